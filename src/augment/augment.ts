@@ -1,0 +1,107 @@
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import { type Document, documentOf } from '../oci/document.ts';
+import { asObject, parseLossless, writeJson } from '../oci/json.ts';
+import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
+import { isAttestation } from '../oci/platform.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
+import { type ImageChange, isUnchanged } from './image-change.ts';
+import { changeImage } from './image-manifest.ts';
+
+/** The documents of a base image by digest: manifests, indexes and image configs. */
+export type BaseDocuments = ReadonlyMap<Digest, Document>;
+
+/** What is served in place of the base. */
+export interface AugmentedImage {
+  /** The manifest or index that the served name stands for. */
+  readonly root: Document;
+  /** Everything that was written anew, the root included, by digest. */
+  readonly generated: ReadonlyMap<Digest, Document>;
+  /** The largest number of layers of any image in it. */
+  readonly maxLayers: number;
+}
+
+/**
+ * Applies a change to an image or to every image of an index. Pure: the same base and change give the
+ * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types), and
+ * those whose documents are not among `documents` (an index may be sparse), stay as they are.
+ * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
+ */
+export function augment(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): AugmentedImage {
+  const generated = new Map<Digest, Document>();
+  if (isUnchanged(change)) return { root, generated, maxLayers: 0 };
+  const run: Run = { documents, change, generated, maxLayers: 0 };
+  const changed = augmentDocument(root, run) ?? root;
+  return { root: changed, generated, maxLayers: run.maxLayers };
+}
+
+interface Run {
+  readonly documents: BaseDocuments;
+  readonly change: ImageChange;
+  readonly generated: Map<Digest, Document>;
+  maxLayers: number;
+}
+
+/** The changed document, or undefined when it stays as it is. */
+function augmentDocument(document: Document, run: Run): Document | undefined {
+  const manifest = parseManifest(document);
+  switch (manifest.kind) {
+    case 'schema1':
+      throw new OciSyntaxError(
+        'manifest',
+        'The image has the retired Docker schema 1 format, which cannot be changed: push it again with a current docker or skopeo and ask for that',
+      );
+    case 'index':
+      return augmentIndex(document, manifest.manifests, run);
+    case 'manifest': {
+      if (!isImage(manifest)) return undefined;
+      const config = run.documents.get(manifest.config.digest);
+      if (!config) return undefined;
+      const image = changeImage(document, manifest, config.bytes, run.change);
+      run.generated.set(image.config.digest, image.config);
+      run.generated.set(image.manifest.digest, image.manifest);
+      run.maxLayers = Math.max(run.maxLayers, image.layerCount);
+      return image.manifest;
+    }
+    case 'opaque':
+      return undefined;
+  }
+}
+
+function augmentIndex(
+  index: Document,
+  entries: readonly Descriptor[],
+  run: Run,
+): Document | undefined {
+  const body = parseLossless(index.bytes, 'index');
+  const rawEntries = Array.isArray(body.manifests) ? body.manifests : [];
+  let changed = false;
+  body.manifests = rawEntries.map((raw, position) => {
+    const entry = entries[position];
+    const child = entry && !isAttestation(entry) ? run.documents.get(entry.digest) : undefined;
+    if (!entry || !child) return raw;
+    // An entry that declares a type of its own is read by that type, as clients read it.
+    const replacement = augmentDocument({ ...child, mediaType: entry.mediaType }, run);
+    if (!replacement) return raw;
+    changed = true;
+    return pointTo(raw, replacement);
+  });
+  if (!changed) return undefined;
+  const document = documentOf(writeJson(body), manifestType(index));
+  run.generated.set(document.digest, document);
+  return document;
+}
+
+function pointTo(descriptor: unknown, document: Document) {
+  const { data, ...rest } = asObject(descriptor) ?? {};
+  return {
+    ...rest,
+    digest: document.digest,
+    size: document.bytes.length,
+    ...(data === undefined ? {} : { data: document.bytes.toString('base64') }),
+  };
+}

@@ -1,0 +1,16 @@
+/** The name in `NAME=value`; the whole text when there is no `=`. */
+export function envName(entry: string): string {
+  const equals = entry.indexOf('=');
+  return equals < 0 ? entry : entry.slice(0, equals);
+}
+
+/**
+ * The base environment with the given entries merged by name: one that exists is overridden where it
+ * stands, a new one is appended. Of several entries with one name the last wins; a base that names a
+ * variable twice keeps one, as the runtimes do.
+ */
+export function mergeEnv(base: readonly string[], given: readonly string[]): string[] {
+  const merged = new Map<string, string>();
+  for (const entry of [...base, ...given]) merged.set(envName(entry), entry);
+  return [...merged.values()];
+}

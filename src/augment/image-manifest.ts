@@ -1,0 +1,59 @@
+import { digestOf } from '../oci/digest.ts';
+import { type Document, documentOf } from '../oci/document.ts';
+import { asObject, parseLossless, writeJson } from '../oci/json.ts';
+import { familyOf, type ImageManifest, manifestType } from '../oci/manifest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import type { ImageChange } from './image-change.ts';
+import { architectureOf, changeConfig } from './image-config.ts';
+
+/** A changed image: its manifest, and the config that goes with it. */
+export interface ChangedImage {
+  readonly manifest: Document;
+  readonly config: Document;
+  readonly layerCount: number;
+}
+
+/**
+ * The image with the change applied. The family of media types stays, layers are appended to those of
+ * the base, the config descriptor gets the digest and size of the new config; every other member of
+ * the manifest keeps its value.
+ */
+export function changeImage(
+  base: Document,
+  manifest: ImageManifest,
+  config: Buffer,
+  change: ImageChange,
+): ChangedImage {
+  const architecture = architectureOf(config);
+  const layers = (change.layers ?? []).filter(
+    layer => layer.architecture === undefined || layer.architecture === architecture,
+  );
+  const type = manifestType(base);
+  const newConfig = changeConfig(config, change, layers, manifest.layers.length);
+  const body = parseLossless(base.bytes, 'manifest');
+  body.config = changeConfigDescriptor(body.config, newConfig);
+  if (layers.length > 0) {
+    const mediaType =
+      familyOf(type) === 'docker' ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
+    body.layers = [
+      ...(Array.isArray(body.layers) ? body.layers : []),
+      ...layers.map(layer => ({ mediaType, digest: layer.gzipDigest, size: layer.gzipSize })),
+    ];
+  }
+  return {
+    manifest: documentOf(writeJson(body), type),
+    config: documentOf(newConfig, manifest.config.mediaType),
+    layerCount: manifest.layers.length + layers.length,
+  };
+}
+
+function changeConfigDescriptor(descriptor: unknown, config: Buffer) {
+  const { data, ...rest } = asObject(descriptor) ?? {};
+  return {
+    ...rest,
+    digest: digestOf(config),
+    size: config.length,
+    // The descriptor may carry the config itself (OCI descriptor.md, `data`): keep it in step.
+    ...(data === undefined ? {} : { data: config.toString('base64') }),
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * Every failure that is somebody's to hear about: one table with its HTTP status and its code in
+ * the registry dialect (OCI distribution specification, Error codes; Docker adds UNAVAILABLE and UNKNOWN).
+ */
+const kinds = {
+  'bad-request': { status: 400, code: 'UNSUPPORTED' },
+  'name-invalid': { status: 400, code: 'NAME_INVALID' },
+  'digest-invalid': { status: 400, code: 'DIGEST_INVALID' },
+  'manifest-invalid': { status: 400, code: 'MANIFEST_INVALID' },
+  unauthorized: { status: 401, code: 'UNAUTHORIZED' },
+  denied: { status: 403, code: 'DENIED' },
+  'not-found': { status: 404, code: 'NAME_UNKNOWN' },
+  'manifest-unknown': { status: 404, code: 'MANIFEST_UNKNOWN' },
+  'blob-unknown': { status: 404, code: 'BLOB_UNKNOWN' },
+  'method-not-allowed': { status: 405, code: 'UNSUPPORTED' },
+  'too-large': { status: 413, code: 'SIZE_INVALID' },
+  'unsupported-media': { status: 415, code: 'UNSUPPORTED' },
+  'range-invalid': { status: 416, code: 'UNSUPPORTED' },
+  'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
+  internal: { status: 500, code: 'UNKNOWN' },
+  'not-built': { status: 501, code: 'UNSUPPORTED' },
+  upstream: { status: 502, code: 'UNAVAILABLE' },
+  unavailable: { status: 503, code: 'UNAVAILABLE' },
+  'upstream-timeout': { status: 504, code: 'UNAVAILABLE' },
+} as const satisfies Record<string, { status: number; code: string }>;
+
+export type FaultKind = keyof typeof kinds;
+
+/** Which part of the work failed, so that a reader knows where to look. */
+export type Phase =
+  | 'request'
+  | 'credentials'
+  | 'upstream'
+  | 'layer'
+  | 'augment'
+  | 'store'
+  | 'limit';
+
+export interface FaultOptions extends ErrorOptions {
+  phase?: Phase;
+  /** Seconds after which a new try makes sense; sent as `Retry-After`. */
+  retryAfterSeconds?: number;
+  /** Response headers to send along. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** An expected failure. The message says what happened and what the reader can do; it holds no secret. */
+export class Fault extends Error {
+  readonly kind: FaultKind;
+  readonly phase: Phase | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(kind: FaultKind, message: string, options: FaultOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'Fault';
+    this.kind = kind;
+    this.phase = options.phase;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+    this.headers = options.headers ?? {};
+  }
+
+  get status(): number {
+    return kinds[this.kind].status;
+  }
+
+  /** The code in the registry dialect. */
+  get code(): string {
+    return kinds[this.kind].code;
+  }
+}

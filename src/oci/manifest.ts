@@ -1,0 +1,117 @@
+import { z } from 'zod';
+import { type Descriptor, descriptorSchema } from './descriptor.ts';
+import type { Document } from './document.ts';
+import { asObject, type JsonObject, parseLossless } from './json.ts';
+import {
+  type Family,
+  isImageConfigType,
+  isIndexType,
+  isManifestType,
+  isSchema1Type,
+  mediaTypes,
+} from './media-type.ts';
+import { OciSyntaxError } from './syntax-error.ts';
+
+const manifestSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  mediaType: z.string().optional(),
+  artifactType: z.string().optional(),
+  config: descriptorSchema,
+  layers: z.array(descriptorSchema).nullish(),
+  subject: descriptorSchema.nullish(),
+});
+
+const indexSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  mediaType: z.string().optional(),
+  artifactType: z.string().optional(),
+  manifests: z.array(descriptorSchema).nullish(),
+  subject: descriptorSchema.nullish(),
+});
+
+/** Source: OCI image specification manifest.md; Docker image manifest v2 schema 2. */
+export interface ImageManifest {
+  readonly kind: 'manifest';
+  readonly config: Descriptor;
+  readonly layers: readonly Descriptor[];
+  readonly subject: Descriptor | undefined;
+}
+
+/** Source: OCI image specification image-index.md; Docker manifest list. */
+export interface ImageIndex {
+  readonly kind: 'index';
+  readonly manifests: readonly Descriptor[];
+}
+
+/** A manifest of some other type: served as it is. */
+export interface OpaqueManifest {
+  readonly kind: 'opaque';
+}
+
+/** A Docker schema 1 manifest, which is told apart so that it can be refused with a sentence. */
+export interface Schema1Manifest {
+  readonly kind: 'schema1';
+}
+
+export type Manifest = ImageManifest | ImageIndex | OpaqueManifest | Schema1Manifest;
+
+/**
+ * Reads a manifest or index. The kind is told by the document's `mediaType` member; where it is
+ * absent (which OCI allows) by the type it was served with, then by its members.
+ * Throws {@link OciSyntaxError} when the document breaks the schema of its kind.
+ */
+export function parseManifest(document: Document): Manifest {
+  if (isSchema1Type(document.mediaType)) return { kind: 'schema1' };
+  const body = parseLossless(document.bytes, 'manifest');
+  if (body.schemaVersion === 1) return { kind: 'schema1' };
+  const type = typeOf(body, document.mediaType);
+  if (isIndexType(type)) {
+    const index = check(indexSchema, body, 'index');
+    return { kind: 'index', manifests: index.manifests ?? [] };
+  }
+  if (isManifestType(type)) {
+    const manifest = check(manifestSchema, body, 'manifest');
+    return {
+      kind: 'manifest',
+      config: manifest.config,
+      layers: manifest.layers ?? [],
+      subject: manifest.subject ?? undefined,
+    };
+  }
+  return { kind: 'opaque' };
+}
+
+/** The media type that a document really has: its own word first, then the header it came with, then its members. */
+export function manifestType(document: Document): string {
+  if (isSchema1Type(document.mediaType)) return document.mediaType;
+  return typeOf(parseLossless(document.bytes, 'manifest'), document.mediaType);
+}
+
+function typeOf(body: JsonObject, served: string): string {
+  const { mediaType, manifests, config } = body;
+  if (typeof mediaType === 'string' && mediaType !== '') return mediaType;
+  if (isIndexType(served) || isManifestType(served)) return served;
+  if (Array.isArray(manifests)) return mediaTypes.ociIndex;
+  if (asObject(config)) return mediaTypes.ociManifest;
+  return served;
+}
+
+/** True when the manifest describes a runnable image, false for an artifact (ORAS, SIF, Helm ...). */
+export function isImage(manifest: ImageManifest): boolean {
+  return isImageConfigType(manifest.config.mediaType);
+}
+
+/** The family whose media types the content of this manifest carries. */
+export function familyOf(mediaType: string): Family {
+  return mediaType === mediaTypes.dockerManifest || mediaType === mediaTypes.dockerIndex
+    ? 'docker'
+    : 'oci';
+}
+
+function check<S extends z.ZodType>(schema: S, body: unknown, what: 'manifest' | 'index') {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const where = issue?.path.join('.') ?? '';
+  throw new OciSyntaxError(what, `The ${what} is malformed at '${where}': ${issue?.message ?? ''}`);
+}

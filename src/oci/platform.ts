@@ -1,0 +1,97 @@
+import type { Descriptor } from './descriptor.ts';
+import { OciSyntaxError } from './syntax-error.ts';
+
+/** Operating system, architecture (Go's names) and CPU variant. Source: OCI image specification image-index.md. */
+export interface Platform {
+  readonly os: string;
+  readonly architecture: string;
+  readonly variant?: string;
+}
+
+// Spellings that people and package managers use for the two supported architectures.
+const architectures: Readonly<Record<string, string>> = {
+  amd64: 'amd64',
+  x86_64: 'amd64',
+  'x86-64': 'amd64',
+  arm64: 'arm64',
+  aarch64: 'arm64',
+  arm64v8: 'arm64',
+};
+
+/**
+ * Reads `linux/amd64`, `amd64`, `linux/arm64/v8` and their usual aliases.
+ * Throws {@link OciSyntaxError} for anything but Linux on amd64 or arm64.
+ */
+export function parsePlatform(text: string): Platform {
+  const parts = text.toLowerCase().split('/');
+  const [os, architecture, variant] = parts.length === 1 ? ['linux', parts[0]] : parts;
+  const known = Object.hasOwn(architectures, architecture ?? '')
+    ? architectures[architecture ?? '']
+    : undefined;
+  const plainVariant =
+    variant === undefined || (known === 'arm64' && (variant === 'v8' || variant === '8'));
+  if (os !== 'linux' || known === undefined || !plainVariant || parts.length > 3) {
+    throw new OciSyntaxError(
+      'platform',
+      `Unsupported container platform '${text.slice(0, 60)}': use linux/amd64 or linux/arm64`,
+    );
+  }
+  return { os, architecture: known };
+}
+
+/** `os/architecture[/variant]`. */
+export function formatPlatform(platform: Platform): string {
+  const base = `${platform.os}/${platform.architecture}`;
+  return platform.variant ? `${base}/${platform.variant}` : base;
+}
+
+/**
+ * True when an image for `offered` is the one to run on `wanted`: same system and architecture, and
+ * the same variant, where none and `v8` are the same thing on arm64.
+ */
+export function matchesPlatform(wanted: Platform, offered: Platform): boolean {
+  if (offered.os !== wanted.os) return false;
+  const architecture = architectures[offered.architecture] ?? offered.architecture;
+  if (architecture !== wanted.architecture) return false;
+  const normal = (platform: Platform) =>
+    architecture === 'arm64' && /^v?8$/.test(platform.variant ?? '')
+      ? ''
+      : (platform.variant ?? '');
+  return normal(offered) === normal(wanted);
+}
+
+/** The entry of an index for the platform: an exact match first, then any variant of the architecture. */
+export function selectPlatform(
+  manifests: readonly Descriptor[],
+  wanted: Platform,
+): Descriptor | undefined {
+  const offers = manifests.filter(entry => entry.platform && !isAttestation(entry));
+  const exact = offers.find(entry => matchesPlatform(wanted, platformOf(entry)));
+  if (exact) return exact;
+  return offers.find(entry => {
+    const offered = platformOf(entry);
+    return offered.os === wanted.os && offered.architecture === wanted.architecture;
+  });
+}
+
+/** The platforms an index offers, for messages: `linux/amd64, linux/arm64/v8`. */
+export function listPlatforms(manifests: readonly Descriptor[]): string {
+  const names = manifests
+    .filter(entry => entry.platform && !isAttestation(entry))
+    .map(entry => formatPlatform(platformOf(entry)));
+  return names.length > 0 ? [...new Set(names)].join(', ') : 'none that it names';
+}
+
+/** BuildKit marks provenance and SBOM manifests so; they are no image of any platform. */
+export function isAttestation(entry: Descriptor): boolean {
+  return (
+    entry.annotations?.['vnd.docker.reference.type'] === 'attestation-manifest' ||
+    entry.platform?.os === 'unknown' ||
+    entry.platform?.architecture === 'unknown'
+  );
+}
+
+function platformOf(entry: Descriptor): Platform {
+  const { os = '', architecture = '', variant } = entry.platform ?? {};
+  return variant ? { os, architecture, variant } : { os, architecture };
+}
