@@ -17,14 +17,15 @@ export interface AugmentedImage {
   readonly root: Document;
   /** Everything that was written anew, the root included, by digest. */
   readonly generated: ReadonlyMap<Digest, Document>;
-  /** The largest number of layers of any image in it. */
+  /** The largest number of layers of any image that was changed; 0 when none was. */
   readonly maxLayers: number;
 }
 
 /**
  * Applies a change to an image or to every image of an index. Pure: the same base and change give the
- * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types), and
- * those whose documents are not among `documents` (an index may be sparse), stay as they are.
+ * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
+ * those that nothing of the change is for, and those whose documents are not among `documents` (an
+ * index may be sparse), stay as they are.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function augment(
@@ -34,7 +35,7 @@ export function augment(
 ): AugmentedImage {
   const generated = new Map<Digest, Document>();
   if (isUnchanged(change)) return { root, generated, maxLayers: 0 };
-  const run: Run = { documents, change, generated, maxLayers: 0 };
+  const run: Run = { documents, change, generated, seen: new Map(), maxLayers: 0 };
   const changed = augmentDocument(root, run) ?? root;
   return { root: changed, generated, maxLayers: run.maxLayers };
 }
@@ -43,6 +44,8 @@ interface Run {
   readonly documents: BaseDocuments;
   readonly change: ImageChange;
   readonly generated: Map<Digest, Document>;
+  /** What became of the children met so far: indexes that name each other's children over and over cost no more than their size. */
+  readonly seen: Map<string, Document | undefined>;
   maxLayers: number;
 }
 
@@ -62,6 +65,7 @@ function augmentDocument(document: Document, run: Run): Document | undefined {
       const config = run.documents.get(manifest.config.digest);
       if (!config) return undefined;
       const image = changeImage(document, manifest, config.bytes, run.change);
+      if (!image) return undefined;
       run.generated.set(image.config.digest, image.config);
       run.generated.set(image.manifest.digest, image.manifest);
       run.maxLayers = Math.max(run.maxLayers, image.layerCount);
@@ -85,7 +89,7 @@ function augmentIndex(
     const child = entry && !isAttestation(entry) ? run.documents.get(entry.digest) : undefined;
     if (!entry || !child) return raw;
     // An entry that declares a type of its own is read by that type, as clients read it.
-    const replacement = augmentDocument({ ...child, mediaType: entry.mediaType }, run);
+    const replacement = augmentChild({ ...child, mediaType: entry.mediaType }, run);
     if (!replacement) return raw;
     changed = true;
     return pointTo(raw, replacement);
@@ -94,6 +98,14 @@ function augmentIndex(
   const document = documentOf(writeJson(body), manifestType(index));
   run.generated.set(document.digest, document);
   return document;
+}
+
+function augmentChild(child: Document, run: Run): Document | undefined {
+  const key = `${child.digest} ${child.mediaType}`;
+  if (run.seen.has(key)) return run.seen.get(key);
+  const changed = augmentDocument(child, run);
+  run.seen.set(key, changed);
+  return changed;
 }
 
 function pointTo(descriptor: unknown, document: Document) {

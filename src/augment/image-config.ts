@@ -1,4 +1,5 @@
 import { asObject, type JsonObject, parseLossless, writeJson } from '../oci/json.ts';
+import { goArchitecture } from '../oci/platform.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { mergeEnv } from './env.ts';
 import type { ImageChange, InjectedLayer } from './image-change.ts';
@@ -12,7 +13,9 @@ const layerCreated = '1970-01-01T00:00:00Z';
 /** The architecture that an image config names, in Go's spelling; undefined when it names none. */
 export function architectureOf(config: Buffer): string | undefined {
   const { architecture } = parseLossless(config, 'config');
-  return typeof architecture === 'string' && architecture !== '' ? architecture : undefined;
+  return typeof architecture === 'string' && architecture !== ''
+    ? goArchitecture(architecture)
+    : undefined;
 }
 
 /**
@@ -60,10 +63,7 @@ function changeRuntime(runtime: JsonObject, change: ImageChange): JsonObject {
 
 function appendDiffIds(rootfs: unknown, layers: readonly InjectedLayer[]): JsonObject {
   const base = asObject(rootfs) ?? { type: 'layers' };
-  const diffIds = base.diff_ids ?? [];
-  if (!Array.isArray(diffIds)) {
-    throw new OciSyntaxError('config', 'The image config has a rootfs.diff_ids that is no list');
-  }
+  const diffIds = asList(base.diff_ids, 'rootfs.diff_ids');
   return { ...base, diff_ids: [...diffIds, ...layers.map(layer => layer.tarDigest)] };
 }
 
@@ -75,7 +75,7 @@ function appendHistory(
   layers: readonly InjectedLayer[],
   baseLayers: number,
 ): unknown[] {
-  const entries = Array.isArray(history) ? history : [];
+  const entries = asList(history, 'history');
   const described = entries.filter(entry => asObject(entry)?.empty_layer !== true).length;
   const missing = Math.max(0, baseLayers - described);
   return [
@@ -86,6 +86,12 @@ function appendHistory(
       created_by: `sluice: injected layer ${layer.gzipDigest}`,
     })),
   ];
+}
+
+function asList(value: unknown, member: string): unknown[] {
+  const list = value ?? [];
+  if (Array.isArray(list)) return list;
+  throw new OciSyntaxError('config', `The image config has a ${member} that is no list`);
 }
 
 function asStrings(value: unknown): string[] {

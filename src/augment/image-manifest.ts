@@ -3,7 +3,7 @@ import { type Document, documentOf } from '../oci/document.ts';
 import { asObject, parseLossless, writeJson } from '../oci/json.ts';
 import { familyOf, type ImageManifest, manifestType } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { ImageChange } from './image-change.ts';
+import { type ImageChange, isUnchanged } from './image-change.ts';
 import { architectureOf, changeConfig } from './image-config.ts';
 
 /** A changed image: its manifest, and the config that goes with it. */
@@ -16,18 +16,20 @@ export interface ChangedImage {
 /**
  * The image with the change applied. The family of media types stays, layers are appended to those of
  * the base, the config descriptor gets the digest and size of the new config; every other member of
- * the manifest keeps its value.
+ * the manifest keeps its value. Undefined when nothing of the change is for this image: layers of
+ * another architecture only.
  */
 export function changeImage(
   base: Document,
   manifest: ImageManifest,
   config: Buffer,
   change: ImageChange,
-): ChangedImage {
+): ChangedImage | undefined {
   const architecture = architectureOf(config);
   const layers = (change.layers ?? []).filter(
     layer => layer.architecture === undefined || layer.architecture === architecture,
   );
+  if (isUnchanged({ ...change, layers })) return undefined;
   const type = manifestType(base);
   const newConfig = changeConfig(config, change, layers, manifest.layers.length);
   const body = parseLossless(base.bytes, 'manifest');

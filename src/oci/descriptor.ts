@@ -6,12 +6,18 @@ export const digestSchema = z.custom<Digest>(
   'not a digest',
 );
 
+// Clients written in Go take null for an absent member, so documents with null are in use.
+const textOrEmpty = z
+  .string()
+  .nullish()
+  .transform(text => text ?? '');
+
 /** Platform of an index entry. Source: OCI image specification image-index.md, `platform`. */
 export const platformSchema = z.looseObject({
-  architecture: z.string().default(''),
-  os: z.string().default(''),
-  variant: z.string().optional(),
-  'os.version': z.string().optional(),
+  architecture: textOrEmpty,
+  os: textOrEmpty,
+  variant: z.string().nullish(),
+  'os.version': z.string().nullish(),
 });
 
 /** Source: OCI image specification descriptor.md. Unknown members are kept. */
@@ -21,7 +27,7 @@ export const descriptorSchema = z.looseObject({
   size: z.number().int().nonnegative(),
   urls: z.array(z.string()).nullish(),
   annotations: z.record(z.string(), z.string()).nullish(),
-  artifactType: z.string().optional(),
+  artifactType: z.string().nullish(),
   platform: platformSchema.nullish(),
 });
 

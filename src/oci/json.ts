@@ -4,7 +4,9 @@ export type JsonObject = { [member: string]: unknown };
 
 /**
  * Parses JSON so that writing it again keeps every value: a number that a double cannot hold
- * exactly (beyond 2^53, or spelled with more digits) is kept as its source text.
+ * exactly (beyond 2^53, or spelled with more digits) is kept as its source text. As in Go, which
+ * most clients are written in, the last of two members with one name counts and bytes that are no
+ * UTF-8 become U+FFFD. Throws {@link OciSyntaxError} for anything but an object.
  */
 export function parseLossless(bytes: Buffer, subject: SyntaxSubject): JsonObject {
   let value: unknown;
@@ -13,31 +15,36 @@ export function parseLossless(bytes: Buffer, subject: SyntaxSubject): JsonObject
   } catch (cause) {
     throw new OciSyntaxError(subject, `The ${subject} is not valid JSON`, { cause });
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new OciSyntaxError(subject, `The ${subject} is not a JSON object`);
-  }
-  return value as JsonObject;
+  const object = asObject(value);
+  if (!object) throw new OciSyntaxError(subject, `The ${subject} is not a JSON object`);
+  return object;
 }
 
-// The third argument of a reviver and JSON.rawJSON come from the ECMAScript proposal
+// The third argument of a reviver, JSON.rawJSON and JSON.isRawJSON come from the ECMAScript proposal
 // "JSON.parse source text access", which the library types do not know yet.
-const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+const { rawJSON, isRawJSON } = JSON as unknown as {
+  rawJSON(text: string): unknown;
+  isRawJSON(value: unknown): boolean;
+};
 
 function keepNumbers(this: unknown, _key: string, value: unknown, ...rest: unknown[]): unknown {
   if (typeof value !== 'number') return value;
   const source = (rest[0] as { source?: string } | undefined)?.source;
   if (source === undefined || source === String(value)) return value;
-  return rawJson(source);
+  return rawJSON(source);
 }
 
-/** Compact JSON bytes; members keep the order in which they were parsed or set. */
+/**
+ * Compact JSON bytes; members keep the order in which they were parsed or set, but for those named
+ * by an array index (`"7"`), which JavaScript puts first.
+ */
 export function writeJson(value: JsonObject): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
 /** The value as an object, or undefined for null, arrays and everything else. */
 export function asObject(value: unknown): JsonObject | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as JsonObject)
-    : undefined;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  // A number that was kept as its source text is an object to JavaScript, but not in the document.
+  return isRawJSON(value) ? undefined : (value as JsonObject);
 }

@@ -14,8 +14,8 @@ import { OciSyntaxError } from './syntax-error.ts';
 
 const manifestSchema = z.looseObject({
   schemaVersion: z.literal(2),
-  mediaType: z.string().optional(),
-  artifactType: z.string().optional(),
+  mediaType: z.string().nullish(),
+  artifactType: z.string().nullish(),
   config: descriptorSchema,
   layers: z.array(descriptorSchema).nullish(),
   subject: descriptorSchema.nullish(),
@@ -23,8 +23,8 @@ const manifestSchema = z.looseObject({
 
 const indexSchema = z.looseObject({
   schemaVersion: z.literal(2),
-  mediaType: z.string().optional(),
-  artifactType: z.string().optional(),
+  mediaType: z.string().nullish(),
+  artifactType: z.string().nullish(),
   manifests: z.array(descriptorSchema).nullish(),
   subject: descriptorSchema.nullish(),
 });

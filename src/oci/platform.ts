@@ -25,9 +25,7 @@ const architectures: Readonly<Record<string, string>> = {
 export function parsePlatform(text: string): Platform {
   const parts = text.toLowerCase().split('/');
   const [os, architecture, variant] = parts.length === 1 ? ['linux', parts[0]] : parts;
-  const known = Object.hasOwn(architectures, architecture ?? '')
-    ? architectures[architecture ?? '']
-    : undefined;
+  const known = knownArchitecture(architecture ?? '');
   const plainVariant =
     variant === undefined || (known === 'arm64' && (variant === 'v8' || variant === '8'));
   if (os !== 'linux' || known === undefined || !plainVariant || parts.length > 3) {
@@ -37,6 +35,15 @@ export function parsePlatform(text: string): Platform {
     );
   }
   return { os, architecture: known };
+}
+
+/** Go's name of an architecture; one that is not among the known spellings is its own name. */
+export function goArchitecture(name: string): string {
+  return knownArchitecture(name) ?? name;
+}
+
+function knownArchitecture(name: string): string | undefined {
+  return Object.hasOwn(architectures, name) ? architectures[name] : undefined;
 }
 
 /** `os/architecture[/variant]`. */
@@ -51,7 +58,7 @@ export function formatPlatform(platform: Platform): string {
  */
 export function matchesPlatform(wanted: Platform, offered: Platform): boolean {
   if (offered.os !== wanted.os) return false;
-  const architecture = architectures[offered.architecture] ?? offered.architecture;
+  const architecture = goArchitecture(offered.architecture);
   if (architecture !== wanted.architecture) return false;
   const normal = (platform: Platform) =>
     architecture === 'arm64' && /^v?8$/.test(platform.variant ?? '')
@@ -70,7 +77,7 @@ export function selectPlatform(
   if (exact) return exact;
   return offers.find(entry => {
     const offered = platformOf(entry);
-    return offered.os === wanted.os && offered.architecture === wanted.architecture;
+    return offered.os === wanted.os && goArchitecture(offered.architecture) === wanted.architecture;
   });
 }
 

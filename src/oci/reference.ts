@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { type Digest, isDigest } from './digest.ts';
 import { OciSyntaxError } from './syntax-error.ts';
 
@@ -11,7 +12,9 @@ import { OciSyntaxError } from './syntax-error.ts';
  *     component  := alnum *( ( "." / "_" / "__" / 1*"-" ) alnum )
  *     tag        := word *127( word / "." / "-" )
  *
- * The first component is a registry when it has a "." or ":" in it or is "localhost".
+ * The first component is a registry when it has a "." or ":" in it or is "localhost". (Docker takes
+ * one with a capital letter for a registry too; here it is a mistake, as it could not be told apart
+ * from a repository once it is in lower case.)
  */
 export interface Reference {
   /** Canonical host with port, if any: docker.io has one spelling here. */
@@ -26,13 +29,25 @@ const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
 const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 const label = '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)';
 const registryPattern = new RegExp(
-  `^(?:${label}(?:\\.${label})*|\\[[0-9a-fA-F:]+\\])(?::[0-9]{1,5})?$`,
+  `^(?:${label}(?:\\.${label})*|\\[(?<ipv6>[0-9a-fA-F:.]+)\\])(?::(?<port>[0-9]{1,5}))?$`,
 );
 const dockerHosts = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
 const maxNameLength = 255;
 
 export function isRepository(text: string): boolean {
   return text.length <= maxNameLength && repositoryPattern.test(text);
+}
+
+function isRegistry(text: string): boolean {
+  const { groups } = (text.length <= maxNameLength && registryPattern.exec(text)) || {};
+  if (!groups) return false;
+  const { ipv6, port } = groups;
+  // What no URL can be made of is refused here, where there is a sentence for it.
+  return (ipv6 === undefined || isIPv6(ipv6)) && (port === undefined || isPort(Number(port)));
+}
+
+function isPort(number: number): boolean {
+  return number >= 1 && number <= 65_535;
 }
 
 export function isTag(text: string): boolean {
@@ -44,6 +59,7 @@ export function parseReference(text: string): Reference {
   const refuse = (why: string): never => {
     throw new OciSyntaxError('reference', `Invalid image name '${text.slice(0, 120)}': ${why}`);
   };
+  if (text === '') refuse('it is empty');
   if (text.includes('://')) refuse('leave out the protocol, write registry/path:tag');
   if (/\s/.test(text)) refuse('it has a space in it');
   const at = text.indexOf('@');
@@ -57,7 +73,7 @@ export function parseReference(text: string): Reference {
   const tag = hasTag ? named.slice(colon + 1) : undefined;
   if (tag !== undefined && !isTag(tag)) refuse(`'${tag.slice(0, 60)}' is not a tag`);
   const { registry, repository } = splitName(hasTag ? named.slice(0, colon) : named);
-  if (!registryPattern.test(registry)) refuse(`'${registry.slice(0, 60)}' is not a registry host`);
+  if (!isRegistry(registry)) refuse(`'${registry.slice(0, 60)}' is not a registry host`);
   if (repository.length > maxNameLength) refuse(`it is longer than ${maxNameLength} characters`);
   if (!repositoryPattern.test(repository)) {
     refuse(
@@ -94,9 +110,9 @@ export function canonicalRegistry(host: string): string {
 function splitName(name: string): { registry: string; repository: string } {
   const slash = name.indexOf('/');
   const first = slash < 0 ? '' : name.slice(0, slash);
-  const isRegistry = /[.:]/.test(first) || first === 'localhost' || first !== first.toLowerCase();
-  const registry = isRegistry ? canonicalRegistry(first) : 'docker.io';
-  const path = isRegistry ? name.slice(slash + 1) : name;
+  const hasRegistry = /[.:]/.test(first) || first === 'localhost';
+  const registry = hasRegistry ? canonicalRegistry(first) : 'docker.io';
+  const path = hasRegistry ? name.slice(slash + 1) : name;
   // Only Docker Hub has official images under a name of one component.
   const official = registry === 'docker.io' && path !== '' && !path.includes('/');
   return { registry, repository: official ? `library/${path}` : path };

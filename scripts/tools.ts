@@ -1,0 +1,53 @@
+/**
+ * Installs the real programs that the integration tests run: `node scripts/tools.ts [name...]`.
+ * A name is `host`, `busybox` or a Debian suite; without names, all of them. What is there already
+ * is left alone. Needs Debian and root; starts no service.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import {
+  findCommand,
+  hostPackages,
+  rootDirectory,
+  suites,
+  toolsDirectory,
+} from '../test/world/tools.ts';
+import { buildBusybox, hasBusybox } from './tools/busybox.ts';
+import { installOnHost } from './tools/host.ts';
+import { lock } from './tools/lock.ts';
+import { findMirror } from './tools/mirror.ts';
+import { buildRoot } from './tools/root.ts';
+
+const names = ['host', 'busybox', ...suites];
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter(name => !names.includes(name));
+if (unknown.length > 0) {
+  console.error(`Unknown tool '${unknown[0]}': expected ${names.join(', ')}`);
+  process.exit(2);
+}
+const isWanted = (name: string) => wanted.length === 0 || wanted.includes(name);
+
+const missingCommands = Object.keys(hostPackages).filter(name => !findCommand(name));
+const missingRoots = suites.filter(suite => isWanted(suite) && !existsSync(rootDirectory(suite)));
+const needsBusybox = isWanted('busybox') && !hasBusybox();
+const needsHost = missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0);
+if (!needsHost && !needsBusybox && missingRoots.length === 0) {
+  console.log(`Everything is installed (${toolsDirectory()})`);
+  process.exit(0);
+}
+if (process.getuid?.() !== 0) {
+  console.error('Installing the tools needs root: run `npm run tools` as root');
+  process.exit(1);
+}
+
+await mkdir(toolsDirectory(), { recursive: true });
+{
+  using _host = await lock('host');
+  await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
+}
+const mirror = missingRoots.length > 0 || needsBusybox ? await findMirror() : undefined;
+if (mirror !== undefined) {
+  if (needsBusybox) await buildBusybox(mirror);
+  // One after the other finishes no later on two cores: each keeps dpkg and the network busy.
+  await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
+}

@@ -1,0 +1,41 @@
+import { existsSync } from 'node:fs';
+import { chmod, rm, writeFile } from 'node:fs/promises';
+import { hostPackages } from '../../test/world/tools.ts';
+import { run } from './run.ts';
+
+const policyPath = '/usr/sbin/policy-rc.d';
+
+/** Installs the Debian packages that bring these commands; starts and enables no service. */
+export async function installOnHost(commands: readonly string[]): Promise<void> {
+  const packages = commands.map(name => hostPackages[name]).filter(name => name !== undefined);
+  if (packages.length === 0) return;
+  console.log(`Installing ${packages.join(', ')}`);
+  // A policy of the machine's own is kept as it is: services are disabled below in any case.
+  const isOwnPolicy = !existsSync(policyPath);
+  if (isOwnPolicy) {
+    await writeFile(policyPath, '#!/bin/sh\nexit 101\n');
+    await chmod(policyPath, 0o755);
+  }
+  try {
+    await install(packages);
+  } finally {
+    if (isOwnPolicy) await rm(policyPath);
+  }
+  await disableServices(['docker-registry', 'nginx']);
+}
+
+async function install(packages: readonly string[]): Promise<void> {
+  const install = ['install', '-y', '--no-install-recommends', ...packages];
+  try {
+    await run('apt-get', install);
+  } catch {
+    // No package lists yet, or lists that name versions that are gone.
+    await run('apt-get', ['update']);
+    await run('apt-get', install);
+  }
+}
+
+async function disableServices(names: readonly string[]): Promise<void> {
+  if (!existsSync('/run/systemd/system')) return;
+  for (const name of names) await run('systemctl', ['disable', '--now', name]);
+}

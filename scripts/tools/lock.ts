@@ -1,0 +1,24 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toolsDirectory } from '../../test/world/tools.ts';
+
+/**
+ * Holds a lock of this machine until it is disposed of or this process ends, however it ends: the
+ * kernel keeps it on a file that a child process has open.
+ */
+export async function lock(name: string): Promise<Disposable> {
+  const folder = join(toolsDirectory(), 'locks');
+  await mkdir(folder, { recursive: true });
+  const holder = spawn('flock', [join(folder, name), 'sh', '-c', 'echo locked; exec cat'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  await Promise.race([
+    once(holder.stdout, 'data'),
+    once(holder, 'exit').then(([code]) => {
+      throw new Error(`flock ended with ${code}`);
+    }),
+  ]);
+  return { [Symbol.dispose]: () => holder.stdin.end() };
+}

@@ -1,0 +1,59 @@
+import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { rootDirectory, rootRecipes, type Suite, toolsDirectory } from '../../test/world/tools.ts';
+import { lock } from './lock.ts';
+import { run } from './run.ts';
+
+/** Makes the private root of a suite with debootstrap; it appears under its name only when whole. */
+export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
+  const target = rootDirectory(suite);
+  using _lock = await lock(basename(target));
+  if (existsSync(target)) return;
+  const started = Date.now();
+  console.log(`Making the ${suite} root in ${target}`);
+  const root = await mkdtemp(join(toolsDirectory(), `${suite}-unfinished-`));
+  try {
+    await chmod(root, 0o755);
+    await bootstrap(suite, root, mirror);
+    await install(root, rootRecipes[suite].packages);
+    await rename(root, target);
+  } catch (error) {
+    await rm(root, { recursive: true, force: true });
+    throw error;
+  }
+  console.log(`Made the ${suite} root in ${Math.round((Date.now() - started) / 1000)} s`);
+}
+
+/** Fills the directory with the smallest system of the suite, and settles how apt works in it. */
+export async function bootstrap(suite: Suite, root: string, mirror: string): Promise<void> {
+  const script = `/usr/share/debootstrap/scripts/${rootRecipes[suite].script}`;
+  await run('debootstrap', ['--variant=minbase', suite, root, mirror, script]);
+  await writeFile(join(root, 'usr/sbin/policy-rc.d'), '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  // The archive's snapshot on a mirror may be older than its own validity.
+  const apt = [
+    'Acquire::Check-Valid-Until "false";',
+    'APT::Install-Recommends "false";',
+    'Acquire::Languages "none";',
+  ];
+  await writeFile(join(root, 'etc/apt/apt.conf.d/90tools'), `${apt.join('\n')}\n`);
+  const dpkg = ['force-unsafe-io', ...['doc', 'man', 'locale'].map(excludeShare)];
+  await writeFile(join(root, 'etc/dpkg/dpkg.cfg.d/tools'), `${dpkg.join('\n')}\n`);
+  await inside(root, 'apt-get', 'update');
+}
+
+/** Runs a program in the root with its own /proc; whatever it leaves running is killed. */
+export function inside(root: string, ...command: string[]): Promise<string> {
+  const enter = ['--mount', '--pid', '--fork', '--kill-child', `--mount-proc=${root}/proc`];
+  return run('unshare', [...enter, 'chroot', root, ...command]);
+}
+
+async function install(root: string, packages: readonly string[]): Promise<void> {
+  await inside(root, 'apt-get', 'install', '-y', ...packages);
+  await inside(root, 'apt-get', 'clean');
+  await rm(join(root, 'var/lib/apt/lists'), { recursive: true });
+}
+
+function excludeShare(folder: string): string {
+  return `path-exclude=/usr/share/${folder}/*`;
+}

@@ -1,0 +1,83 @@
+import type { Middleware } from 'koa';
+import type { Fault } from '../fault.ts';
+import { createRequestId, type Logger } from '../telemetry.ts';
+import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
+import { apiVersionHeader } from './registry-headers.ts';
+import type { RequestState } from './state.ts';
+
+/** Counts and times of finished requests. */
+export type Observe = (method: string, route: string, status: number, seconds: number) => void;
+
+/**
+ * The outermost step: gives the request its id, turns whatever went wrong into an answer in the
+ * dialect of the path, and writes one log line when the response is over.
+ */
+export function outermost(log: Logger, observe: Observe): Middleware<RequestState> {
+  return async (ctx, next) => {
+    const { req, res } = ctx;
+    const began = performance.now();
+    const requestId = createRequestId();
+    ctx.state.requestId = requestId;
+    ctx.state.log = log;
+    res.setHeader('x-request-id', requestId);
+    let fault: Fault | undefined;
+    res.once('close', () => {
+      const ms = Math.round((performance.now() - began) * 10) / 10;
+      const isWhole = res.writableFinished;
+      observe(req.method ?? '', routeOf(ctx.path), res.statusCode, ms / 1000);
+      const line = {
+        requestId,
+        method: req.method,
+        // The token is a secret: it gives access.
+        path: withoutToken(ctx.path),
+        status: res.statusCode,
+        ms,
+        ...(ctx.state.token === undefined ? {} : { token: ctx.state.token }),
+        ...(isWhole ? {} : { aborted: true }),
+        ...(fault ? { err: fault } : {}),
+      };
+      if (fault && fault.status >= 500) log.error(line, 'request');
+      else log.info(line, 'request');
+    });
+    try {
+      await next();
+    } catch (error) {
+      fault = faultOf(error, requestId);
+      if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
+      if (res.headersSent) {
+        // Too late for an answer: a transfer that broke must not look complete.
+        ctx.respond = false;
+        res.destroy();
+        return;
+      }
+      ctx.respond = false;
+      const isRegistry = ctx.path === '/v2' || ctx.path.startsWith('/v2/');
+      const body = Buffer.from(
+        JSON.stringify(
+          isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
+        ),
+      );
+      res.writeHead(fault.status, {
+        ...(isRegistry ? apiVersionHeader : {}),
+        ...faultHeaders(fault),
+        'content-type': 'application/json',
+        'content-length': String(body.length),
+      });
+      res.end(req.method === 'HEAD' ? undefined : body);
+    }
+  };
+}
+
+/** `/v2/ct/<token>/repo/...` and `/container-token/<token>` without the token. */
+export function withoutToken(path: string): string {
+  return path.replace(/(^|\/)[a-z2-7]{32}(?=\/|$)/g, '$1<token>');
+}
+
+/** The path with what varies cut out, so that metrics stay few. */
+function routeOf(path: string): string {
+  const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
+  if (path.startsWith('/v2')) return registry ? `/v2/.../${registry[1]}` : '/v2/';
+  const known =
+    /^\/(?:v1alpha[12]\/(?:container|inspect|metrics|builds)|container-token|service-info|healthz|readyz|metrics|openapi\.json|docs)/;
+  return known.exec(path)?.[0] ?? 'other';
+}

@@ -1,0 +1,38 @@
+import { Fault } from '../fault.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
+
+/** The fault that an error is told as: what was not expected is an internal one, without its details. */
+export function faultOf(error: unknown, errorId: string): Fault {
+  if (error instanceof Fault) return error;
+  if (error instanceof OciSyntaxError) {
+    const isDocument = ['manifest', 'index', 'config'].includes(error.subject);
+    const kind = isDocument ? 'manifest-invalid' : 'bad-request';
+    return new Fault(kind, error.message, { phase: isDocument ? 'augment' : 'request' });
+  }
+  return new Fault(
+    'internal',
+    `Something went wrong inside the service: report it to its operator with the error id ${errorId}`,
+    { cause: error },
+  );
+}
+
+/** Headers that go with a fault in either dialect. */
+export function faultHeaders(fault: Fault): Record<string, string> {
+  return {
+    ...fault.headers,
+    ...(fault.retryAfterSeconds === undefined
+      ? {}
+      : { 'retry-after': String(Math.max(1, Math.ceil(fault.retryAfterSeconds))) }),
+  };
+}
+
+/** The body of the JSON API: a sentence that ends with the id under which the log has the rest. */
+export function apiErrorBody(fault: Fault, errorId: string): { message: string } {
+  return { message: `${fault.message} - Error ID: ${errorId}` };
+}
+
+/** The body of the registry API. Source: OCI distribution specification 1.1, Error codes. */
+export function registryErrorBody(fault: Fault, errorId: string): object {
+  const detail = { errorId, ...(fault.phase === undefined ? {} : { phase: fault.phase }) };
+  return { errors: [{ code: fault.code, message: fault.message, detail }] };
+}

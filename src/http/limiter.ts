@@ -1,0 +1,101 @@
+import { LRUCache } from 'lru-cache';
+import { Fault } from '../fault.ts';
+
+/** So many events in so many seconds. */
+export interface Rate {
+  readonly count: number;
+  readonly seconds: number;
+}
+
+/** What is left to a caller. */
+export interface Allowance {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Until everything is available again. */
+  readonly resetSeconds: number;
+}
+
+export interface Limiter {
+  /** Takes one event; throws a {@link Fault} (429) when none is left. */
+  take(key: string, rate: Rate): Allowance;
+  /** What is left, without taking; throws when nothing is. */
+  check(key: string, rate: Rate): Allowance;
+}
+
+const maxKeys = 100_000;
+
+/**
+ * A token bucket for each key, kept as one number: the moment when it will be full again (the generic
+ * cell rate algorithm). No window edges, no timers.
+ *
+ * @param what is limited, for the message: `pulls`
+ */
+export function createLimiter(what: string, now: () => number = Date.now): Limiter {
+  const full = new LRUCache<string, number>({ max: maxKeys });
+
+  const look = (
+    key: string,
+    rate: Rate,
+    cost: number,
+  ): { allowance: Allowance; fullAt: number } => {
+    const at = now();
+    const intervalMs = (rate.seconds * 1000) / rate.count;
+    const fullAt = Math.max(full.get(key) ?? at, at) + cost * intervalMs;
+    const overMs = fullAt - at - rate.seconds * 1000;
+    const allowance = {
+      limit: rate.count,
+      remaining: Math.max(0, Math.floor(-overMs / intervalMs)),
+      resetSeconds: Math.ceil((fullAt - at) / 1000),
+    };
+    return { allowance, fullAt };
+  };
+  const refuseBelowOne = (key: string, rate: Rate): void => {
+    const { allowance, fullAt } = look(key, rate, 1);
+    const waitMs = fullAt - now() - rate.seconds * 1000;
+    // Rounding of the interval must not cost the last event.
+    if (waitMs > 0.001) throw exhausted(what, rate, waitMs / 1000, allowance);
+  };
+
+  return {
+    take(key, rate) {
+      refuseBelowOne(key, rate);
+      const { allowance, fullAt } = look(key, rate, 1);
+      full.set(key, fullAt);
+      return allowance;
+    },
+    check(key, rate) {
+      refuseBelowOne(key, rate);
+      return look(key, rate, 0).allowance;
+    },
+  };
+}
+
+/** The `RateLimit-*` headers (draft-ietf-httpapi-ratelimit-headers-03, the form that is in use). */
+export function limitHeaders({
+  limit,
+  remaining,
+  resetSeconds,
+}: Allowance): Record<string, string> {
+  return {
+    'ratelimit-limit': String(limit),
+    'ratelimit-remaining': String(remaining),
+    'ratelimit-reset': String(resetSeconds),
+  };
+}
+
+function exhausted(what: string, rate: Rate, waitSeconds: number, allowance: Allowance): Fault {
+  return new Fault(
+    'too-many-requests',
+    `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or send a platform access token with the container request, which raises the limit`,
+    {
+      phase: 'limit',
+      retryAfterSeconds: waitSeconds,
+      headers: limitHeaders({ ...allowance, remaining: 0 }),
+    },
+  );
+}
+
+function duration(seconds: number): string {
+  const names: Readonly<Record<number, string>> = { 60: 'minute', 3600: 'hour', 86400: 'day' };
+  return names[seconds] ?? `${seconds} s`;
+}

@@ -1,0 +1,57 @@
+import type Router from '@koa/router';
+import { Fault } from '../fault.ts';
+import type { Metric, UsageStore } from '../store/usage.ts';
+import { mountedAlias } from './aliases.ts';
+import { type Accounts, requireAccount } from './basic-auth.ts';
+import type { RequestState } from './state.ts';
+
+export interface MetricsDeps {
+  readonly usage: UsageStore;
+  readonly accounts: Accounts;
+}
+
+/** Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6. */
+export function metricsRoutes(
+  router: Router<RequestState>,
+  { usage, accounts }: MetricsDeps,
+): void {
+  const routes: ReadonlyArray<readonly [string, Metric]> = [
+    ['builds', 'builds'],
+    ['pulls', 'pulls'],
+    ['mounted/pulls', 'mounted'],
+    [`${mountedAlias}/pulls`, 'mounted'],
+  ];
+  for (const [path, metric] of routes) {
+    router.get(`/v1alpha2/metrics/${path}`, ctx => {
+      requireAccount(ctx.get('authorization'), accounts);
+      const day = one(ctx.query.date);
+      const org = one(ctx.query.org);
+      if (day !== undefined && !isDay(day)) {
+        throw new Fault('bad-request', "'date' must be a day of the form yyyy-mm-dd", {
+          phase: 'request',
+        });
+      }
+      const query = { day, org };
+      const count = usage.count(metric, query);
+      ctx.body =
+        day !== undefined && org !== undefined
+          ? { count }
+          : {
+              metric,
+              count,
+              orgs: { ...(org && { [org]: 0 }), ...usage.countByOrg(metric, query) },
+            };
+    });
+  }
+}
+
+function one(value: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(value) ? value[0] : value;
+  return text === '' ? undefined : text;
+}
+
+function isDay(text: string): boolean {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+  const date = new Date(`${text}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
+}

@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { Fault } from '../fault.ts';
+import { withoutAliases } from './aliases.ts';
+
+// null is what some clients send for a field that is not set.
+const optional = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform(value => value ?? undefined);
+
+const numeric = z
+  .union([
+    z.number(),
+    z
+      .string()
+      .regex(/^\d{1,16}$/, 'not a number')
+      .transform(Number),
+  ])
+  .pipe(z.number().int().nonnegative());
+
+const text = z.string().refine(value => !value.includes('\0'), 'has a NUL character in it');
+const strings = z.array(text);
+
+const layerSchema = z.object({
+  location: z.string().describe('HTTP URL of a tar.gz file, or `data:` and its base64'),
+  tarDigest: optional(z.string()).describe('`sha256:` and hex of the tar file'),
+  gzipDigest: optional(z.string()).describe('`sha256:` and hex of the tar.gz file'),
+  gzipSize: optional(numeric).describe('Size of the tar.gz file in bytes'),
+});
+
+const configSchema = z.object({
+  entrypoint: optional(strings).describe('Replaces the entrypoint of the image'),
+  cmd: optional(strings).describe('Replaces the command of the image'),
+  env: optional(strings).describe('`NAME=value` each, merged into the environment by name'),
+  workingDir: optional(text).describe('Replaces the working directory'),
+  layers: optional(z.array(layerSchema)).describe('Layers put on top of the image'),
+});
+
+const packagesSchema = z.looseObject({ type: z.string() });
+
+/** Body of `POST /v1alpha2/container`. Source: container service specification, sections 2.1 to 2.3. */
+export const containerRequestSchema = z
+  .object({
+    containerImage: optional(z.string()).describe('Image to serve: `registry/path:tag`'),
+    containerFile: optional(z.string()).describe('Dockerfile, base64'),
+    containerConfig: optional(configSchema).describe('Changes to the image'),
+    condaFile: optional(z.string()).describe('Conda environment file, base64'),
+    spackFile: optional(z.string()).describe('Deprecated'),
+    containerPlatform: optional(z.string()).describe('`linux/amd64` or `linux/arm64`'),
+    buildRepository: optional(z.string()).describe('Where builds are pushed'),
+    cacheRepository: optional(z.string()).describe('Where build layers are cached'),
+    timestamp: optional(z.string()).describe('Submission time, ISO 8601'),
+    fingerprint: optional(z.string()).describe('Unique fingerprint of the request'),
+    freeze: optional(z.boolean()).describe('Push to `buildRepository` for good'),
+    platformEndpoint: optional(z.string()).describe('Workflow platform address'),
+    platformAccessToken: optional(z.string()).describe('Access token of the platform'),
+    platformRefreshToken: optional(z.string()).describe('Refresh token of the platform'),
+    platformWorkspaceId: optional(numeric).describe('Workspace of the credentials'),
+    format: optional(z.enum(['docker', 'sif'])).describe('`sif` for a Singularity image'),
+    packages: optional(packagesSchema).describe('Packages to build a container of'),
+    nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
+      'How the built container is named',
+    ),
+  })
+  .meta({ id: 'ContainerRequest' });
+
+/** Body of `POST /v1alpha1/inspect`. Source: container service specification, section 2.7. */
+export const inspectRequestSchema = z
+  .object({
+    containerImage: z.string({ error: "'containerImage' is required" }).min(1),
+    platformEndpoint: optional(z.string()),
+    platformAccessToken: optional(z.string()),
+    platformWorkspaceId: optional(numeric),
+  })
+  .meta({ id: 'InspectRequest' });
+
+/** The body as the schema types it; throws a {@link Fault} (400) that names the field and what is wrong with it. */
+export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
+  const result = schema.safeParse(withoutAliases(body));
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const field = (issue?.path ?? [])
+    .map(part => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
+    .join('')
+    .slice(1);
+  const what = issue?.message ?? 'is malformed';
+  throw new Fault('bad-request', field === '' ? `The body: ${what}` : `'${field}': ${what}`, {
+    phase: 'request',
+  });
+}

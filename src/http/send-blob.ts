@@ -1,0 +1,91 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { type Digest, splitDigest } from '../oci/digest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import type { BlobFinder, ByteRange } from '../pull/blob.ts';
+import type { PulledImage } from '../pull/image.ts';
+import { relay } from '../upstream/relay.ts';
+import { parseRange } from './range.ts';
+import {
+  apiVersionHeader,
+  contentHeaders,
+  isUnmodified,
+  sendUnmodified,
+} from './registry-headers.ts';
+
+/** Answers HEAD and GET of a blob; resolves when the last byte is handed over. Throws before headers, destroys after. */
+export async function sendBlob(
+  blobs: BlobFinder,
+  image: PulledImage,
+  digest: Digest,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (isUnmodified(request, digest) && (await image.member(digest))) {
+    return sendUnmodified(response, digest);
+  }
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  if (request.method === 'HEAD') {
+    const size = await blobs.head(image, digest, gone.signal);
+    response.writeHead(200, {
+      ...contentHeaders(digest, mediaTypes.octetStream, size),
+      'accept-ranges': 'bytes',
+    });
+    response.end();
+    return;
+  }
+  const { range: header } = request.headers;
+  const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
+  const blob = await blobs.open(image, digest, rangeOf, gone.signal);
+  if (blob.kind === 'redirect') {
+    // No body and a closed connection: some clients hang on anything else.
+    response.writeHead(307, {
+      location: blob.location.href,
+      'content-length': '0',
+      'docker-content-digest': digest,
+      connection: 'close',
+      ...apiVersionHeader,
+    });
+    response.end();
+    return;
+  }
+  const part = rangeOf?.(blob.size);
+  const whole = { start: 0, end: blob.size - 1 };
+  writeHead(response, digest, blob.size, part);
+  const { start, end } = part ?? whole;
+  const length = end - start + 1;
+  if (blob.kind === 'content') {
+    if (length === 0) response.end();
+    else await pipeline(blob.open({ start, end }), response);
+    return;
+  }
+  const isWhole = length === blob.size;
+  await relay({
+    source: blob.source,
+    sink: response,
+    length,
+    ...(isWhole ? { digest: splitDigest(digest) } : {}),
+  });
+}
+
+function writeHead(
+  response: ServerResponse,
+  digest: Digest,
+  size: number,
+  part: ByteRange | undefined,
+): void {
+  const length = part ? part.end - part.start + 1 : size;
+  const headers = {
+    ...contentHeaders(digest, mediaTypes.octetStream, length),
+    'accept-ranges': 'bytes',
+  };
+  if (part) {
+    response.writeHead(206, {
+      ...headers,
+      'content-range': `bytes ${part.start}-${part.end}/${size}`,
+    });
+  } else {
+    response.writeHead(200, headers);
+  }
+}

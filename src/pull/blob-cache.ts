@@ -1,0 +1,207 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import type { ContentStore } from '../content/content-store.ts';
+import type { Ingest } from '../content/ingest.ts';
+import { Fault } from '../fault.ts';
+import { type Digest, splitDigest } from '../oci/digest.ts';
+import type { CachedBlobStore } from '../store/cached-blobs.ts';
+import type { ByteSource } from '../upstream/byte-source.ts';
+
+/** Opens the upstream blob whole; the source mends its own breaks. */
+export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source: ByteSource }>;
+
+/** Keeps copies of upstream blobs, up to a size; one transfer fills the copy and feeds all who wait for it. */
+export interface BlobCache {
+  /** Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is right. */
+  join(digest: Digest, openWhole: OpenWhole): Promise<CacheReader>;
+  /** Notes that a cached copy was used. */
+  used(digest: Digest, size: number): void;
+}
+
+export interface CacheReader {
+  readonly size: number;
+  /** The bytes from `start` to `end`, both included. Destroying it leaves the transfer. */
+  read(start: number, end: number): ByteSource;
+  /** Leaves without having read. */
+  leave(): void;
+}
+
+export interface BlobCacheDeps {
+  readonly content: ContentStore;
+  readonly cachedBlobs: CachedBlobStore;
+  /** Bytes; the least recently used copies beyond it are removed. */
+  readonly maxBytes: number;
+}
+
+const chunkSize = 512 * 1024;
+
+export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDeps): BlobCache {
+  const fills = new Map<Digest, Promise<Fill>>();
+
+  const sweep = async (): Promise<void> => {
+    let total = cachedBlobs.total();
+    while (total > maxBytes) {
+      const victim = cachedBlobs.oldest();
+      if (!victim) return;
+      cachedBlobs.forget(victim.digest);
+      await content.remove(victim.digest);
+      total -= victim.size;
+    }
+  };
+
+  const begin = async (digest: Digest, openWhole: OpenWhole): Promise<Fill> => {
+    const stop = new AbortController();
+    const { size, source } = await openWhole(stop.signal);
+    const ingest = await content.ingest(splitDigest(digest).algorithm).catch(error => {
+      source.destroy();
+      throw error;
+    });
+    const fill = new Fill(ingest, size, () => {
+      // Nobody wants it any more: free the upstream connection, and let the next one begin anew.
+      if (fills.get(digest) === pending) fills.delete(digest);
+      stop.abort();
+      source.destroy(new Error('no reader is left'));
+    });
+    const pending = fills.get(digest);
+    fill
+      .run(source, digest)
+      .then(async () => {
+        cachedBlobs.touch(digest, size, Date.now());
+        await sweep();
+      })
+      .catch(() => {
+        // Each reader hears of the failure from the fill.
+      })
+      .finally(() => {
+        if (fills.get(digest) === pending) fills.delete(digest);
+      });
+    return fill;
+  };
+
+  return {
+    async join(digest, openWhole) {
+      let pending = fills.get(digest);
+      if (!pending) {
+        // Entered before it runs, so that `begin` finds itself.
+        pending = Promise.resolve().then(() => begin(digest, openWhole));
+        fills.set(digest, pending);
+        pending.catch(() => fills.delete(digest));
+      }
+      return (await pending).join();
+    },
+    used(digest, size) {
+      if (cachedBlobs.has(digest)) cachedBlobs.touch(digest, size, Date.now());
+    },
+  };
+}
+
+/** One transfer into the cache and its readers. */
+class Fill {
+  readonly #ingest: Ingest;
+  readonly #size: number;
+  readonly #abandon: () => void;
+  #readers = 0;
+  #isWhole = false;
+  #failure: Error | undefined;
+  #progress = Promise.withResolvers<void>();
+
+  constructor(ingest: Ingest, size: number, abandon: () => void) {
+    this.#ingest = ingest;
+    this.#size = size;
+    this.#abandon = abandon;
+  }
+
+  async run(source: ByteSource, digest: Digest): Promise<void> {
+    try {
+      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+        await this.#ingest.write(chunk.bytes);
+        chunk.release();
+        this.#announce();
+      }
+      const found = this.#ingest.digest();
+      if (found !== digest || this.#ingest.size !== this.#size) {
+        throw new Fault('upstream', `The registry sent other bytes than those of ${digest}`, {
+          phase: 'upstream',
+        });
+      }
+      await this.#ingest.commit();
+      this.#isWhole = true;
+    } catch (error) {
+      source.destroy();
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      await this.#ingest.abort();
+      throw error;
+    } finally {
+      this.#announce();
+    }
+  }
+
+  join(): CacheReader {
+    this.#readers += 1;
+    let isIn = true;
+    const leave = () => {
+      if (!isIn) return;
+      isIn = false;
+      this.#readers -= 1;
+      if (this.#readers === 0 && !this.#isWhole && !this.#failure) this.#abandon();
+    };
+    // Opened at once: the file loses this name when the transfer is complete.
+    const file = open(this.#ingest.path, 'r');
+    file.catch(() => {});
+    return {
+      size: this.#size,
+      leave: () => {
+        leave();
+        file.then(handle => handle.close()).catch(() => {});
+      },
+      read: (start, end) => this.#source(file, start, end, leave),
+    };
+  }
+
+  #source(file: Promise<FileHandle>, start: number, end: number, leave: () => void): ByteSource {
+    const buffer = Buffer.allocUnsafe(Math.min(chunkSize, end - start + 1));
+    let position = start;
+    let isClosed = false;
+    let lent: Promise<void> = Promise.resolve();
+    const close = () => {
+      if (isClosed) return;
+      isClosed = true;
+      leave();
+      file.then(handle => handle.close()).catch(() => {});
+    };
+    return {
+      read: async () => {
+        await lent;
+        if (isClosed || position > end) {
+          close();
+          return null;
+        }
+        const available = await this.#waitFor(position, end);
+        const length = Math.min(buffer.length, available - position);
+        const { bytesRead } = await (await file).read(buffer, 0, length, position);
+        if (bytesRead === 0) throw new Error('the copy is shorter than it should be');
+        position += bytesRead;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        lent = promise;
+        return { bytes: buffer.subarray(0, bytesRead), release: resolve };
+      },
+      destroy: close,
+    };
+  }
+
+  /** Waits for bytes behind `position`; returns up to where they may be given out. */
+  async #waitFor(position: number, end: number): Promise<number> {
+    for (;;) {
+      if (this.#isWhole) return end + 1;
+      // The last byte waits for the digest, so that nobody takes a broken blob for whole.
+      const available = Math.min(this.#ingest.size, this.#size - 1, end + 1);
+      if (available > position) return available;
+      if (this.#failure) throw this.#failure;
+      await this.#progress.promise;
+    }
+  }
+
+  #announce(): void {
+    this.#progress.resolve();
+    this.#progress = Promise.withResolvers<void>();
+  }
+}

@@ -1,0 +1,173 @@
+import type { Readable } from 'node:stream';
+import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { ByteSource } from '../upstream/byte-source.ts';
+import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
+import type { BlobMode } from '../upstream/registry-settings.ts';
+import { resumingSource } from '../upstream/resuming-source.ts';
+import type { BlobCache } from './blob-cache.ts';
+import type { PulledImage } from './image.ts';
+
+/** Which bytes are wanted, both ends included; the whole blob when absent. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Where a blob's bytes come from. `size` is that of the whole blob. */
+export type Blob =
+  | { readonly kind: 'content'; readonly size: number; open(range: ByteRange): Readable }
+  | { readonly kind: 'redirect'; readonly location: URL }
+  | { readonly kind: 'stream'; readonly size: number; readonly source: ByteSource };
+
+/** Makes a range from the size of the blob, which a client may leave open; undefined for the whole. */
+export type RangeOf = (size: number) => ByteRange | undefined;
+
+export interface BlobFinder {
+  /** Size of the blob in bytes. */
+  head(image: PulledImage, digest: Digest, signal: AbortSignal): Promise<number>;
+  /** The blob, or the part of it. The caller reads the source to its end or destroys it. */
+  open(
+    image: PulledImage,
+    digest: Digest,
+    rangeOf: RangeOf | undefined,
+    signal: AbortSignal,
+  ): Promise<Blob>;
+}
+
+export interface BlobFinderDeps {
+  readonly content: ContentStore;
+  readonly registry: RegistryClient;
+  readonly cache: BlobCache;
+  readonly modeOf: (registry: string) => BlobMode;
+}
+
+export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinderDeps): BlobFinder {
+  /** Content that is kept, but only what is known to belong to the image. */
+  const keptSize = async (image: PulledImage, digest: Digest) => {
+    const member = await image.member(digest);
+    const size = member ? await content.size(digest) : undefined;
+    return { member, size };
+  };
+
+  const fromContent = (digest: Digest, size: number): Blob => {
+    cache.used(digest, size);
+    return {
+      kind: 'content',
+      size,
+      open: ({ start, end }) => content.openRange(digest, start, end),
+    };
+  };
+
+  const sizeAt = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
+    const size = await registry.headBlob(image.access, digest, signal);
+    if (size !== undefined) return size;
+    throw new Fault('upstream', `The registry does not tell the size of ${digest}`, {
+      phase: 'upstream',
+    });
+  };
+
+  /** The bytes from `start` to `end` as they come from the registry, mended when it breaks off. */
+  const relayed = async (
+    image: PulledImage,
+    digest: Digest,
+    size: number | undefined,
+    range: ByteRange | undefined,
+    redirects: 'follow' | 'handOn',
+    signal: AbortSignal,
+  ): Promise<Blob> => {
+    const openAt = async (offset: number, how: 'follow' | 'handOn') =>
+      registry.openBlob(image.access, digest, {
+        offset,
+        ...(range && range.end + 1 !== size ? { last: range.end } : {}),
+        redirects: how,
+        signal,
+      });
+    const start = range?.start ?? 0;
+    const opened = await openAt(start, redirects);
+    if (opened.kind === 'redirect') return opened;
+    const { answer, offset } = opened;
+    const total = await totalOf(image, digest, opened, size, signal);
+    if (range && total !== size) {
+      answer.body.destroy();
+      throw new Fault('upstream', `The registry has ${total} bytes for ${digest}, not ${size}`, {
+        phase: 'upstream',
+      });
+    }
+    const source = resumingSource({
+      first: { source: answer.body, offset },
+      start,
+      end: range?.end ?? total - 1,
+      reopen: async from => {
+        const again = await openAt(from, 'follow');
+        if (again.kind === 'redirect') throw new Error('a redirect was not followed');
+        return { source: again.answer.body, offset: again.offset };
+      },
+    });
+    return { kind: 'stream', size: total, source };
+  };
+
+  /** Size of the whole blob: what the answer says counts more than what a manifest says. */
+  const totalOf = async (
+    image: PulledImage,
+    digest: Digest,
+    { answer }: Extract<OpenedBlob, { kind: 'bytes' }>,
+    expected: number | undefined,
+    signal: AbortSignal,
+  ): Promise<number> => {
+    const total = /\/(\d+)$/.exec(answer.headers.get('content-range') ?? '')?.[1];
+    const told = total === undefined ? undefined : Number(total);
+    const length = answer.status === 200 ? answer.contentLength : told;
+    if (length !== undefined) return length;
+    try {
+      return expected ?? (await sizeAt(image, digest, signal));
+    } catch (error) {
+      answer.body.destroy();
+      throw error;
+    }
+  };
+
+  const cached = async (
+    image: PulledImage,
+    digest: Digest,
+    known: number | undefined,
+    rangeOf: RangeOf | undefined,
+  ): Promise<Blob> => {
+    const reader = await cache.join(digest, async stop => {
+      const blob = await relayed(image, digest, known, undefined, 'follow', stop);
+      if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
+      return blob;
+    });
+    try {
+      const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
+      return { kind: 'stream', size: reader.size, source: reader.read(start, end) };
+    } catch (error) {
+      reader.leave();
+      throw error;
+    }
+  };
+
+  return {
+    async head(image, digest, signal) {
+      const { size } = await keptSize(image, digest);
+      return size ?? sizeAt(image, digest, signal);
+    },
+
+    async open(image, digest, rangeOf, signal) {
+      const { member, size } = await keptSize(image, digest);
+      if (size !== undefined) return fromContent(digest, size);
+      const mode = modeOf(image.access.registry);
+      if (mode === 'cache') {
+        if (!member) await registry.headBlob(image.access, digest, signal);
+        const kept = member ? undefined : await content.size(digest);
+        if (kept !== undefined) return fromContent(digest, kept);
+        return cached(image, digest, member?.size, rangeOf);
+      }
+      const total = member?.size ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
+      const range = total === undefined ? undefined : rangeOf?.(total);
+      const redirects = mode === 'redirect' ? 'handOn' : 'follow';
+      return relayed(image, digest, total, range, redirects, signal);
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import { LRUCache } from 'lru-cache';
+import { Fault } from '../fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { manifestType, parseManifest } from '../oci/manifest.ts';
+import type { ContainerRequest } from '../request/container-request.ts';
+import type { Documents } from '../request/documents.ts';
+import type { ImageMaker } from '../request/served-image.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { CredentialSource } from '../upstream/credentials.ts';
+
+/** A served image, as far as its documents are here: what belongs to it may be served from what is kept. */
+export interface PulledImage {
+  readonly root: Document;
+  readonly access: Access;
+  /** The descriptor of a manifest, config or layer that belongs to the image; undefined when it is not known to. */
+  member(digest: Digest): Promise<Descriptor | undefined>;
+  /** Makes known what a manifest of the image holds. */
+  learn(manifest: Document): void;
+}
+
+export type ImageFinder = (request: ContainerRequest) => Promise<PulledImage>;
+
+const keptImages = 2000;
+
+export interface ImageFinderDeps {
+  readonly documents: Documents;
+  readonly makeImage: ImageMaker;
+  readonly credentials: CredentialSource;
+}
+
+export function createImageFinder({
+  documents,
+  makeImage,
+  credentials,
+}: ImageFinderDeps): ImageFinder {
+  const images = new LRUCache<string, PulledImage>({ max: keptImages });
+
+  return async request => {
+    const kept = images.get(request.token);
+    if (kept) return kept;
+    const { registry, repository } = request.image;
+    const access = { registry, repository, credentials: await credentials(registry) };
+    const root = await findRoot(documents, makeImage, access, request);
+    const image = createImage(root, access, documents);
+    images.set(request.token, image);
+    return image;
+  };
+}
+
+async function findRoot(
+  documents: Documents,
+  makeImage: ImageMaker,
+  access: Access,
+  { base, change, served }: ContainerRequest,
+): Promise<Document> {
+  const kept = await documents.local(served.digest, served.mediaType);
+  if (kept) return kept;
+  // Lost from the content store, or asked for at another replica: made again, it is the same.
+  const document = await documents.manifest(access, base.digest, base.mediaType);
+  const { root } = await makeImage(access, document, change);
+  if (root.digest !== served.digest) {
+    throw new Fault(
+      'unavailable',
+      'The image of this container token cannot be made again as it was: make a new container request',
+      { phase: 'augment' },
+    );
+  }
+  return root;
+}
+
+function createImage(root: Document, access: Access, documents: Documents): PulledImage {
+  const members = new Map<Digest, Descriptor>();
+  const learned = new Set<Digest>();
+  let isSearched = false;
+
+  const learn = (document: Document): readonly Descriptor[] => {
+    if (learned.has(document.digest)) return [];
+    learned.add(document.digest);
+    const manifest = parseManifest(document);
+    if (manifest.kind === 'manifest') {
+      for (const part of [manifest.config, ...manifest.layers]) members.set(part.digest, part);
+    }
+    if (manifest.kind !== 'index') return [];
+    for (const entry of manifest.manifests) members.set(entry.digest, entry);
+    return manifest.manifests;
+  };
+
+  const search = async (entries: readonly Descriptor[]): Promise<void> => {
+    for (const entry of entries) {
+      const child = await documents.local(entry.digest, entry.mediaType);
+      if (child) await search(learn(child));
+    }
+  };
+
+  const { digest, bytes } = root;
+  members.set(digest, { digest, mediaType: manifestType(root), size: bytes.length });
+  const entries = learn(root);
+
+  return {
+    root,
+    access,
+    learn,
+    async member(digest) {
+      const found = members.get(digest);
+      if (found || isSearched) return found;
+      isSearched = true;
+      await search(entries);
+      return members.get(digest);
+    },
+  };
+}

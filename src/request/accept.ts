@@ -1,0 +1,132 @@
+import type { ImageChange } from '../augment/image-change.ts';
+import { Fault } from '../fault.ts';
+import { manifestType } from '../oci/manifest.ts';
+import { parsePlatform } from '../oci/platform.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { CredentialSource } from '../upstream/credentials.ts';
+import type { BaseResolver } from './base-image.ts';
+import type { Caller, ContainerRequest } from './container-request.ts';
+import type { ContainerToken } from './container-token.ts';
+import type { LayerIntake } from './layers.ts';
+import { checkRules, imageOf } from './rules.ts';
+import type { ImageMaker } from './served-image.ts';
+import type { ApiVersion, Submission } from './submission.ts';
+import type { TokenRegistry } from './token-registry.ts';
+
+export interface AcceptDeps {
+  readonly resolveBase: BaseResolver;
+  readonly makeImage: ImageMaker;
+  readonly layers: LayerIntake;
+  readonly tokens: TokenRegistry;
+  readonly credentials: CredentialSource;
+  /** `host/prefix`: what every served name begins with. */
+  readonly servedBase: string;
+  /** Beginnings of layer URLs that mark a mounted file system. */
+  readonly mountedLayers: readonly string[];
+}
+
+export interface Accepted {
+  readonly request: ContainerRequest;
+  /** What the asker should know although the request is good. */
+  readonly warnings: readonly string[];
+}
+
+// The classic image store of docker stops here: "max depth exceeded".
+const dockerLayerLimit = 125;
+
+/** Turns a submission into a container request that can be pulled, or throws a {@link Fault}. */
+export type Accept = (
+  submission: Submission,
+  version: ApiVersion,
+  caller: Caller,
+) => Promise<Accepted>;
+
+export function createAccept(deps: AcceptDeps): Accept {
+  return async (submission, version, caller) => {
+    checkRules(submission, version);
+    const image = parseReference(imageOf(submission));
+    const { containerPlatform, containerConfig = {} } = submission;
+    const platform = containerPlatform === undefined ? undefined : parsePlatform(containerPlatform);
+    const layers = await deps.layers.take(containerConfig.layers ?? []);
+    const access: Access = {
+      registry: image.registry,
+      repository: image.repository,
+      credentials: await deps.credentials(image.registry),
+    };
+    const change = changeOf(submission, layers);
+    const base = await asBadRequest(deps.resolveBase(access, image, platform));
+    const made = await deps.makeImage(access, base, change);
+    const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
+    const request = deps.tokens.issue(token => ({
+      caller,
+      image,
+      base: { digest: base.digest, mediaType: manifestType(base) },
+      change,
+      served,
+      targetImage: targetName(deps.servedBase, token, image, served.digest),
+      platform: containerPlatform,
+      fingerprint: submission.fingerprint,
+      timestamp: submission.timestamp,
+      isMounted: (containerConfig.layers ?? []).some(({ location }) =>
+        deps.mountedLayers.some(start => location.startsWith(start)),
+      ),
+    }));
+    return { request, warnings: warningsOf(image, change, made.generated.size, made.maxLayers) };
+  };
+}
+
+function changeOf(
+  { containerConfig = {} }: Submission,
+  layers: ImageChange['layers'],
+): ImageChange {
+  const { entrypoint, cmd, env, workingDir } = containerConfig;
+  return {
+    ...(entrypoint === undefined ? {} : { entrypoint }),
+    ...(cmd === undefined ? {} : { cmd }),
+    ...(workingDir === undefined ? {} : { workingDir }),
+    ...(env === undefined || env.length === 0 ? {} : { env }),
+    ...(layers === undefined || layers.length === 0 ? {} : { layers }),
+  };
+}
+
+/** A name by tag keeps the tag; one by digest carries the digest of what is served. */
+function targetName(base: string, token: ContainerToken, image: Reference, served: string): string {
+  const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
+  return `${base}/${token}/${image.repository}${suffix}`;
+}
+
+function warningsOf(
+  image: Reference,
+  change: ImageChange,
+  generated: number,
+  maxLayers: number,
+): string[] {
+  const warnings: string[] = [];
+  if (maxLayers > dockerLayerLimit) {
+    warnings.push(
+      `The image has ${maxLayers} layers with those added: Docker's classic image store takes at most ${dockerLayerLimit}; podman and Docker's containerd store take it`,
+    );
+  }
+  if (generated === 0 && Object.keys(change).length > 0) {
+    warnings.push(
+      `${formatReference(image)} is no container image but an artifact: it is served as it is, without the containerConfig`,
+    );
+  }
+  return warnings;
+}
+
+/** To who makes a request, an image that does not exist is a mistake in the request. */
+async function asBadRequest<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof Fault && error.kind === 'manifest-unknown') {
+      throw new Fault('bad-request', `${error.message}: check 'containerImage'`, {
+        phase: 'upstream',
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}

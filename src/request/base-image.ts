@@ -1,0 +1,95 @@
+import { architectureOf } from '../augment/image-config.ts';
+import { Fault } from '../fault.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { isImage, parseManifest } from '../oci/manifest.ts';
+import {
+  formatPlatform,
+  listPlatforms,
+  matchesPlatform,
+  type Platform,
+  selectPlatform,
+} from '../oci/platform.ts';
+import { formatReference, type Reference } from '../oci/reference.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import { createCoalescer } from './coalesce.ts';
+import type { Documents } from './documents.ts';
+
+/** Finds what an image name stands for now, in the right of who asks. Throws {@link Fault}. */
+export type BaseResolver = (
+  access: Access,
+  reference: Reference,
+  platform: Platform | undefined,
+) => Promise<Document>;
+
+/**
+ * @param accessKey tells apart what is seen with different rights
+ */
+export function createBaseResolver(
+  registry: RegistryClient,
+  documents: Documents,
+  accessKey: (access: Access) => string,
+): BaseResolver {
+  const join = createCoalescer<Document>();
+
+  // The registry is asked each time, also for a digest: it is the registry that knows whether the
+  // asker may see the image, and what a tag stands for at this moment.
+  const resolve = async (access: Access, reference: string): Promise<Document> => {
+    const head = await registry.headManifest(access, reference);
+    if (head) return documents.manifest(access, head.digest, head.mediaType);
+    const document = await registry.getManifest(access, reference);
+    await documents.keep(document);
+    return document;
+  };
+
+  return async (access, reference, platform) => {
+    const name = reference.digest ?? reference.tag ?? 'latest';
+    const root = await join(
+      `${accessKey(access)} ${access.registry} ${access.repository} ${name}`,
+      () => resolve(access, name),
+    );
+    return platform ? select(documents, access, reference, root, platform) : refuseSchema1(root);
+  };
+}
+
+async function select(
+  documents: Documents,
+  access: Access,
+  reference: Reference,
+  root: Document,
+  platform: Platform,
+): Promise<Document> {
+  const manifest = parseManifest(refuseSchema1(root));
+  const missing = (offered: string) =>
+    new Fault(
+      'bad-request',
+      `${formatReference(reference)} has no image for ${formatPlatform(platform)}; it has: ${offered}`,
+      { phase: 'request' },
+    );
+  if (manifest.kind === 'index') {
+    const entry = selectPlatform(manifest.manifests, platform);
+    if (!entry) throw missing(listPlatforms(manifest.manifests));
+    return documents.manifest(access, entry.digest as Digest, entry.mediaType);
+  }
+  if (manifest.kind === 'manifest' && isImage(manifest)) {
+    const config = await documents.config(access, manifest.config);
+    const architecture = architectureOf(config.bytes);
+    const offered = { os: 'linux', architecture: architecture ?? '' };
+    if (architecture !== undefined && !matchesPlatform(platform, offered)) {
+      throw missing(formatPlatform(offered));
+    }
+  }
+  return root;
+}
+
+function refuseSchema1(root: Document): Document {
+  if (parseManifest(root).kind === 'schema1') {
+    throw new Fault(
+      'bad-request',
+      'The image has the retired Docker schema 1 format, which current clients refuse: push it again with a current docker or skopeo',
+      { phase: 'upstream' },
+    );
+  }
+  return root;
+}

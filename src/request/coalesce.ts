@@ -1,0 +1,25 @@
+/**
+ * Joins calls for one key without ever handing out an answer that is older than the call: who comes
+ * while one is running waits for the next, which all of them share.
+ */
+export function createCoalescer<T>(): (key: string, run: () => Promise<T>) => Promise<T> {
+  const running = new Map<string, { current: Promise<T>; next: Promise<T> | undefined }>();
+
+  const start = (key: string, run: () => Promise<T>): Promise<T> => {
+    const entry = { current: run(), next: undefined };
+    running.set(key, entry);
+    const leave = () => {
+      if (running.get(key) === entry && entry.next === undefined) running.delete(key);
+    };
+    entry.current.then(leave, leave);
+    return entry.current;
+  };
+
+  return (key, run) => {
+    const entry = running.get(key);
+    if (!entry) return start(key, run);
+    const begin = () => start(key, run);
+    entry.next ??= entry.current.then(begin, begin);
+    return entry.next;
+  };
+}

@@ -1,0 +1,38 @@
+import type { ImageChange } from '../augment/image-change.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Reference } from '../oci/reference.ts';
+import type { ContainerToken } from './container-token.ts';
+
+/** Who asked, as far as it is known. */
+export interface Caller {
+  /** IP address. */
+  readonly address: string;
+  /** An access token was given; nothing has proved it yet. */
+  readonly hasAccessToken: boolean;
+  /** Domain of the e-mail address, for usage metrics. */
+  readonly org?: string;
+}
+
+/** All that a pull through the token needs. Nothing in it changes once it is made. */
+export interface ContainerRequest {
+  readonly token: ContainerToken;
+  /** ms since the epoch, as all times here. */
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  readonly caller: Caller;
+  /** The image as it was asked for. */
+  readonly image: Reference;
+  /** What the image stood for at that moment: the manifest or index that is the base. */
+  readonly base: Pick<Descriptor, 'mediaType' | 'digest'>;
+  readonly change: ImageChange;
+  /** What is served. */
+  readonly served: { readonly digest: Digest; readonly mediaType: string };
+  /** `host/prefix/token/repository[:tag|@digest]`. */
+  readonly targetImage: string;
+  readonly platform?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  readonly timestamp?: string | undefined;
+  /** One of the layers is a mounted file system: its pulls are counted apart. */
+  readonly isMounted: boolean;
+}

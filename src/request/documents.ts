@@ -1,0 +1,124 @@
+import { LRUCache } from 'lru-cache';
+import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { isImage, parseManifest } from '../oci/manifest.ts';
+import { isIndexType, isManifestType } from '../oci/media-type.ts';
+import { isAttestation } from '../oci/platform.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+
+/**
+ * Manifests, indexes and image configs: in memory, in the content store, at the registry they come
+ * from. The content store need not make them durable: what is damaged there is told by its digest
+ * and fetched or made again.
+ */
+export interface Documents {
+  /** A manifest or index. The caller has made sure that its asker may see it. */
+  manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
+  /** The manifest, but only when it is here already. */
+  local(digest: Digest, mediaType: string): Promise<Document | undefined>;
+  /** Every manifest, index and image config below a root, by digest; what an index lacks is left out. */
+  collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
+  /** Keeps a document that was made here. */
+  keep(document: Document): Promise<void>;
+  /** The config of one image. */
+  config(access: Access, descriptor: Descriptor): Promise<Document>;
+}
+
+const memoryBytes = 64 * 1024 * 1024;
+const deepestIndex = 4;
+
+export function createDocuments(content: ContentStore, registry: RegistryClient): Documents {
+  const memory = new LRUCache<Digest, Document>({
+    maxSize: memoryBytes,
+    sizeCalculation: document => document.bytes.length + 200,
+  });
+  const running = new Map<Digest, Promise<Document>>();
+
+  const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
+    const kept = memory.get(digest);
+    if (kept) return kept;
+    const bytes = await content.read(digest);
+    if (!bytes) return undefined;
+    const document = { bytes, mediaType, digest };
+    memory.set(digest, document);
+    return document;
+  };
+
+  const keep = async (document: Document): Promise<void> => {
+    memory.set(document.digest, document);
+    await content.write(document.digest, document.bytes);
+  };
+
+  const load = async (
+    digest: Digest,
+    mediaType: string,
+    fetch: () => Promise<Document>,
+  ): Promise<Document> => {
+    const here = await local(digest, mediaType);
+    if (here) return here;
+    const pending = running.get(digest);
+    if (pending) return pending;
+    const fetched = (async () => {
+      const document = await fetch();
+      await keep(document);
+      return document;
+    })().finally(() => running.delete(digest));
+    running.set(digest, fetched);
+    return fetched;
+  };
+
+  const manifest = (access: Access, digest: Digest, mediaType: string) =>
+    load(digest, mediaType, () => registry.getManifest(access, digest));
+  const config = (access: Access, { digest, mediaType }: Descriptor) =>
+    load(digest, mediaType, () => registry.getBlob(access, digest, mediaType));
+
+  const collectInto = async (
+    found: Map<Digest, Document>,
+    access: Access,
+    document: Document,
+    depth: number,
+  ): Promise<void> => {
+    found.set(document.digest, document);
+    const parsed = parseManifest(document);
+    if (parsed.kind === 'manifest' && isImage(parsed)) {
+      found.set(parsed.config.digest, await config(access, parsed.config));
+    }
+    if (parsed.kind !== 'index' || depth >= deepestIndex) return;
+    const images = parsed.manifests.filter(
+      entry =>
+        !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType)),
+    );
+    await Promise.all(
+      images.map(async entry => {
+        const child = await unlessMissing(manifest(access, entry.digest, entry.mediaType));
+        if (child) await collectInto(found, access, child, depth + 1);
+      }),
+    );
+  };
+
+  return {
+    manifest,
+    config,
+    local,
+    keep,
+    async collect(access, root) {
+      const found = new Map<Digest, Document>();
+      await collectInto(found, access, root, 0);
+      return found;
+    },
+  };
+}
+
+// An index may name images that were never pushed or were deleted: it is sparse, not broken.
+async function unlessMissing(document: Promise<Document>): Promise<Document | undefined> {
+  try {
+    return await document;
+  } catch (error) {
+    if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,98 @@
+import type { Document } from '../oci/document.ts';
+import { asObject, type JsonObject, parseLossless } from '../oci/json.ts';
+import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import type { Platform } from '../oci/platform.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { CredentialSource } from '../upstream/credentials.ts';
+import type { BaseResolver } from './base-image.ts';
+import type { Documents } from './documents.ts';
+
+/** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
+export type Inspect = (image: string, platform: Platform | 'all') => Promise<JsonObject>;
+
+export interface InspectDeps {
+  readonly resolveBase: BaseResolver;
+  readonly documents: Documents;
+  readonly credentials: CredentialSource;
+  readonly urlOf: (registry: string) => string;
+}
+
+export function createInspect(deps: InspectDeps): Inspect {
+  return async (text, platform) => {
+    const image = parseReference(text);
+    const access: Access = {
+      registry: image.registry,
+      repository: image.repository,
+      credentials: await deps.credentials(image.registry),
+    };
+    const root = await deps.resolveBase(access, image, undefined);
+    const isIndex = parseManifest(root).kind === 'index';
+    if (isIndex && platform === 'all') {
+      return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
+    }
+    // A single image is shown whatever its platform is: there is nothing to choose.
+    const chosen =
+      isIndex && platform !== 'all' ? await deps.resolveBase(access, image, platform) : root;
+    return { container: await describe(deps, access, image, chosen) };
+  };
+}
+
+async function describe(
+  { documents, urlOf }: InspectDeps,
+  access: Access,
+  image: Reference,
+  document: Document,
+): Promise<JsonObject> {
+  const manifest = parseManifest(document);
+  const type = manifestType(document);
+  const config =
+    manifest.kind === 'manifest' && isImage(manifest)
+      ? parseLossless((await documents.config(access, manifest.config)).bytes, 'config')
+      : undefined;
+  const isOci = type === mediaTypes.ociManifest;
+  return {
+    registry: image.registry,
+    hostName: urlOf(image.registry),
+    imageName: image.repository,
+    reference: image.digest ?? image.tag ?? 'latest',
+    digest: document.digest,
+    ...(config ? { config: describeConfig(config) } : {}),
+    manifest: { ...parseLossless(document.bytes, 'manifest'), mediaType: type },
+    v1: false,
+    v2: true,
+    oci: isOci,
+  };
+}
+
+const runtimeNames: Readonly<Record<string, string>> = {
+  Hostname: 'hostName',
+  Domainname: 'domainName',
+  User: 'user',
+  AttachStdin: 'attachStdin',
+  AttachStdout: 'attachStdout',
+  AttachStderr: 'attachStderr',
+  Tty: 'tty',
+  Env: 'env',
+  Cmd: 'cmd',
+  Image: 'image',
+  WorkingDir: 'workingDir',
+  Entrypoint: 'entrypoint',
+  Labels: 'labels',
+};
+
+/** The members of an image config under the names of the specification; what is empty is left out. */
+function describeConfig(config: JsonObject): JsonObject {
+  const runtime: JsonObject = {};
+  for (const [name, value] of Object.entries(asObject(config.config) ?? {})) {
+    const own = runtimeNames[name];
+    if (own !== undefined && value !== null && value !== '') runtime[own] = value;
+  }
+  const { architecture, os, variant, container, created, rootfs } = config;
+  const known = { architecture, os, variant, container, created, rootfs };
+  const present = Object.fromEntries(
+    Object.entries(known).filter(([, value]) => value !== undefined && value !== null),
+  );
+  return { ...present, config: runtime };
+}

@@ -1,0 +1,127 @@
+import { Fault } from '../fault.ts';
+import { parseReference } from '../oci/reference.ts';
+import type { ApiVersion, Submission } from './submission.ts';
+
+/**
+ * The rules that bind several fields of a submission, in the order in which they are told.
+ * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy; 501 for what is not built yet.
+ * Source: container service specification, sections 2.1, 2.3 and 7.
+ */
+export function checkRules(submission: Submission, version: ApiVersion): void {
+  if (version === 'v1alpha1') checkLegacy(submission);
+  checkWhatToServe(submission);
+  checkFreeze(submission);
+  checkRepository('buildRepository', submission.buildRepository);
+  checkRepository('cacheRepository', submission.cacheRepository);
+  checkTimestamp(submission.timestamp);
+  checkConfig(submission);
+  checkBuilt(submission);
+}
+
+/** The image to serve, which {@link checkRules} has made sure is there. */
+export function imageOf({ containerImage }: Submission): string {
+  if (containerImage === undefined) refuse("'containerImage' is required");
+  return containerImage;
+}
+
+function checkLegacy({ packages, nameStrategy }: Submission): void {
+  const field = packages ? 'packages' : nameStrategy ? 'nameStrategy' : undefined;
+  if (field) refuse(`'${field}' is not known to /container-token: use POST /v1alpha2/container`);
+}
+
+function checkWhatToServe(submission: Submission): void {
+  const { containerImage, containerFile, condaFile, packages } = submission;
+  if (containerImage === '')
+    refuse("'containerImage' is empty: give an image name or leave it out");
+  if (containerImage !== undefined && containerFile !== undefined) {
+    refuse("'containerImage' must be omitted when 'containerFile' is given: send one of the two");
+  }
+  const source = condaFile !== undefined ? 'condaFile' : packages ? 'packages' : undefined;
+  if (containerImage !== undefined && source) {
+    refuse(`'containerImage' must be omitted when '${source}' is given: send one of the two`);
+  }
+  if (
+    containerImage === undefined &&
+    containerFile === undefined &&
+    !source &&
+    !submission.spackFile
+  ) {
+    refuse(
+      "'containerFile' (or 'packages') is required when 'containerImage' is omitted: send one",
+    );
+  }
+  if (containerFile !== undefined && packages) {
+    refuse("'packages' must be omitted when 'containerFile' is given: send one of the two");
+  }
+  for (const field of ['containerFile', 'condaFile', 'spackFile'] as const) {
+    const value = submission[field];
+    if (value !== undefined && !isBase64(value)) {
+      refuse(`'${field}' is not base64: encode the file's content (RFC 4648, no line breaks)`);
+    }
+  }
+}
+
+function checkFreeze({ freeze, buildRepository, format }: Submission): void {
+  if (freeze && buildRepository === undefined) {
+    refuse("'freeze' requires 'buildRepository': name the repository to push to");
+  }
+  if (format === 'sif' && !freeze) {
+    refuse("'format: sif' requires 'freeze: true' and 'buildRepository': set both");
+  }
+}
+
+function checkRepository(field: string, value: string | undefined): void {
+  if (value === undefined) return;
+  const { repository, tag, digest } = parseReference(value);
+  const hasReference = digest !== undefined || value.endsWith(`:${tag}`);
+  if (hasReference) refuse(`'${field}' must be a repository without tag or digest: cut it off`);
+  if (!value.includes('/') || !repository) {
+    refuse(
+      `'${field}' is incomplete: write registry/path, such as registry.example.com/team/build`,
+    );
+  }
+}
+
+function checkTimestamp(timestamp: string | undefined): void {
+  if (timestamp === undefined) return;
+  const isIso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(timestamp);
+  if (!isIso || Number.isNaN(Date.parse(timestamp))) {
+    refuse("'timestamp' is not an ISO 8601 date and time, such as 2026-01-31T12:00:00Z");
+  }
+}
+
+function checkConfig({ containerConfig }: Submission): void {
+  for (const [position, entry] of (containerConfig?.env ?? []).entries()) {
+    if (!/^[^=]+=/.test(entry) || entry.includes('\0')) {
+      refuse(`'containerConfig.env[${position}]' is not of the form NAME=value`);
+    }
+  }
+}
+
+function checkBuilt(submission: Submission): void {
+  const missing = (
+    [
+      ['containerFile', submission.containerFile],
+      ['condaFile', submission.condaFile],
+      ['packages', submission.packages],
+      ['spackFile', submission.spackFile],
+      ['freeze', submission.freeze || undefined],
+      ['format', submission.format === 'sif' ? 'sif' : undefined],
+    ] as const
+  ).find(([, value]) => value !== undefined);
+  if (!missing) return;
+  throw new Fault(
+    'not-built',
+    `'${missing[0]}' is not supported by this version, which serves existing images only: build the image elsewhere and ask for it with 'containerImage'`,
+    { phase: 'request' },
+  );
+}
+
+/** Strict base64: what decodes to the same text when encoded again. */
+export function isBase64(text: string): boolean {
+  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+}
+
+function refuse(message: string): never {
+  throw new Fault('bad-request', message, { phase: 'request' });
+}

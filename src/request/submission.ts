@@ -1,0 +1,41 @@
+/** A layer as a client describes it; what it says of digests and size is yet to be proved. */
+export interface SubmittedLayer {
+  /** `http(s)://...`, or `data:` and base64. */
+  readonly location: string;
+  readonly gzipDigest?: string | undefined;
+  readonly gzipSize?: number | undefined;
+  readonly tarDigest?: string | undefined;
+}
+
+export interface SubmittedConfig {
+  readonly entrypoint?: readonly string[] | undefined;
+  readonly cmd?: readonly string[] | undefined;
+  readonly env?: readonly string[] | undefined;
+  readonly workingDir?: string | undefined;
+  readonly layers?: readonly SubmittedLayer[] | undefined;
+}
+
+/** A container request as it comes from a client, its fields well-formed each for itself. */
+export interface Submission {
+  readonly containerImage?: string | undefined;
+  readonly containerFile?: string | undefined;
+  readonly containerConfig?: SubmittedConfig | undefined;
+  readonly condaFile?: string | undefined;
+  readonly spackFile?: string | undefined;
+  readonly containerPlatform?: string | undefined;
+  readonly buildRepository?: string | undefined;
+  readonly cacheRepository?: string | undefined;
+  readonly timestamp?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  readonly freeze?: boolean | undefined;
+  readonly format?: 'docker' | 'sif' | undefined;
+  readonly packages?: { readonly type: string } | undefined;
+  readonly nameStrategy?: 'none' | 'tagPrefix' | 'imageSuffix' | undefined;
+  readonly platformEndpoint?: string | undefined;
+  readonly platformAccessToken?: string | undefined;
+  readonly platformRefreshToken?: string | undefined;
+  readonly platformWorkspaceId?: number | undefined;
+}
+
+/** Which endpoint the submission came in by: the deprecated one knows fewer fields. */
+export type ApiVersion = 'v1alpha1' | 'v1alpha2';

@@ -1,0 +1,104 @@
+import { LRUCache } from 'lru-cache';
+import { Fault } from '../fault.ts';
+import type { RequestStore } from '../store/requests.ts';
+import type { ContainerRequest } from './container-request.ts';
+import { type ContainerToken, createToken, hashToken, isToken } from './container-token.ts';
+
+export interface TokenRegistry {
+  /** Makes the request durable and returns it with its token and times. */
+  issue(make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>): ContainerRequest;
+  /** The live request of a token. Throws a {@link Fault} that tells unknown, expired and revoked apart. */
+  get(token: string): ContainerRequest;
+  /** The request of a token whether it is live or not, while it is remembered. */
+  describe(token: string): ContainerRequest;
+  /** Ends it now; throws when there is none. */
+  revoke(token: string): void;
+  /** Forgets what ended long ago. */
+  purge(): void;
+}
+
+type IssuedMember = 'token' | 'createdAt' | 'expiresAt';
+
+const cachedRequests = 20_000;
+// An ended token is remembered for a while: "expired" helps its user more than "unknown".
+const rememberMs = 30 * 24 * 3600 * 1000;
+
+export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenRegistry {
+  const live = new LRUCache<string, ContainerRequest>({ max: cachedRequests });
+
+  const find = (token: string) => {
+    const row = isToken(token) ? store.find(hashToken(token)) : undefined;
+    if (!row) throw unknown();
+    const { createdAt, expiresAt, revokedAt } = row;
+    const request = { ...JSON.parse(row.body), token, createdAt, expiresAt } as ContainerRequest;
+    return { request, revokedAt };
+  };
+
+  return {
+    issue(make) {
+      const token = createToken();
+      const createdAt = Date.now();
+      const expiresAt = createdAt + lifeMs;
+      const body = make(token);
+      store.insert(hashToken(token), { createdAt, expiresAt, body: JSON.stringify(body) });
+      const request: ContainerRequest = { ...body, token, createdAt, expiresAt };
+      live.set(token, request);
+      return request;
+    },
+
+    get(token) {
+      let request = live.get(token);
+      if (!request) {
+        const found = find(token);
+        if (found.revokedAt !== null) throw revoked(found.revokedAt);
+        request = found.request;
+        live.set(token, request);
+      }
+      if (request.expiresAt <= Date.now()) {
+        live.delete(token);
+        throw expired(request);
+      }
+      return request;
+    },
+
+    describe: token => find(token).request,
+
+    revoke(token) {
+      find(token);
+      live.delete(token);
+      if (!store.revoke(hashToken(token as ContainerToken), Date.now())) throw unknown();
+    },
+
+    purge() {
+      store.purge(Date.now() - rememberMs);
+    },
+  };
+}
+
+function unknown(): Fault {
+  return new Fault(
+    'not-found',
+    'Unknown container token: check the name, or make a new container request',
+    { phase: 'request' },
+  );
+}
+
+function expired({ expiresAt, image }: ContainerRequest): Fault {
+  return new Fault(
+    'not-found',
+    `The container token for ${image.repository} expired at ${isoSeconds(expiresAt)}: make a new container request`,
+    { phase: 'request' },
+  );
+}
+
+function revoked(at: number): Fault {
+  return new Fault(
+    'not-found',
+    `The container token was revoked at ${isoSeconds(at)}: make a new container request`,
+    { phase: 'request' },
+  );
+}
+
+function isoSeconds(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}

@@ -1,0 +1,38 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { migrations } from './migrations.ts';
+
+export type { Database } from 'better-sqlite3';
+
+/**
+ * Opens, and creates where absent, the SQLite file and brings its schema up to date.
+ * Write-ahead logging: an answered write survives the end of the process at any moment.
+ * Throws when the file was written by a newer version.
+ */
+export function openDatabase(path: string): Database.Database {
+  if (path !== ':memory:') mkdirSync(dirname(path), { recursive: true });
+  const database = new Database(path);
+  database.pragma('journal_mode = WAL');
+  database.pragma('synchronous = NORMAL');
+  database.pragma('busy_timeout = 5000');
+  migrate(database);
+  return database;
+}
+
+function migrate(database: Database.Database): void {
+  const current = Number(database.pragma('user_version', { simple: true }));
+  if (current > migrations.length) {
+    database.close();
+    throw new Error(
+      `The database has schema ${current}, this version knows ${migrations.length}: start the newer version that wrote it`,
+    );
+  }
+  for (const [position, sql] of migrations.entries()) {
+    if (position < current) continue;
+    database.transaction(() => {
+      database.exec(sql);
+      database.pragma(`user_version = ${position + 1}`);
+    })();
+  }
+}

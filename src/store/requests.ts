@@ -1,0 +1,40 @@
+import type { Database } from './database.ts';
+
+/** A container request as it is kept: times in ms since the epoch, the rest as JSON text. */
+export interface RequestRow {
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  readonly revokedAt: number | null;
+  readonly body: string;
+}
+
+/** Container requests by the hash of their token; the token itself is not in the database. */
+export interface RequestStore {
+  insert(tokenHash: Buffer, row: Omit<RequestRow, 'revokedAt'>): void;
+  find(tokenHash: Buffer): RequestRow | undefined;
+  /** True when there was such a request and it was not revoked before. */
+  revoke(tokenHash: Buffer, at: number): boolean;
+  /** Removes the requests that ended before the moment; returns how many. */
+  purge(endedBefore: number): number;
+}
+
+export function createRequestStore(database: Database): RequestStore {
+  const insert = database.prepare(
+    'INSERT INTO requests (token_hash, created_at, expires_at, body) VALUES (?, ?, ?, ?)',
+  );
+  const find = database.prepare(
+    'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
+  );
+  const revoke = database.prepare(
+    'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
+  );
+  const purge = database.prepare('DELETE FROM requests WHERE expires_at < ?');
+  return {
+    insert(tokenHash, { createdAt, expiresAt, body }) {
+      insert.run(tokenHash, createdAt, expiresAt, body);
+    },
+    find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
+    revoke: (tokenHash, at) => revoke.run(at, tokenHash).changes > 0,
+    purge: endedBefore => purge.run(endedBefore).changes,
+  };
+}

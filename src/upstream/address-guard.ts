@@ -1,0 +1,89 @@
+import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { Fault } from '../fault.ts';
+
+// Loopback, private, link-local (cloud metadata among them), carrier-grade NAT, benchmarking,
+// documentation, multicast, reserved. Source: IANA special-purpose address registries (RFC 6890).
+const closed = new BlockList();
+for (const [network, prefix] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const) {
+  closed.addSubnet(network, prefix, 'ipv4');
+}
+
+// Only global unicast is open in IPv6, less what embeds an IPv4 address or is for documentation.
+const openV6 = new BlockList();
+openV6.addSubnet('2000::', 3, 'ipv6');
+const closedV6 = new BlockList();
+for (const [network, prefix] of [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const) {
+  closedV6.addSubnet(network, prefix, 'ipv6');
+}
+
+/** True for an address on the public internet; `address` is an IPv4 or IPv6 literal without brackets. */
+export function isPublicAddress(address: string): boolean {
+  const plain = address.replace(/%.*$/, '');
+  switch (isIP(plain)) {
+    case 4:
+      return !closed.check(plain, 'ipv4');
+    case 6:
+      return openV6.check(plain, 'ipv6') && !closedV6.check(plain, 'ipv6');
+    default:
+      return false;
+  }
+}
+
+/** Which hosts may be reached although their address is not public. */
+export type PrivateHosts = (host: string) => boolean;
+
+/** Throws a {@link Fault} when the URL's host is a literal of a closed address and the host is not allowed. */
+export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
+  const literal = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(literal) !== 0 && !isPublicAddress(literal) && !isAllowed(url.host)) {
+    throw closedAddress(url.host);
+  }
+}
+
+/**
+ * A DNS lookup that fails when any address of the name is closed. It is the connection's own lookup,
+ * so the address that was checked is the one connected to: a name cannot change in between.
+ */
+export function guardedLookup(host: string): LookupFunction {
+  return (hostname, options, callback) => {
+    dnsLookup(hostname, { ...options, all: true } as LookupOptions, (error, found) => {
+      const addresses = found as unknown as LookupAddress[];
+      if (error) return callback(error, '', 0);
+      if (addresses.some(({ address }) => !isPublicAddress(address))) {
+        return callback(closedAddress(host) as NodeJS.ErrnoException, '', 0);
+      }
+      if (options.all) return callback(null, addresses);
+      const first = addresses[0];
+      callback(null, first?.address ?? '', first?.family ?? 0);
+    });
+  };
+}
+
+function closedAddress(host: string): Fault {
+  return new Fault(
+    'bad-request',
+    `'${host}' is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
+    { phase: 'upstream' },
+  );
+}

@@ -1,0 +1,86 @@
+import { LRUCache } from 'lru-cache';
+import { type BearerToken, fetchBearer } from './bearer.ts';
+import type { Challenge } from './challenge.ts';
+import { basicHeader, type Credentials, credentialKey } from './credentials.ts';
+import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import type { Transport } from './transport.ts';
+
+/** A repository, and the right in which it is asked. */
+export interface Access {
+  readonly registry: string;
+  readonly repository: string;
+  readonly credentials: Credentials | undefined;
+}
+
+export interface Authorizer {
+  /** The `Authorization` value to begin with, from what is known of the registry; undefined for none. */
+  known(access: Access, signal?: AbortSignal): Promise<string | undefined>;
+  /** The value that answers a 401, or undefined when there is nothing better than `refused`. */
+  answer(
+    access: Access,
+    challenges: readonly Challenge[],
+    refused: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<string | undefined>;
+}
+
+const cacheSize = 10_000;
+
+/** Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials. */
+export function createAuthorizer(transport: Transport, registries: Registries): Authorizer {
+  const challenges = new LRUCache<string, Challenge>({ max: cacheSize });
+  const tokens = new LRUCache<string, BearerToken>({ max: cacheSize });
+  const running = new Map<string, Promise<BearerToken>>();
+
+  const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
+    const key = keyOf(access);
+    const kept = tokens.get(key);
+    if (kept && kept.expiresAt > Date.now()) return `Bearer ${kept.token}`;
+    // All who need this token wait for one request; it is not bound to the signal of the first.
+    let pending = running.get(key);
+    if (!pending) {
+      pending = fetchBearer(transport, {
+        ...access,
+        endpoint: endpointOf(registries, access.registry),
+        settings: settingsOf(registries, access.registry),
+        challenge,
+      }).finally(() => running.delete(key));
+      running.set(key, pending);
+    }
+    const token = await pending;
+    signal?.throwIfAborted();
+    tokens.set(key, token);
+    return `Bearer ${token.token}`;
+  };
+
+  const respond = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
+    if (challenge.scheme === 'bearer') return bearer(access, challenge, signal);
+    const { credentials } = access;
+    return credentials?.kind === 'password'
+      ? basicHeader(credentials.username, credentials.password)
+      : undefined;
+  };
+
+  return {
+    async known(access, signal) {
+      const challenge = challenges.get(`${access.registry} ${access.repository}`);
+      return challenge ? respond(access, challenge, signal) : undefined;
+    },
+
+    async answer(access, offered, refused, signal) {
+      const challenge =
+        offered.find(({ scheme }) => scheme === 'bearer') ??
+        offered.find(({ scheme }) => scheme === 'basic');
+      if (!challenge) return undefined;
+      challenges.set(`${access.registry} ${access.repository}`, challenge);
+      const key = keyOf(access);
+      if (refused === `Bearer ${tokens.peek(key)?.token}`) tokens.delete(key);
+      const value = await respond(access, challenge, signal);
+      return value === refused ? undefined : value;
+    },
+  };
+}
+
+function keyOf({ registry, repository, credentials }: Access): string {
+  return `${registry} ${repository} ${credentialKey(credentials)}`;
+}

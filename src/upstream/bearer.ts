@@ -1,0 +1,155 @@
+import { getDomain } from 'tldts';
+import { z } from 'zod';
+import { Fault } from '../fault.ts';
+import { readAll } from './answer.ts';
+import type { Challenge } from './challenge.ts';
+import { basicHeader, type Credentials } from './credentials.ts';
+import type { RegistrySettings } from './registry-settings.ts';
+import { retryAfterSeconds } from './retry.ts';
+import type { Hop, Transport } from './transport.ts';
+
+/** A bearer token and the moment (ms since the epoch) after which it is not used any more. */
+export interface BearerToken {
+  readonly token: string;
+  readonly expiresAt: number;
+}
+
+export interface TokenRequest {
+  readonly registry: string;
+  readonly endpoint: URL;
+  readonly repository: string;
+  readonly settings: RegistrySettings;
+  readonly credentials: Credentials | undefined;
+  readonly challenge: Challenge;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const answerLimit = 1024 * 1024;
+// What the token specification says a client must assume when the answer does not tell.
+const defaultLifeSeconds = 60;
+const answerSchema = z.object({
+  token: z.string().nullish(),
+  access_token: z.string().nullish(),
+  expires_in: z.number().nullish(),
+});
+
+/**
+ * Asks the token service that a registry named for a token to pull from one repository; without
+ * credentials for an anonymous one. Throws a {@link Fault}.
+ * Source: distribution, Token Authentication Specification and its OAuth2 variant.
+ */
+export async function fetchBearer(
+  transport: Transport,
+  request: TokenRequest,
+): Promise<BearerToken> {
+  const realm = checkRealm(request);
+  const asked = Date.now();
+  const answer = await transport.send(tokenHop(realm, request));
+  if (answer.status !== 200) {
+    answer.body.destroy();
+    throw refusal(request, realm, answer.status, retryAfterSeconds(answer));
+  }
+  const body = await readAll(answer.body, answerLimit, `The token of ${realm.host}`);
+  const parsed = answerSchema.safeParse(parseJson(body));
+  const token = parsed.success ? parsed.data.token || parsed.data.access_token : undefined;
+  if (!token || /[\r\n]/.test(token)) {
+    throw new Fault('upstream', `The token service ${realm.host} answered without a token`, {
+      phase: 'credentials',
+    });
+  }
+  const lifeSeconds = Math.max(parsed.data?.expires_in ?? defaultLifeSeconds, 1);
+  // Renewed a little early, so that a token does not run out on its way.
+  return { token, expiresAt: asked + lifeSeconds * 900 };
+}
+
+function tokenHop(realm: URL, request: TokenRequest): Hop {
+  const { credentials, signal } = request;
+  const scope = `repository:${request.repository}:pull`;
+  const { service } = request.challenge.parameters;
+  if (credentials?.kind === 'identity-token') {
+    const form = new URLSearchParams({
+      grant_type: 'refresh_token',
+      client_id: 'sluice',
+      refresh_token: credentials.token,
+      scope,
+      ...(service === undefined ? {} : { service }),
+    });
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    return { url: realm, method: 'POST', headers, body: form.toString(), signal };
+  }
+  const url = new URL(realm);
+  if (service !== undefined) url.searchParams.set('service', service);
+  url.searchParams.set('scope', scope);
+  const headers = credentials
+    ? { authorization: basicHeader(credentials.username, credentials.password) }
+    : ({} as Record<string, string>);
+  return { url, method: 'GET', headers, signal };
+}
+
+/**
+ * The realm comes from the registry's answer: a hostile one could name any address to have
+ * credentials sent there. It must be https and of the registry's own host or registrable domain,
+ * unless the operator listed it; plain http only where the registry itself is plain http.
+ */
+function checkRealm({ registry, endpoint, settings, challenge }: TokenRequest): URL {
+  const refuse = (why: string): never => {
+    throw new Fault('upstream', `The registry ${registry} names a token service that ${why}`, {
+      phase: 'credentials',
+    });
+  };
+  const text = challenge.parameters.realm ?? '';
+  if (!URL.canParse(text)) return refuse('is not a URL');
+  const realm = new URL(text);
+  const isSecure =
+    realm.protocol === 'https:' || (settings.plainHttp && realm.protocol === 'http:');
+  if (!isSecure) return refuse('is not reached over https');
+  const isOwn =
+    realm.hostname === endpoint.hostname ||
+    settings.tokenHosts.includes(realm.host) ||
+    sameDomain(realm.hostname, endpoint.hostname);
+  if (!isOwn) {
+    return refuse(
+      `is not its own ('${realm.host}'): if that is right, list it under registries.${registry}.tokenHosts`,
+    );
+  }
+  realm.username = '';
+  realm.password = '';
+  return realm;
+}
+
+function sameDomain(one: string, other: string): boolean {
+  const domain = getDomain(one, { allowPrivateDomains: true });
+  return domain !== null && domain === getDomain(other, { allowPrivateDomains: true });
+}
+
+function refusal(request: TokenRequest, realm: URL, status: number, retryAfter?: number): Fault {
+  const who = request.credentials ? 'the credentials configured for it' : 'an anonymous request';
+  const where = `The token service ${realm.host} of ${request.registry}`;
+  const options = {
+    phase: 'credentials' as const,
+    ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+  };
+  if (status === 429) {
+    return new Fault(
+      'too-many-requests',
+      `${where} limits the rate of requests: try later`,
+      options,
+    );
+  }
+  if (status === 400 || status === 401 || status === 403 || status === 404) {
+    return new Fault(
+      'denied',
+      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may pull it`,
+      options,
+    );
+  }
+  return new Fault('upstream', `${where} answered ${status}: try later`, options);
+}
+
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}

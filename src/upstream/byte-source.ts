@@ -1,0 +1,21 @@
+/** Some bytes of a body, on loan. */
+export interface Chunk {
+  /** Valid until `release()`; afterwards the memory holds other bytes. */
+  readonly bytes: Uint8Array;
+  /** Gives the memory back; a second call does nothing. */
+  release(): void;
+}
+
+/**
+ * A body that is pulled chunk by chunk. A reader may hold some chunks while it reads on, but must
+ * release them in time: a source stops when its bounded memory is on loan.
+ */
+export interface ByteSource {
+  /**
+   * Returns the next chunk (never empty), null at the end. Rejects when the connection breaks,
+   * stalls or ends short; chunks that came before are handed out first. One call at a time.
+   */
+  read(): Promise<Chunk | null>;
+  /** Frees the connection at once; a waiting `read` rejects with the reason. Repeats do nothing. */
+  destroy(reason?: Error): void;
+}

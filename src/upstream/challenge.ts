@@ -1,0 +1,45 @@
+/** One way to authenticate that a server offers. Source: RFC 9110, section 11.6.1. */
+export interface Challenge {
+  /** Lower case: `basic`, `bearer`. */
+  readonly scheme: string;
+  /** Parameters by lower-case name. */
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const schemePattern = new RegExp(`(${token})(?:\\s+|$)`, 'y');
+const parameterPattern = new RegExp(
+  `(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
+  'y',
+);
+const separatorPattern = /[\s,]+/y;
+
+/**
+ * Reads a `WWW-Authenticate` value, which may hold several challenges separated by the same commas
+ * that separate parameters. What cannot be read ends the list; nothing is thrown.
+ */
+export function parseChallenges(header: string): Challenge[] {
+  const challenges: Challenge[] = [];
+  let position = 0;
+  const take = (pattern: RegExp): RegExpExecArray | null => {
+    pattern.lastIndex = position;
+    const match = pattern.exec(header);
+    if (match) position = pattern.lastIndex;
+    return match;
+  };
+  while (position < header.length) {
+    take(separatorPattern);
+    const parameter = take(parameterPattern);
+    const current = challenges.at(-1);
+    if (parameter && current) {
+      const [, name = '', quoted, bare = ''] = parameter;
+      const parameters = current.parameters as Record<string, string>;
+      parameters[name.toLowerCase()] = quoted?.replace(/\\(.)/g, '$1') ?? bare;
+      continue;
+    }
+    const scheme = parameter ? null : take(schemePattern);
+    if (!scheme) break;
+    challenges.push({ scheme: (scheme[1] ?? '').toLowerCase(), parameters: Object.create(null) });
+  }
+  return challenges;
+}

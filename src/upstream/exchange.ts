@@ -1,0 +1,121 @@
+import type { FaultKind } from '../fault.ts';
+import { Fault } from '../fault.ts';
+import type { Answer } from './answer.ts';
+import type { Access, Authorizer } from './authorizer.ts';
+import { parseChallenges } from './challenge.ts';
+import type { CredentialSource } from './credentials.ts';
+import { faultOfError, faultOfStatus } from './failure.ts';
+import { nextHop } from './redirect.ts';
+import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import { type RetryPolicy, withRetries } from './retry.ts';
+import type { Hop, Transport } from './transport.ts';
+
+/** One question to a repository. */
+export interface Question {
+  readonly method: 'GET' | 'HEAD';
+  /** Below `/v2/<repository>/`. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What is asked for, for messages. */
+  readonly what: string;
+  /** What a 404 means. */
+  readonly missing: FaultKind;
+  readonly signal?: AbortSignal | undefined;
+  readonly isBlob?: boolean;
+  readonly redirects?: 'follow' | 'handOn';
+}
+
+/** Asks and returns the answer: 2xx, or a redirect that is handed on. Throws {@link Fault} for all else. */
+export type Exchange = (access: Access, question: Question) => Promise<Answer>;
+
+export interface ExchangeDeps {
+  readonly transport: Transport;
+  readonly authorizer: Authorizer;
+  readonly registries: Registries;
+  readonly mirrorCredentials: CredentialSource;
+  readonly retry: RetryPolicy;
+}
+
+const maxRedirects = 5;
+
+/** Puts together what every question needs: mirrors, authentication, redirects, retries, faults. */
+export function createExchange(deps: ExchangeDeps): Exchange {
+  const { transport, authorizer, registries, retry } = deps;
+
+  const follow = async (first: Hop, question: Question): Promise<Answer> => {
+    let hop = first;
+    for (let redirects = 0; ; redirects += 1) {
+      const answer = await (question.isBlob && hop.method === 'GET'
+        ? transport.sendBlob(hop)
+        : transport.send(hop));
+      const next = nextHop(hop, answer);
+      if (!next) return answer;
+      answer.body.destroy();
+      const leaves = next.url.origin !== first.url.origin;
+      if (question.redirects === 'handOn' && leaves) {
+        return { ...answer, headers: new Map([['location', next.url.href]]) };
+      }
+      if (redirects >= maxRedirects) {
+        throw new Fault(
+          'upstream',
+          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}`,
+          { phase: 'upstream' },
+        );
+      }
+      hop = next;
+    }
+  };
+
+  const ask = async (access: Access, question: Question): Promise<Answer> => {
+    const { signal } = question;
+    const url = new URL(
+      `/v2/${access.repository}/${question.path}`,
+      endpointOf(registries, access.registry),
+    );
+    const send = (authorization: string | undefined) =>
+      follow(
+        {
+          url,
+          method: question.method,
+          headers: authorization ? { ...question.headers, authorization } : question.headers,
+          signal,
+        },
+        question,
+      );
+    return withRetries(retry, signal, async () => {
+      const authorization = await authorizer.known(access, signal);
+      const answer = await send(authorization);
+      if (answer.status !== 401) return answer;
+      const challenges = parseChallenges(answer.headers.get('www-authenticate') ?? '');
+      const better = await authorizer.answer(access, challenges, authorization, signal);
+      if (better === undefined) return answer;
+      answer.body.destroy();
+      return send(better);
+    });
+  };
+
+  const askOne = async (access: Access, question: Question): Promise<Answer> => {
+    let answer: Answer;
+    try {
+      answer = await ask(access, question);
+    } catch (error) {
+      throw faultOfError(error, access, question);
+    }
+    if (answer.status < 400) return answer;
+    answer.body.destroy();
+    throw faultOfStatus(answer, access, question);
+  };
+
+  return async (access, question) => {
+    for (const mirror of settingsOf(registries, access.registry).mirrors) {
+      const credentials = await deps.mirrorCredentials(mirror);
+      try {
+        return await askOne({ ...access, registry: mirror, credentials }, question);
+      } catch (error) {
+        // Whatever is wrong with a mirror, the registry itself has the last word.
+        if (question.signal?.aborted) throw error;
+      }
+    }
+    return askOne(access, question);
+  };
+}

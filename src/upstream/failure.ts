@@ -1,0 +1,119 @@
+import { Fault, type FaultOptions } from '../fault.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
+import type { Answer } from './answer.ts';
+import type { Access } from './authorizer.ts';
+import type { Question } from './exchange.ts';
+import { retryAfterSeconds } from './retry.ts';
+
+const timeouts: Readonly<Record<string, string>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'could not be connected to in time',
+  UND_ERR_HEADERS_TIMEOUT: 'did not answer in time',
+  UND_ERR_BODY_TIMEOUT: 'stopped sending',
+  ETIMEDOUT: 'could not be connected to in time',
+  'timeout-connect': 'could not be connected to in time',
+  'timeout-headers': 'did not answer in time',
+  'timeout-idle': 'stopped sending',
+};
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'has no address: check the registry name',
+  EAI_AGAIN: 'could not be looked up: the name service did not answer',
+  ECONNREFUSED: 'refused the connection',
+  ECONNRESET: 'broke the connection off',
+  EPIPE: 'broke the connection off',
+  UND_ERR_SOCKET: 'broke the connection off',
+  EHOSTUNREACH: 'cannot be reached',
+  ENETUNREACH: 'cannot be reached',
+  reset: 'broke the connection off',
+  short: 'sent less than it promised',
+};
+
+/** The fault for a question that got no answer: network, time-out, certificate, refused address. */
+export function faultOfError(error: unknown, access: Access, question: Question): Fault {
+  if (error instanceof Fault) return error;
+  const inner = innermost(error);
+  if (inner instanceof Fault) return inner;
+  if (inner instanceof OciSyntaxError) {
+    return new Fault('upstream', inner.message, { phase: 'upstream', cause: error });
+  }
+  const code = codeOf(error) ?? codeOf(inner) ?? '';
+  const options: FaultOptions = { phase: 'upstream', cause: error };
+  const subject = `The registry ${access.registry}`;
+  const late = timeouts[code];
+  if (late) {
+    return new Fault(
+      'upstream-timeout',
+      `${subject} ${late} (asked for ${question.what})`,
+      options,
+    );
+  }
+  const reason = reasons[code] ?? certificateReason(inner, access);
+  return new Fault('upstream', `${subject} ${reason} (asked for ${question.what})`, options);
+}
+
+/** The fault for an answer of 400 and above. */
+export function faultOfStatus(answer: Answer, access: Access, question: Question): Fault {
+  const { status } = answer;
+  const { registry } = access;
+  const retryAfter = retryAfterSeconds(answer);
+  const options: FaultOptions = {
+    phase: status === 401 || status === 403 ? 'credentials' : 'upstream',
+    ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+  };
+  switch (status) {
+    case 401:
+    case 403:
+      return new Fault('denied', deniedMessage(status, access, question), options);
+    case 404:
+    case 410:
+      return new Fault(question.missing, `${question.what} does not exist at ${registry}`, options);
+    case 416:
+      return new Fault('range-invalid', `${question.what} is shorter than the range`, options);
+    case 429:
+      return new Fault(
+        'too-many-requests',
+        `The registry ${registry} limits the rate of requests: try later, or configure credentials for it, which usually raise the limit`,
+        options,
+      );
+    default:
+      return new Fault(
+        'upstream',
+        `The registry ${registry} answered ${status} for ${question.what}: try later`,
+        options,
+      );
+  }
+}
+
+function deniedMessage(status: number, access: Access, question: Question): string {
+  const { registry } = access;
+  const remedy = access.credentials
+    ? `the credentials configured for ${registry} do not give access, or it does not exist`
+    : `no credentials are configured for ${registry}, and without them it is private or does not exist`;
+  return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
+}
+
+function certificateReason(error: unknown, access: Access): string {
+  const code = codeOf(error) ?? '';
+  if (/CERT|SIGNATURE|ISSUER|ALTNAME/.test(code)) {
+    return `has a certificate that is not trusted (${code}): for a private authority set registries.${access.registry}.ca`;
+  }
+  if (/SSL|TLS|EPROTO/.test(code)) {
+    return `does not speak TLS as expected: if it is plain http, set registries.${access.registry}.plainHttp`;
+  }
+  return 'could not be reached';
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
+/** Errors of transports wrap the one that tells: follow the causes, and the first of several tries. */
+function innermost(error: unknown): unknown {
+  let current = error;
+  for (let depth = 0; depth < 8; depth += 1) {
+    if (current instanceof AggregateError && current.errors.length > 0) current = current.errors[0];
+    else if (current instanceof Error && current.cause instanceof Error) current = current.cause;
+    else return current;
+  }
+  return current;
+}

@@ -1,0 +1,29 @@
+import { Fault } from '../fault.ts';
+import type { Answer } from './answer.ts';
+import { nextHop } from './redirect.ts';
+import type { Hop, Transport } from './transport.ts';
+
+const maxRedirects = 5;
+
+/** The body of an http(s) URL that is no registry's; redirects are followed. Throws {@link Fault}. */
+export async function fetchUrl(
+  transport: Transport,
+  url: URL,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  let hop: Hop = { url, method: 'GET', headers: {}, signal };
+  for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
+    const answer = await transport.sendBlob(hop);
+    const next = nextHop(hop, answer);
+    if (!next) {
+      if (answer.status === 200) return answer;
+      answer.body.destroy();
+      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, { phase: 'layer' });
+    }
+    answer.body.destroy();
+    hop = next;
+  }
+  throw new Fault('bad-request', `${url.host} redirects more than ${maxRedirects} times`, {
+    phase: 'layer',
+  });
+}

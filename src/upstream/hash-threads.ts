@@ -1,0 +1,146 @@
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import type { FlowAlgorithm, FlowHash } from './flow-hash.ts';
+import type { HashAnswer, HashOrder } from './hash-worker.ts';
+
+interface Waiting {
+  resolve(hex: string): void;
+  reject(reason: Error): void;
+}
+
+/** A hash in work on a thread. */
+interface Job {
+  /** First asked, first answered. */
+  readonly waiting: Waiting[];
+  lost: Error | null;
+}
+
+/**
+ * Threads that hash. Started when first needed, started anew when one dies; they keep the process
+ * alive only while an answer is due.
+ */
+export class HashThreads {
+  readonly #threads: HashThread[] = [];
+  readonly #limit: number;
+
+  /** At most `limit` threads; by default one for each processor but one (the main thread's), four at most. */
+  constructor(limit = Math.max(1, Math.min(4, availableParallelism() - 1))) {
+    this.#limit = limit;
+  }
+
+  /** Starts a hash on the thread with the fewest. */
+  open(algorithm: FlowAlgorithm): FlowHash {
+    let best = this.#threads.reduce<HashThread | undefined>(
+      (least, thread) => (least === undefined || thread.jobs < least.jobs ? thread : least),
+      undefined,
+    );
+    if (best === undefined || (best.jobs > 0 && this.#threads.length < this.#limit)) {
+      const thread = new HashThread(() => this.#threads.splice(this.#threads.indexOf(thread), 1));
+      this.#threads.push(thread);
+      best = thread;
+    }
+    return best.open(algorithm);
+  }
+
+  /** Ends all threads; hashes in work are lost. */
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.map(thread => thread.stop()));
+  }
+}
+
+class HashThread {
+  readonly #worker: Worker;
+  readonly #jobs = new Map<number, Job>();
+  #lastId = 0;
+  /** Answers due. */
+  #due = 0;
+
+  constructor(onExit: () => void) {
+    this.#worker = new Worker(new URL('./hash-worker.ts', import.meta.url), {
+      // The thread holds no bytes of its own; without a limit its heap grows to the process's.
+      resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
+    });
+    let cause: Error | undefined;
+    this.#worker.on('message', (answer: HashAnswer) => this.#answered(answer));
+    this.#worker.on('error', error => {
+      cause = error;
+    });
+    this.#worker.on('exit', () => {
+      onExit();
+      const lost = new Error('the hash thread ended', { cause });
+      for (const job of this.#jobs.values()) lose(job, lost);
+      this.#jobs.clear();
+    });
+    this.#worker.unref();
+  }
+
+  get jobs(): number {
+    return this.#jobs.size;
+  }
+
+  open(algorithm: FlowAlgorithm): FlowHash {
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const job: Job = { waiting: [], lost: null };
+    this.#jobs.set(id, job);
+    this.#post({ id, open: algorithm });
+    return {
+      update: async chunk => {
+        await this.#ask(job, { id, bytes: shared(chunk) });
+      },
+      digest: () => this.#ask(job, { id, close: 'digest' }),
+      abort: () => {
+        if (!this.#jobs.delete(id)) return;
+        this.#post({ id, close: 'abort' });
+        this.#settle(-job.waiting.length);
+        lose(job, new Error('the hash was given up'));
+      },
+    };
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #ask(job: Job, order: HashOrder): Promise<string> {
+    if (job.lost !== null) return Promise.reject(job.lost);
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    job.waiting.push({ resolve, reject });
+    this.#settle(1);
+    this.#post(order);
+    return promise;
+  }
+
+  #answered({ id, hex }: HashAnswer): void {
+    const job = this.#jobs.get(id);
+    if (job === undefined) return;
+    const waiting = job.waiting.shift();
+    this.#settle(-1);
+    if (hex !== undefined) {
+      this.#jobs.delete(id);
+      job.lost = new Error('the hash has ended');
+    }
+    waiting?.resolve(hex ?? '');
+  }
+
+  #settle(change: number): void {
+    const before = this.#due;
+    this.#due += change;
+    if (before === 0 && this.#due > 0) this.#worker.ref();
+    if (before > 0 && this.#due === 0) this.#worker.unref();
+  }
+
+  #post(order: HashOrder): void {
+    this.#worker.postMessage(order);
+  }
+}
+
+function lose(job: Job, reason: Error): void {
+  job.lost = reason;
+  for (const waiting of job.waiting.splice(0)) waiting.reject(reason);
+}
+
+/** Shared memory goes over as it is; other bytes are copied, or the whole memory under them would be. */
+function shared(chunk: Uint8Array): Uint8Array {
+  return chunk.buffer instanceof SharedArrayBuffer ? chunk : new Uint8Array(chunk);
+}

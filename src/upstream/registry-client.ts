@@ -1,0 +1,181 @@
+import { Fault } from '../fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
+import { type Document, documentOf } from '../oci/document.ts';
+import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
+import { type Answer, readAll } from './answer.ts';
+import type { Access } from './authorizer.ts';
+import type { Exchange } from './exchange.ts';
+
+/** The reading side of the distribution API of other registries. All methods throw {@link Fault}. */
+export interface RegistryClient {
+  /** What a tag or digest stands for now, or undefined when the registry does not tell on HEAD. */
+  headManifest(access: Access, reference: string, signal?: AbortSignal): Promise<Head | undefined>;
+  /** The manifest with its bytes; for a digest the bytes are verified. */
+  getManifest(access: Access, reference: string, signal?: AbortSignal): Promise<Document>;
+  /** A small blob, such as an image config, whole and verified. */
+  getBlob(
+    access: Access,
+    digest: Digest,
+    mediaType: string,
+    signal?: AbortSignal,
+  ): Promise<Document>;
+  /** A blob to be streamed. */
+  openBlob(access: Access, digest: Digest, options: OpenBlobOptions): Promise<OpenedBlob>;
+  /** Size of a blob in bytes, undefined when the registry does not tell. */
+  headBlob(access: Access, digest: Digest, signal?: AbortSignal): Promise<number | undefined>;
+  /** A JSON answer handed through: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
+  getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonAnswer>;
+}
+
+export type Head = Pick<Descriptor, 'digest' | 'mediaType'>;
+
+export interface OpenBlobOptions {
+  /** First byte wanted; the answer may begin at 0 all the same, see `offset`. */
+  readonly offset?: number;
+  /** Last byte wanted, the end when absent. */
+  readonly last?: number;
+  /** `handOn` returns the address the registry redirects to when a client can use it, else it is followed. */
+  readonly redirects: 'follow' | 'handOn';
+  readonly signal?: AbortSignal | undefined;
+}
+
+export type OpenedBlob =
+  | { readonly kind: 'redirect'; readonly location: URL }
+  | {
+      readonly kind: 'bytes';
+      readonly answer: Answer;
+      /** Position in the blob of the first byte of the body. */
+      readonly offset: number;
+    };
+
+export interface JsonAnswer {
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: Buffer;
+}
+
+const manifestLimit = 4 * 1024 * 1024;
+const jsonLimit = 8 * 1024 * 1024;
+
+export function createRegistryClient(exchange: Exchange): RegistryClient {
+  return {
+    async headManifest(access, reference, signal) {
+      const answer = await exchange(access, {
+        method: 'HEAD',
+        path: `manifests/${reference}`,
+        headers: { accept: manifestAccept },
+        what: `${nameOf(access, reference)}`,
+        missing: 'manifest-unknown',
+        signal,
+      });
+      answer.body.destroy();
+      const digest = answer.headers.get('docker-content-digest') ?? '';
+      const mediaType = bareMediaType(answer.headers.get('content-type')) ?? '';
+      return isDigest(digest) ? { digest, mediaType } : undefined;
+    },
+
+    async getManifest(access, reference, signal) {
+      const name = nameOf(access, reference);
+      const answer = await exchange(access, {
+        method: 'GET',
+        path: `manifests/${reference}`,
+        headers: { accept: manifestAccept },
+        what: name,
+        missing: 'manifest-unknown',
+        signal,
+      });
+      const bytes = await readAll(answer.body, manifestLimit, `The manifest of ${name}`);
+      const mediaType = bareMediaType(answer.headers.get('content-type')) ?? mediaTypes.ociManifest;
+      return isDigest(reference)
+        ? verified(bytes, mediaType, reference, name)
+        : documentOf(bytes, mediaType);
+    },
+
+    async getBlob(access, digest, mediaType, signal) {
+      const name = nameOf(access, digest);
+      const answer = await exchange(access, {
+        method: 'GET',
+        path: `blobs/${digest}`,
+        headers: {},
+        what: name,
+        missing: 'blob-unknown',
+        signal,
+      });
+      const bytes = await readAll(answer.body, manifestLimit, `The blob ${name}`);
+      return verified(bytes, mediaType, digest, name);
+    },
+
+    async openBlob(access, digest, { offset = 0, last, redirects, signal }) {
+      const isPart = offset > 0 || last !== undefined;
+      const answer = await exchange(access, {
+        method: 'GET',
+        path: `blobs/${digest}`,
+        headers: isPart ? { range: `bytes=${offset}-${last ?? ''}` } : {},
+        what: nameOf(access, digest),
+        missing: 'blob-unknown',
+        signal,
+        isBlob: true,
+        redirects,
+      });
+      const location = redirectOf(answer);
+      if (location) {
+        answer.body.destroy();
+        return { kind: 'redirect', location };
+      }
+      return { kind: 'bytes', answer, offset: answer.status === 206 ? startOf(answer, offset) : 0 };
+    },
+
+    async headBlob(access, digest, signal) {
+      const answer = await exchange(access, {
+        method: 'HEAD',
+        path: `blobs/${digest}`,
+        headers: {},
+        what: nameOf(access, digest),
+        missing: 'blob-unknown',
+        signal,
+      });
+      answer.body.destroy();
+      return answer.contentLength;
+    },
+
+    async getJson(access, path, query, signal) {
+      const answer = await exchange(access, {
+        method: 'GET',
+        path: `${path}${query}`,
+        headers: { accept: `${mediaTypes.ociIndex}, application/json` },
+        what: `${path} of ${access.registry}/${access.repository}`,
+        missing: 'not-found',
+        signal,
+      });
+      const body = await readAll(answer.body, jsonLimit, 'The answer');
+      return { status: answer.status, headers: answer.headers, body };
+    },
+  };
+}
+
+function nameOf({ registry, repository }: Access, reference: string): string {
+  return `${registry}/${repository}${isDigest(reference) ? '@' : ':'}${reference}`;
+}
+
+function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string): Document {
+  const digest = digestOf(bytes, splitDigest(wanted).algorithm);
+  if (digest !== wanted) {
+    throw new Fault(
+      'upstream',
+      `The registry answered other bytes than those of ${name}: their digest is ${digest}`,
+      { phase: 'upstream' },
+    );
+  }
+  return { bytes, mediaType, digest };
+}
+
+function redirectOf(answer: Answer): URL | undefined {
+  const location = answer.headers.get('location');
+  return answer.status >= 300 && answer.status < 400 && location ? new URL(location) : undefined;
+}
+
+function startOf(answer: Answer, asked: number): number {
+  const match = /^bytes (\d+)-/.exec(answer.headers.get('content-range') ?? '');
+  return match ? Number(match[1]) : asked;
+}

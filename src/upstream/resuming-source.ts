@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ByteSource, Chunk } from './byte-source.ts';
+
+/** A body and the position in the blob at which it begins. */
+export interface PlacedSource {
+  readonly source: ByteSource;
+  readonly offset: number;
+}
+
+export interface ResumingOptions {
+  readonly first: PlacedSource;
+  /** First and last byte wanted, positions in the blob. */
+  readonly start: number;
+  readonly end: number;
+  /** Asks for the rest from a position on; a server without ranges begins at 0 again, which is said in the offset. */
+  readonly reopen: (position: number) => Promise<PlacedSource>;
+}
+
+// A server that breaks off each time without a byte of progress is given up soon, one that makes
+// progress each time later; no server is asked for ever.
+const maxBreaksWithoutProgress = 3;
+const maxBreaks = 20;
+const firstPauseMs = 100;
+
+/**
+ * A source of exactly the bytes from `start` to `end`: when the body breaks off or ends short it is
+ * asked for again from where it stopped. Rejects with the last error when that does not help.
+ */
+export function resumingSource({ first, start, end, reopen }: ResumingOptions): ByteSource {
+  let current = first;
+  let position = start;
+  let breaks = 0;
+  let breaksHere = 0;
+  let stopped: Error | undefined;
+
+  const resume = async (cause: unknown): Promise<void> => {
+    let last = cause;
+    for (;;) {
+      if (stopped) throw stopped;
+      breaks += 1;
+      breaksHere += 1;
+      if (breaksHere > maxBreaksWithoutProgress || breaks > maxBreaks) throw last;
+      await sleep(firstPauseMs * 2 ** (breaksHere - 1));
+      if (stopped) throw stopped;
+      try {
+        current = await reopen(position);
+      } catch (error) {
+        last = error;
+        continue;
+      }
+      // It may have been destroyed while the new body was on its way.
+      if (stopped) current.source.destroy(stopped);
+      return;
+    }
+  };
+
+  /** The part of a chunk that is wanted; undefined when there is none. */
+  const wanted = (chunk: Chunk): Chunk | undefined => {
+    const from = position - current.offset;
+    const to = Math.min(chunk.bytes.length, end + 1 - current.offset);
+    current = { source: current.source, offset: current.offset + chunk.bytes.length };
+    if (from >= to) {
+      chunk.release();
+      return undefined;
+    }
+    position += to - from;
+    if (from === 0 && to === chunk.bytes.length) return chunk;
+    return { bytes: chunk.bytes.subarray(from, to), release: chunk.release };
+  };
+
+  const next = async (): Promise<Chunk | Error> => {
+    try {
+      return (await current.source.read()) ?? new Error('the body ended before its time');
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+  };
+
+  return {
+    async read() {
+      while (position <= end) {
+        const chunk = await next();
+        if (chunk instanceof Error) {
+          current.source.destroy();
+          await resume(chunk);
+          continue;
+        }
+        const part = wanted(chunk);
+        if (!part) continue;
+        breaksHere = 0;
+        return part;
+      }
+      // A server that ignored the range has more to send, which nobody wants.
+      if (start <= end) current.source.destroy();
+      return null;
+    },
+
+    destroy(reason) {
+      stopped ??= reason ?? new Error('the reader left');
+      current.source.destroy(reason);
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import type { LookupFunction } from 'node:net';
+import { getCACertificates } from 'node:tls';
+import { LRUCache } from 'lru-cache';
+import { Agent, buildConnector, request } from 'undici';
+import { checkAddress, guardedLookup } from './address-guard.ts';
+import { type Answer, sourceOfStream } from './answer.ts';
+import { privateHostsOf, type Registries, settingsOf } from './registry-settings.ts';
+import { openWire } from './wire.ts';
+
+export interface Timeouts {
+  readonly connectMs: number;
+  /** Until the first byte of the response. */
+  readonly headersMs: number;
+  /** Between two bytes of the body. */
+  readonly idleMs: number;
+}
+
+/** One request to one address; redirects are not followed here. */
+export interface Hop {
+  readonly url: URL;
+  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Transport {
+  /** For documents: small bodies, pooled connections. */
+  send(hop: Hop): Promise<Answer>;
+  /** For blobs: GET only, the fastest road for bytes. */
+  sendBlob(hop: Hop): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+// Compressed bodies would have other sizes and digests than what the registry promises.
+const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
+
+/**
+ * The only way out: every connection passes the address guard, whatever it is for. Errors are those
+ * of the socket or of undici; callers turn them into faults where they know what was asked for.
+ */
+export function createTransport(
+  registries: Registries,
+  timeouts: Timeouts,
+  privateLayerHosts: readonly string[] = [],
+): Transport {
+  const listed = privateHostsOf(registries);
+  const isAllowed = (host: string) => listed(host) || privateLayerHosts.includes(host);
+  const agents = new Map<string, Agent>();
+
+  // One function for one host: kept connections are shared by requests with the same function.
+  const lookups = new LRUCache<string, LookupFunction>({ max: 1000 });
+  const lookupFor = (host: string): LookupFunction => {
+    const lookup = lookups.get(host) ?? guardedLookup(host);
+    lookups.set(host, lookup);
+    return lookup;
+  };
+
+  const agentFor = (host: string): Agent => {
+    const { ca } = settingsOf(registries, host);
+    const key = `${isAllowed(host) ? host : '*'} ${ca ?? ''}`;
+    let agent = agents.get(key);
+    if (!agent) {
+      agent = new Agent({
+        connect: guardedConnector(isAllowed(host), timeouts.connectMs, ca),
+        headersTimeout: timeouts.headersMs,
+        bodyTimeout: timeouts.idleMs,
+        keepAliveTimeout: 15_000,
+      });
+      agents.set(key, agent);
+    }
+    return agent;
+  };
+
+  return {
+    async send({ url, method, headers, body, signal }) {
+      checkAddress(url, isAllowed);
+      const answer = await request(url, {
+        method,
+        headers: { ...commonHeaders, ...headers },
+        dispatcher: agentFor(url.host),
+        ...(body === undefined ? {} : { body }),
+        ...(signal ? { signal } : {}),
+      });
+      return {
+        status: answer.statusCode,
+        headers: flatten(answer.headers),
+        contentLength: parseLength(answer.headers['content-length']),
+        body: sourceOfStream(answer.body),
+      };
+    },
+
+    sendBlob({ url, headers, signal }) {
+      checkAddress(url, isAllowed);
+      const { ca } = settingsOf(registries, url.host);
+      return openWire({
+        url,
+        headers: { ...commonHeaders, ...headers },
+        timeouts,
+        ...(ca === undefined ? {} : { ca: trusted(ca) }),
+        ...(isAllowed(url.host) ? {} : { lookup: lookupFor(url.host) }),
+        ...(signal ? { signal } : {}),
+      });
+    },
+
+    async close() {
+      await Promise.all([...agents.values()].map(agent => agent.destroy()));
+    },
+  };
+}
+
+function guardedConnector(isAllowed: boolean, timeout: number, ca: string | undefined) {
+  const trust = ca === undefined ? {} : { ca: trusted(ca) };
+  if (isAllowed) return buildConnector({ timeout, ...trust });
+  return ((options, callback) =>
+    buildConnector({ timeout, ...trust, lookup: guardedLookup(options.host ?? options.hostname) })(
+      options,
+      callback,
+    )) satisfies buildConnector.connector;
+}
+
+/** A registry's own authority is trusted besides the usual ones, not in their place. */
+function trusted(ca: string): string {
+  return [...getCACertificates('default'), ca].join('\n');
+}
+
+function flatten(headers: Record<string, string | string[] | undefined>): Map<string, string> {
+  const flat = new Map<string, string>();
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat.set(name, Array.isArray(value) ? value.join(', ') : value);
+  }
+  return flat;
+}
+
+function parseLength(value: string | string[] | undefined): number | undefined {
+  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : undefined;
+}

@@ -1,0 +1,106 @@
+import type { LookupFunction } from 'node:net';
+import { SlabPool } from './buffers.ts';
+import { type DialOptions, dial, type WireConnection } from './wire-connection.ts';
+import { WireError } from './wire-error.ts';
+
+export interface WirePoolOptions {
+  /** Idle connections kept for one origin (default 8) and in all (default 64). */
+  perOrigin?: number;
+  total?: number;
+  /** Milliseconds after which an idle connection is closed (default 15,000). */
+  idleMs?: number;
+  slabs?: SlabPool;
+}
+
+interface Idle {
+  readonly key: string;
+  readonly connection: WireConnection;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** Keeps connections that finished their exchange for the next one to the same origin. */
+export class WirePool {
+  readonly slabs: SlabPool;
+  /** Oldest first, over all origins. */
+  #idle: Idle[] = [];
+  readonly #perOrigin: number;
+  readonly #total: number;
+  readonly #idleMs: number;
+  readonly #guards = new WeakMap<object, number>();
+  #guardCount = 0;
+
+  constructor({ perOrigin = 8, total = 64, idleMs = 15_000, slabs }: WirePoolOptions = {}) {
+    this.slabs = slabs ?? new SlabPool();
+    this.#perOrigin = perOrigin;
+    this.#total = total;
+    this.#idleMs = idleMs;
+  }
+
+  /** Number of idle connections. */
+  get idle(): number {
+    return this.#idle.length;
+  }
+
+  /**
+   * Returns a connection: the idle one used last (it is the least likely to have been closed by the
+   * other side), or a new one when there is none or `fresh` is asked for.
+   */
+  async take(
+    options: DialOptions,
+    fresh: boolean,
+  ): Promise<{ connection: WireConnection; reused: boolean }> {
+    const key = this.#key(options);
+    const found = fresh ? undefined : this.#idle.findLast(idle => idle.key === key);
+    if (found !== undefined) {
+      this.#forget(found);
+      found.connection.idle = false;
+      return { connection: this.#watch(found.connection, key), reused: true };
+    }
+    return { connection: this.#watch(await dial(options), key), reused: false };
+  }
+
+  /** Closes all idle connections. */
+  close(): void {
+    for (const idle of [...this.#idle]) this.#evict(idle);
+  }
+
+  #watch(connection: WireConnection, key: string): WireConnection {
+    connection.onFree = reusable => {
+      if (reusable) this.#keep(connection, key);
+    };
+    return connection;
+  }
+
+  #keep(connection: WireConnection, key: string): void {
+    const timer = setTimeout(() => this.#evict(idle), this.#idleMs).unref();
+    const idle: Idle = { key, connection, timer };
+    connection.idle = true;
+    connection.onFree = () => this.#forget(idle);
+    this.#idle.push(idle);
+    const same = this.#idle.filter(other => other.key === key);
+    const [first = idle] = same.length > this.#perOrigin ? same : this.#idle;
+    if (same.length > this.#perOrigin || this.#idle.length > this.#total) this.#evict(first);
+  }
+
+  #forget(idle: Idle): void {
+    clearTimeout(idle.timer);
+    this.#idle = this.#idle.filter(other => other !== idle);
+  }
+
+  #evict(idle: Idle): void {
+    this.#forget(idle);
+    idle.connection.kill(new WireError('aborted', 'closed while idle'));
+  }
+
+  /** Connections are shared only between requests with the same trust: origin, roots and guards. */
+  #key({ url, ca, lookup, checkAddress }: DialOptions): string {
+    return [url.origin, this.#guard(lookup), this.#guard(checkAddress), ca ?? ''].join('\n');
+  }
+
+  #guard(guard: LookupFunction | ((address: string) => void) | undefined): number {
+    if (guard === undefined) return 0;
+    const known = this.#guards.get(guard) ?? ++this.#guardCount;
+    this.#guards.set(guard, known);
+    return known;
+  }
+}

@@ -1,0 +1,52 @@
+import { type Content, contentOf, describe, jsonContent, mediaTypes } from './content.ts';
+import type { Family, Image } from './image.ts';
+import { platformImage } from './multi.ts';
+
+const empty = contentOf(mediaTypes.ociEmpty, '{}');
+const note = contentOf('text/plain', 'an artifact\n');
+
+/** Things that are no container images. */
+export const artifact: Family = {
+  /** The shape of OCI 1.1: a type of its own and the empty configuration. */
+  oras11: async () => artifactOf(empty, note, { artifactType: 'application/vnd.example.note' }),
+  /** The shape that Singularity pushes. */
+  sif: async () =>
+    artifactOf(
+      contentOf('application/vnd.sylabs.sif.config.v1+json', '{}'),
+      contentOf('application/vnd.sylabs.sif.layer.v1.sif', '#!/usr/bin/env run-singularity\n'),
+    ),
+  /** An image to which another artifact refers; the index of referrers lies under a tag. */
+  subject: async () => {
+    const subject = await platformImage('amd64');
+    const referrer = await referrerOf(subject);
+    const index = jsonContent(mediaTypes.ociIndex, {
+      schemaVersion: 2,
+      mediaType: mediaTypes.ociIndex,
+      manifests: [describe(referrer.root, { artifactType: 'application/vnd.example.note' })],
+    });
+    return {
+      ...subject,
+      children: [referrer.root],
+      blobs: [...subject.blobs, ...referrer.blobs],
+      tags: { [subject.root.digest.replace(':', '-')]: index },
+    };
+  },
+  referrer: async () => referrerOf(await platformImage('amd64')),
+};
+
+function referrerOf(subject: Image): Image {
+  const artifactType = 'application/vnd.example.note';
+  const image = artifactOf(empty, note, { artifactType, subject: describe(subject.root) });
+  return { ...image, children: [subject.root], blobs: [...subject.blobs, ...image.blobs] };
+}
+
+function artifactOf(config: Content, layer: Content, more: object = {}): Image {
+  const root = jsonContent(mediaTypes.ociManifest, {
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
+    config: describe(config),
+    layers: [describe(layer, { annotations: { 'org.opencontainers.image.title': 'note.txt' } })],
+    ...more,
+  });
+  return { root, children: [], blobs: [config, layer] };
+}

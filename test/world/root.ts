@@ -1,0 +1,161 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout as setTimeoutPromise } from 'node:timers/promises';
+import { type Daemon, startDaemon, waitForLine, watch } from './daemon.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand, requireTools, rootDirectory, type Suite } from './tools.ts';
+
+/** What a program printed and how it ended; `code` is -1 when it was killed. */
+export interface Result {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ExecOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
+  readonly timeoutMs?: number;
+}
+
+/**
+ * A private root, entered: mounts, processes and files of its own on the machine's network.
+ * Programs see a fresh copy of the suite's root; what they write goes to `directory` and vanishes.
+ */
+export interface Root extends AsyncDisposable {
+  readonly suite: Suite;
+  /** On the machine; holds `run` (the root's /run), `tmp` and `var`. */
+  readonly directory: string;
+  exec(command: readonly string[], options?: ExecOptions): Promise<Result>;
+  spawn(command: readonly string[], options?: ExecOptions): Daemon;
+  close(): Promise<void>;
+}
+
+// Directories that need a file system of their own: overlayfs cannot lie on overlayfs.
+const plainDirectories = [
+  'run',
+  'tmp',
+  'var/lib/docker',
+  'var/lib/containerd',
+  'var/lib/containers',
+];
+
+const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const defaultTimeoutMs = 60_000;
+
+const enterScript = `
+set -e
+scratch=$1 lower=$2
+root=$scratch/root
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$scratch/upper,workdir=$scratch/work" "$root"
+shift 2
+for directory; do mount --bind "$scratch/$directory" "$root/$directory"; done
+mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
+mount -t proc proc "$root/proc"
+mkdir "$root/run/host"
+cd "$root"
+pivot_root . run/host
+exec chroot . /bin/sh -c '
+  umount -l /run/host && rmdir /run/host
+  exec 3<&0
+  cat <&3 >/dev/null &
+  echo entered
+  wait $!'
+`;
+
+/** Enters the private root of a suite; `files` are put into it first, by absolute path. */
+export async function openRoot(
+  suite: Suite,
+  files: Readonly<Record<string, string>> = {},
+): Promise<Root> {
+  requireTools([suite]);
+  const scratch = await makeTempDir(suite);
+  for (const name of ['work', 'root', 'upper/etc']) {
+    await mkdir(scratch.join(name), { recursive: true });
+  }
+  for (const name of plainDirectories) {
+    await mkdir(scratch.join(name), { recursive: true });
+    await mkdir(scratch.join('upper', name), { recursive: true });
+  }
+  await chmod(scratch.join('tmp'), 0o1777);
+  for (const name of ['hosts', 'resolv.conf']) {
+    if (existsSync(`/etc/${name}`)) await copyFile(`/etc/${name}`, scratch.join('upper/etc', name));
+  }
+  for (const [path, content] of Object.entries(files)) {
+    const place = scratch.join('upper', path);
+    await mkdir(dirname(place), { recursive: true });
+    await writeFile(place, content);
+  }
+  // The first process of the namespace reads its input to the end: it ends when this process does,
+  // and the kernel then kills every other process and drops every mount of the namespace.
+  const keeper = startDaemon(
+    'unshare',
+    [
+      ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
+      ...['sh', '-c', enterScript, 'sh', scratch.path, rootDirectory(suite), ...plainDirectories],
+    ],
+    { stdin: 'pipe' },
+  );
+  const close = async () => {
+    keeper.process.stdin?.end();
+    await keeper.ended;
+    await scratch.remove();
+  };
+  try {
+    await waitForLine(keeper, /^entered$/);
+    const target = await firstChild(keeper.process);
+    const enter = ['--target', target, '--mount', '--pid', '--root', '--wd'];
+    return {
+      suite,
+      directory: scratch.path,
+      exec: (command, options) => exec([...enter, ...command], options),
+      spawn: (command, options) => watch(start([...enter, ...command], options)),
+      close,
+      [Symbol.asyncDispose]: close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function start(args: readonly string[], options: ExecOptions = {}): ChildProcess {
+  // A group of its own, so that a timeout reaches the program behind nsenter too.
+  return spawn(requireCommand('nsenter'), args, {
+    detached: true,
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    env: { PATH: searchPath, HOME: '/root', LC_ALL: 'C.UTF-8', ...options.env },
+  });
+}
+
+async function exec(args: readonly string[], options: ExecOptions = {}): Promise<Result> {
+  const child = start(args, options);
+  let [stdout, stderr] = ['', ''];
+  child.stdout?.setEncoding('utf8').on('data', chunk => {
+    stdout += chunk;
+  });
+  child.stderr?.setEncoding('utf8').on('data', chunk => {
+    stderr += chunk;
+  });
+  child.stdin?.end(options.input);
+  const timer = setTimeout(() => {
+    stderr += `\nkilled after ${options.timeoutMs ?? defaultTimeoutMs} ms`;
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+  }, options.timeoutMs ?? defaultTimeoutMs);
+  // Not 'close': a daemon that the program left behind may hold its output open.
+  const [code] = await once(child, 'exit');
+  clearTimeout(timer);
+  await Promise.race([once(child, 'close'), setTimeoutPromise(200)]);
+  return { code: code ?? -1, stdout, stderr };
+}
+
+async function firstChild(parent: ChildProcess): Promise<string> {
+  const children = await readFile(`/proc/${parent.pid}/task/${parent.pid}/children`, 'utf8');
+  const [child] = children.trim().split(' ');
+  if (!child) throw new Error('The private root has no process');
+  return child;
+}

@@ -1,0 +1,21 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A temporary directory; `remove` takes it away with all that is in it. */
+export interface TempDir extends AsyncDisposable {
+  readonly path: string;
+  join(...parts: string[]): string;
+  remove(): Promise<void>;
+}
+
+export async function makeTempDir(purpose: string): Promise<TempDir> {
+  const path = await mkdtemp(join(tmpdir(), `sluice-${purpose}-`));
+  const remove = () => rm(path, { recursive: true, force: true, maxRetries: 5 });
+  return {
+    path,
+    join: (...parts) => join(path, ...parts),
+    remove,
+    [Symbol.asyncDispose]: remove,
+  };
+}

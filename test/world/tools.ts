@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+
+/** The Debian suites whose container programs the tests run, oldest first. */
+export const suites = ['bookworm', 'trixie', 'forky'] as const;
+export type Suite = (typeof suites)[number];
+
+export type BusyboxArchitecture = 'amd64' | 'arm64';
+
+const common = ['ca-certificates', 'mount', 'containerd', 'runc', 'docker.io', 'podman', 'skopeo'];
+
+/** What is installed into the private root of each suite, and what its debootstrap script is. */
+export const rootRecipes: Readonly<Record<Suite, { script: string; packages: string[] }>> = {
+  bookworm: { script: 'bookworm', packages: [...common, 'buildah'] },
+  trixie: { script: 'sid', packages: [...common, 'docker-cli', 'buildah', 'oras', 'cosign'] },
+  forky: {
+    script: 'sid',
+    packages: [...common, 'docker-cli', 'buildah', 'oras', 'cosign', 'crane'],
+  },
+};
+
+/** Commands the tests run on the machine itself, and the Debian package that brings each. */
+export const hostPackages: Readonly<Record<string, string>> = {
+  debootstrap: 'debootstrap',
+  'docker-registry': 'docker-registry',
+  nginx: 'nginx-light',
+  wrk: 'wrk',
+  curl: 'curl',
+  openssl: 'openssl',
+};
+
+// Raised when the way a root is made changes though its packages do not.
+const recipeVersion = 1;
+const installCommand = 'npm run tools';
+
+/** Where the private roots live: outside the project, so that fresh clones find them again. */
+export function toolsDirectory(): string {
+  const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache');
+  return process.env.SLUICE_TOOLS || join(cache, 'sluice-tools');
+}
+
+/** The private root of a suite; the name changes with the recipe, so an old one is never used. */
+export function rootDirectory(suite: Suite): string {
+  const recipe = JSON.stringify([recipeVersion, rootRecipes[suite]]);
+  const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12);
+  return join(toolsDirectory(), `${suite}-${hash}`);
+}
+
+/** The statically linked busybox that the images of the corpus carry. */
+export function busyboxPath(architecture: BusyboxArchitecture): string {
+  return join(toolsDirectory(), `busybox-${recipeVersion}`, architecture);
+}
+
+/** The absolute path of a command of the machine, or undefined. */
+export function findCommand(name: string): string | undefined {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
+  return folders.map(folder => join(folder, name)).find(isExecutable);
+}
+
+/** Like {@link findCommand}; throws an error that tells how to install what is missing. */
+export function requireCommand(name: string): string {
+  const path = findCommand(name);
+  if (path === undefined) throw missing(`The command '${name}' is not installed`);
+  return path;
+}
+
+/** Throws an error with the installing command unless the roots can be used. */
+export function requireTools(needed: readonly Suite[] = suites): void {
+  if (process.getuid?.() !== 0) throw missing('Private roots can only be entered by root');
+  for (const name of ['unshare', 'nsenter', 'pivot_root']) requireCommand(name);
+  for (const suite of needed) {
+    if (!existsSync(rootDirectory(suite))) {
+      throw missing(`The private root '${suite}' is missing in ${toolsDirectory()}`);
+    }
+  }
+}
+
+/** The path of busybox for an architecture; throws when it is not installed. */
+export function requireBusybox(architecture: BusyboxArchitecture): string {
+  const path = busyboxPath(architecture);
+  if (!existsSync(path)) throw missing(`busybox for ${architecture} is missing`);
+  return path;
+}
+
+function missing(what: string): Error {
+  return new Error(`${what}: run '${installCommand}' as root on a Debian machine`);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
