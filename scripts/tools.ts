@@ -15,7 +15,7 @@ import {
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
-import { findMirror } from './tools/mirror.ts';
+import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildRoot } from './tools/root.ts';
 
 const names = ['host', 'busybox', ...suites];
@@ -47,6 +47,8 @@ await mkdir(toolsDirectory(), { recursive: true });
 }
 const mirror = missingRoots.length > 0 || needsBusybox ? await findMirror() : undefined;
 if (mirror !== undefined) {
+  const proxy = await findProxy();
+  if (proxy !== undefined) process.env.http_proxy ??= proxy;
   if (needsBusybox) await buildBusybox(mirror);
   // One after the other finishes no later on two cores: each keeps dpkg and the network busy.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));

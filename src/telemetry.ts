@@ -25,7 +25,8 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
     serializers: { err: describeError },
   };
   // Written in chunks by a background write: a line a request must not cost a system call each.
-  return pino(options, destination ?? pino.destination({ sync: false, minLength: 4096 }));
+  const chunks = { sync: false, minLength: 4096, periodicFlush: 1000 };
+  return pino(options, destination ?? pino.destination(chunks));
 }
 
 /** Type, message and the causes' messages; the stack only for what was not expected. */

@@ -1,12 +1,7 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import {
-  type BusyboxArchitecture,
-  busyboxPath,
-  suites,
-  toolsDirectory,
-} from '../../test/world/tools.ts';
+import { type BusyboxArchitecture, busyboxPath, suites } from '../../test/world/tools.ts';
 import { lock } from './lock.ts';
 import { run } from './run.ts';
 
@@ -22,7 +17,9 @@ export async function buildBusybox(mirror: string): Promise<void> {
   using _lock = await lock(basename(target));
   if (hasBusybox()) return;
   console.log(`Fetching busybox to ${target}`);
-  const folder = await mkdtemp(join(toolsDirectory(), 'busybox-unfinished-'));
+  const folder = `${target}.unfinished`;
+  // What a run left behind that was killed; the lock says that no other is at it.
+  await rm(folder, { recursive: true, force: true });
   try {
     const apt = await privateApt(folder, mirror);
     await run('apt-get', ['update'], apt);

@@ -25,7 +25,9 @@ export async function installOnHost(commands: readonly string[]): Promise<void> 
 }
 
 async function install(packages: readonly string[]): Promise<void> {
-  const install = ['install', '-y', '--no-install-recommends', ...packages];
+  // Somebody else may be at dpkg, such as the machine's own upgrades.
+  const patience = ['-o', 'DPkg::Lock::Timeout=600'];
+  const install = ['install', '-y', '--no-install-recommends', ...patience, ...packages];
   try {
     await run('apt-get', install);
   } catch {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
-import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { rootDirectory, rootRecipes, type Suite, toolsDirectory } from '../../test/world/tools.ts';
+import { rootDirectory, rootRecipes, type Suite } from '../../test/world/tools.ts';
 import { lock } from './lock.ts';
 import { run } from './run.ts';
 
@@ -12,9 +12,11 @@ export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
   if (existsSync(target)) return;
   const started = Date.now();
   console.log(`Making the ${suite} root in ${target}`);
-  const root = await mkdtemp(join(toolsDirectory(), `${suite}-unfinished-`));
+  const root = `${target}.unfinished`;
+  // What a run left behind that was killed; the lock says that no other is at it.
+  await rm(root, { recursive: true, force: true });
+  await mkdir(root);
   try {
-    await chmod(root, 0o755);
     await bootstrap(suite, root, mirror);
     await install(root, rootRecipes[suite].packages);
     await rename(root, target);
@@ -28,7 +30,7 @@ export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
 /** Fills the directory with the smallest system of the suite, and settles how apt works in it. */
 export async function bootstrap(suite: Suite, root: string, mirror: string): Promise<void> {
   const script = `/usr/share/debootstrap/scripts/${rootRecipes[suite].script}`;
-  await run('debootstrap', ['--variant=minbase', suite, root, mirror, script]);
+  await isolated([], 'debootstrap', '--variant=minbase', suite, root, mirror, script);
   await writeFile(join(root, 'usr/sbin/policy-rc.d'), '#!/bin/sh\nexit 101\n', { mode: 0o755 });
   // The archive's snapshot on a mirror may be older than its own validity.
   const apt = [
@@ -42,10 +44,15 @@ export async function bootstrap(suite: Suite, root: string, mirror: string): Pro
   await inside(root, 'apt-get', 'update');
 }
 
-/** Runs a program in the root with its own /proc; whatever it leaves running is killed. */
+/** Runs a program in the root with its own /proc. */
 export function inside(root: string, ...command: string[]): Promise<string> {
-  const enter = ['--mount', '--pid', '--fork', '--kill-child', `--mount-proc=${root}/proc`];
-  return run('unshare', [...enter, 'chroot', root, ...command]);
+  return isolated([`--mount-proc=${root}/proc`], 'chroot', root, ...command);
+}
+
+/** Whatever the program leaves running or mounted goes with it, and it goes when this process does. */
+function isolated(flags: readonly string[], ...command: string[]): Promise<string> {
+  const unshare = ['unshare', '--mount', '--pid', '--fork', '--kill-child', ...flags];
+  return run('setpriv', ['--pdeathsig', 'KILL', ...unshare, ...command]);
 }
 
 async function install(root: string, packages: readonly string[]): Promise<void> {

@@ -1,4 +1,4 @@
-import type Router from '@koa/router';
+import type { Router, RouterContext } from '@koa/router';
 import { formatReference } from '../oci/reference.ts';
 import type { Accept, Accepted } from '../request/accept.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
@@ -24,7 +24,7 @@ export interface ContainerDeps {
 
 /** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
 export function containerRoutes(router: Router<RequestState>, deps: ContainerDeps): void {
-  const create = async (ctx: Router.RouterContext<RequestState>, version: ApiVersion) => {
+  const create = async (ctx: RouterContext<RequestState>, version: ApiVersion) => {
     const submission = parseBody(
       containerRequestSchema,
       await readJsonBody(ctx.req, deps.maxBodyBytes),

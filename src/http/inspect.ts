@@ -1,4 +1,4 @@
-import type Router from '@koa/router';
+import type { Router } from '@koa/router';
 import { parsePlatform } from '../oci/platform.ts';
 import type { Inspect } from '../request/inspect.ts';
 import { readJsonBody } from './json-body.ts';

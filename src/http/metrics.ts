@@ -1,4 +1,4 @@
-import type Router from '@koa/router';
+import type { Router } from '@koa/router';
 import { Fault } from '../fault.ts';
 import type { Metric, UsageStore } from '../store/usage.ts';
 import { mountedAlias } from './aliases.ts';

@@ -1,19 +1,17 @@
-import type Router from '@koa/router';
+import type { Router } from '@koa/router';
 import type { Registry } from 'prom-client';
 import { Fault } from '../fault.ts';
+import type { Version } from '../version.ts';
+import { docsPage } from './docs-page.ts';
+import type { OpenApi } from './openapi.ts';
 import type { RequestState } from './state.ts';
-
-export interface Version {
-  readonly version: string;
-  readonly commitId: string;
-}
 
 export interface ServiceDeps {
   readonly version: Version;
   /** Resolves when requests can be served; rejects with the reason when not. */
   readonly ready: () => Promise<void>;
   readonly metrics: Registry;
-  readonly openapi: object;
+  readonly openapi: OpenApi;
 }
 
 /** The service about itself. Source: container service specification, section 2.6. */
@@ -41,5 +39,9 @@ export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): 
   });
   router.get('/openapi.json', ctx => {
     ctx.body = deps.openapi;
+  });
+  router.get('/docs', ctx => {
+    ctx.type = 'html';
+    ctx.body = docsPage(deps.openapi);
   });
 }

@@ -15,6 +15,12 @@ export const artifact: Family = {
       contentOf('application/vnd.sylabs.sif.config.v1+json', '{}'),
       contentOf('application/vnd.sylabs.sif.layer.v1.sif', '#!/usr/bin/env run-singularity\n'),
     ),
+  /** The shape of a Helm chart. */
+  helm: async () =>
+    artifactOf(
+      contentOf('application/vnd.cncf.helm.config.v1+json', '{"name":"note","version":"1.0.0"}'),
+      contentOf('application/vnd.cncf.helm.chart.content.v1.tar+gzip', 'a chart\n'),
+    ),
   /** An image to which another artifact refers; the index of referrers lies under a tag. */
   subject: async () => {
     const subject = await platformImage('amd64');

@@ -11,6 +11,7 @@ export const layers: Family = {
   '124': () => stack(124, 'docker'),
   '125': () => stack(125, 'docker'),
   '126': () => stack(126, 'docker'),
+  '127': () => stack(127, 'docker'),
   /** The same layer twice. */
   dup: async () => {
     const twice = await noteLayer('twice');

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { requireCommand } from './tools.ts';
 
 /** A program that runs beside the test until `stop`. */
@@ -112,4 +113,12 @@ export async function waitUntil(
     }
     await new Promise(resolve => setTimeout(resolve, 50));
   }
+}
+
+/** The process that `unshare --fork` has started, by its number on the machine. */
+export async function firstChild(parent: ChildProcess): Promise<number> {
+  const children = await readFile(`/proc/${parent.pid}/task/${parent.pid}/children`, 'utf8');
+  const [child] = children.trim().split(' ');
+  if (!child) throw new Error(`${parent.spawnargs.join(' ')} has no process`);
+  return Number(child);
 }

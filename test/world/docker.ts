@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { waitUntil } from './daemon.ts';
 import { type ExecOptions, openRoot, type Result, type Root } from './root.ts';
 import type { Suite } from './tools.ts';
@@ -8,7 +10,9 @@ export interface DockerOptions {
   readonly store?: 'overlay2' | 'containerd';
   /** Registries that are plain HTTP; those on 127.0.0.0/8 need not be named. */
   readonly insecure?: readonly string[];
-  /** More files of the root by absolute path, such as certificates of registries. */
+  /** More settings of `daemon.json`, such as `registry-mirrors`. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** More files of the root by absolute path, such as those of `trustFiles`. */
   readonly files?: Readonly<Record<string, string>>;
 }
 
@@ -19,33 +23,53 @@ export interface Docker extends AsyncDisposable {
   readonly socket: string;
   /** Runs `docker <args>`. */
   docker(args: readonly string[], options?: ExecOptions): Promise<Result>;
+  pull(reference: string, options?: ExecOptions): Promise<Result>;
+  /** Runs an image on the machine's network, as its configuration tells or with a command. */
+  run(reference: string, command?: readonly string[]): Promise<Result>;
+  login(host: string, account: { username: string; password: string }): Promise<Result>;
   stop(): Promise<void>;
 }
 
 /** Starts a Docker engine in a private root. Containers have only `--network host` or `none`. */
 export async function startDocker(options: DockerOptions): Promise<Docker> {
-  const { suite, store = 'overlay2', insecure = [] } = options;
-  const config = {
+  const root = await openRoot(options.suite, options.files);
+  const docker = (args: readonly string[], execOptions?: ExecOptions) =>
+    root.exec(['docker', ...args], execOptions);
+  try {
+    await writeFile(join(root.directory, 'run/daemon.json'), settings(options, root));
+    const daemon = root.spawn(['dockerd', '--config-file', '/run/daemon.json']);
+    await waitUntil(daemon, async () => (await docker(['version'])).code === 0);
+  } catch (error) {
+    await root.close();
+    throw error;
+  }
+  return {
+    root,
+    socket: join(root.directory, 'run/docker.sock'),
+    docker,
+    pull: (reference, execOptions) => docker(['pull', reference], execOptions),
+    run: (reference, command = []) =>
+      docker(['run', '--rm', '--network', 'host', reference, ...command]),
+    login: (host, { username, password }) =>
+      docker(['login', '--username', username, '--password-stdin', host], { input: password }),
+    stop: root.close,
+    [Symbol.asyncDispose]: root.close,
+  };
+}
+
+function settings(options: DockerOptions, root: Root): string {
+  const { store = 'overlay2', insecure = [], config } = options;
+  return JSON.stringify({
+    hosts: ['unix:///run/docker.sock'],
     'storage-driver': store === 'containerd' ? 'overlayfs' : 'overlay2',
     features: { 'containerd-snapshotter': store === 'containerd' },
     'insecure-registries': insecure,
     bridge: 'none',
     iptables: false,
     ip6tables: false,
-    'cgroup-parent': '/sluice-tests',
-  };
-  const files = { '/etc/docker/daemon.json': JSON.stringify(config), ...options.files };
-  const root = await openRoot(suite, files);
-  const docker = (args: readonly string[], execOptions?: ExecOptions) =>
-    root.exec(['docker', ...args], execOptions);
-  try {
-    const daemon = root.spawn(['dockerd', '--host', 'unix:///run/docker.sock']);
-    const isReady = async () => (await docker(['version'])).code === 0;
-    await waitUntil(daemon, isReady);
-  } catch (error) {
-    await root.close();
-    throw error;
-  }
-  const socket = `${root.directory}/run/docker.sock`;
-  return { root, socket, docker, stop: root.close, [Symbol.asyncDispose]: root.close };
+    // There is no systemd in a private root.
+    'exec-opts': ['native.cgroupdriver=cgroupfs'],
+    'cgroup-parent': root.controlGroup,
+    ...config,
+  });
 }

@@ -50,7 +50,7 @@ const passwordFile = 'tester:$2y$04$abcdefghijklmnopqrstuuinwY/tkBVrn3xrxQI/TgnM
 export async function startRegistry(options: RegistryOptions = {}): Promise<Registry> {
   const directory = await makeTempDir('registry');
   const certificates = await chooseCertificates(directory, options.tls);
-  const auth = await prepareAuth(directory, options);
+  const auth = await prepareAuth(directory, options, certificates);
   const config = {
     version: 0.1,
     log: { level: 'info' },
@@ -103,6 +103,7 @@ async function chooseCertificates(
 async function prepareAuth(
   directory: TempDir,
   options: RegistryOptions,
+  certificates: Certificates | undefined,
 ): Promise<{ config?: object; tokenService?: TokenService }> {
   if (options.auth === 'basic') {
     await writeFile(directory.join('htpasswd'), passwordFile);
@@ -110,7 +111,7 @@ async function prepareAuth(
   }
   if (options.auth === 'bearer') {
     const keyPair = await makeKeyPair(directory.path, 'token');
-    const tokenService = await startTokenService(account, keyPair, options.token);
+    const tokenService = await startTokenService(account, keyPair, options.token, certificates);
     const { realm, service, issuer } = tokenService;
     const rootcertbundle = directory.join('token.crt');
     return { config: { token: { realm, service, issuer, rootcertbundle } }, tokenService };

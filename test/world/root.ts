@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
 import { setTimeout as setTimeoutPromise } from 'node:timers/promises';
-import { type Daemon, startDaemon, waitForLine, watch } from './daemon.ts';
+import { claimControlGroup } from './control-group.ts';
+import { type Daemon, firstChild, startDaemon, waitForLine, watch } from './daemon.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireTools, rootDirectory, type Suite } from './tools.ts';
 
@@ -29,6 +30,8 @@ export interface Root extends AsyncDisposable {
   readonly suite: Suite;
   /** On the machine; holds `run` (the root's /run), `tmp` and `var`. */
   readonly directory: string;
+  /** The control group under which its containers belong, such as `/sluice-forky-a1b2c3`. */
+  readonly controlGroup: string;
   exec(command: readonly string[], options?: ExecOptions): Promise<Result>;
   spawn(command: readonly string[], options?: ExecOptions): Daemon;
   close(): Promise<void>;
@@ -74,6 +77,7 @@ export async function openRoot(
 ): Promise<Root> {
   requireTools([suite]);
   const scratch = await makeTempDir(suite);
+  const controlGroup = await claimControlGroup(basename(scratch.path));
   for (const name of ['work', 'root', 'upper/etc']) {
     await mkdir(scratch.join(name), { recursive: true });
   }
@@ -103,15 +107,17 @@ export async function openRoot(
   const close = async () => {
     keeper.process.stdin?.end();
     await keeper.ended;
+    await controlGroup.remove();
     await scratch.remove();
   };
   try {
     await waitForLine(keeper, /^entered$/);
-    const target = await firstChild(keeper.process);
+    const target = String(await firstChild(keeper.process));
     const enter = ['--target', target, '--mount', '--pid', '--root', '--wd'];
     return {
       suite,
       directory: scratch.path,
+      controlGroup: controlGroup.name,
       exec: (command, options) => exec([...enter, ...command], options),
       spawn: (command, options) => watch(start([...enter, ...command], options)),
       close,
@@ -146,16 +152,10 @@ async function exec(args: readonly string[], options: ExecOptions = {}): Promise
     stderr += `\nkilled after ${options.timeoutMs ?? defaultTimeoutMs} ms`;
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
   }, options.timeoutMs ?? defaultTimeoutMs);
-  // Not 'close': a daemon that the program left behind may hold its output open.
+  const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
   clearTimeout(timer);
-  await Promise.race([once(child, 'close'), setTimeoutPromise(200)]);
+  // Not for ever: a daemon that the program left behind may hold its output open.
+  await Promise.race([closed, setTimeoutPromise(500, undefined, { ref: false })]);
   return { code: code ?? -1, stdout, stderr };
-}
-
-async function firstChild(parent: ChildProcess): Promise<string> {
-  const children = await readFile(`/proc/${parent.pid}/task/${parent.pid}/children`, 'utf8');
-  const [child] = children.trim().split(' ');
-  if (!child) throw new Error('The private root has no process');
-  return child;
 }

@@ -1,8 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sweepAtEnd } from './sweeper.ts';
 
-/** A temporary directory; `remove` takes it away with all that is in it. */
+/**
+ * A temporary directory; `remove` takes it away with all that is in it, and so does the end of this
+ * process.
+ */
 export interface TempDir extends AsyncDisposable {
   readonly path: string;
   join(...parts: string[]): string;
@@ -11,6 +15,7 @@ export interface TempDir extends AsyncDisposable {
 
 export async function makeTempDir(purpose: string): Promise<TempDir> {
   const path = await mkdtemp(join(tmpdir(), `sluice-${purpose}-`));
+  sweepAtEnd(path);
   const remove = () => rm(path, { recursive: true, force: true, maxRetries: 5 });
   return {
     path,

@@ -1,6 +1,14 @@
 import { createPrivateKey, randomUUID, sign, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import type { Certificates } from './certificates.ts';
 
 /** One question to the token service, as it came. */
 export interface TokenQuestion {
@@ -13,7 +21,7 @@ export interface TokenQuestion {
 }
 
 export interface TokenOptions {
-  /** The member of the answer that carries the token; `token` unless told. */
+  /** The member of the answer to GET that carries the token; `token` unless told. */
   readonly answer?: 'token' | 'access_token' | 'both';
   /** After how many seconds the registry refuses a token; 300 unless told. */
   readonly expiresInSeconds?: number;
@@ -41,18 +49,20 @@ interface Account {
 const registryLeewaySeconds = 60;
 
 /**
- * A token server on a free port of 127.0.0.1 for the one account.
+ * A token server on a free port of 127.0.0.1 for the one account; HTTPS when it gets certificates,
+ * as some clients demand of the token server of an HTTPS registry.
  * Source: distribution, Token Authentication Implementation and its OAuth2 variant.
  */
 export async function startTokenService(
   account: Account,
   keyPair: { key: string; certificate: string },
   options: TokenOptions = {},
+  certificates?: Certificates,
 ): Promise<TokenService> {
   const service = 'registry.test';
   const issuer = 'tokens.test';
   const questions: TokenQuestion[] = [];
-  const server = createServer(async (request, response) => {
+  const respond: RequestListener = async (request, response) => {
     const question = await readQuestion(request);
     const given = question.credentials;
     const isKnown = given?.username === account.username && given.password === account.password;
@@ -66,16 +76,20 @@ export async function startTokenService(
     }
     const access = scopes.map(scope => readScope(scope, isKnown));
     const token = makeToken({ issuer, service, access, subject: given?.username ?? '' });
-    const kind = options.answer ?? 'token';
+    // The OAuth2 variant knows no `token`.
+    const kind = method === 'POST' ? 'access_token' : (options.answer ?? 'token');
     answer(response, 200, {
       ...(kind === 'access_token' ? {} : { token }),
       ...(kind === 'token' ? {} : { access_token: token }),
       ...(options.tellsExpiry === false ? {} : { expires_in: lifeSeconds }),
       issued_at: new Date().toISOString(),
     });
-  });
+  };
   const lifeSeconds = options.expiresInSeconds ?? 300;
   const makeToken = tokenMaker(keyPair, lifeSeconds);
+  const server = certificates
+    ? createSecureServer(await readPair(certificates), respond)
+    : createServer(respond);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -84,7 +98,12 @@ export async function startTokenService(
     server.closeAllConnections();
     await new Promise<void>(resolve => server.close(() => resolve()));
   };
-  return { realm: `http://127.0.0.1:${address.port}/token`, service, issuer, questions, stop };
+  const realm = `${certificates ? 'https' : 'http'}://127.0.0.1:${address.port}/token`;
+  return { realm, service, issuer, questions, stop };
+}
+
+async function readPair({ certificate, key }: Certificates) {
+  return { cert: await readFile(certificate), key: await readFile(key) };
 }
 
 interface Grant {

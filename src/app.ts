@@ -1,0 +1,209 @@
+import { join } from 'node:path';
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import { configuredCredentials, configuredRegistries } from './config/registries.ts';
+import type { Config } from './config/schema.ts';
+import { openContentStore } from './content/content-store.ts';
+import { Fault } from './fault.ts';
+import { containerRoutes } from './http/container.ts';
+import { outermost } from './http/errors.ts';
+import { inspectRoutes } from './http/inspect.ts';
+import { createLimiter } from './http/limiter.ts';
+import { metricsRoutes } from './http/metrics.ts';
+import { createObserver } from './http/observe.ts';
+import { createOpenApi } from './http/openapi.ts';
+import { createPullMeter } from './http/pull-meter.ts';
+import { registryRoutes } from './http/registry.ts';
+import { serviceRoutes } from './http/service.ts';
+import type { RequestState } from './http/state.ts';
+import { createBlobFinder } from './pull/blob.ts';
+import { createBlobCache } from './pull/blob-cache.ts';
+import { createImageFinder } from './pull/image.ts';
+import { createManifestFinder } from './pull/manifest.ts';
+import { createPullCounter } from './pull/pull-counter.ts';
+import { createAccept } from './request/accept.ts';
+import { createBaseResolver } from './request/base-image.ts';
+import { createDocuments } from './request/documents.ts';
+import { createInspect } from './request/inspect.ts';
+import { createLayerIntake } from './request/layers.ts';
+import { createImageMaker } from './request/served-image.ts';
+import { createTokenRegistry } from './request/token-registry.ts';
+import { createCachedBlobStore } from './store/cached-blobs.ts';
+import { openDatabase } from './store/database.ts';
+import { createFetchedLayerStore } from './store/fetched-layers.ts';
+import { createRequestStore } from './store/requests.ts';
+import { createUsageStore } from './store/usage.ts';
+import { createMetricsRegistry, type Logger } from './telemetry.ts';
+import { createAuthorizer } from './upstream/authorizer.ts';
+import { credentialKey } from './upstream/credentials.ts';
+import { createExchange } from './upstream/exchange.ts';
+import { fetchUrl } from './upstream/fetch-url.ts';
+import { createRegistryClient } from './upstream/registry-client.ts';
+import { endpointOf, settingsOf } from './upstream/registry-settings.ts';
+import { createTransport } from './upstream/transport.ts';
+import type { Version } from './version.ts';
+
+export interface AppDeps {
+  readonly config: Config;
+  readonly publicUrl: URL;
+  readonly log: Logger;
+  readonly version: Version;
+  /** Text of a Docker configuration with credentials. */
+  readonly dockerAuthConfig?: string | undefined;
+}
+
+export interface App {
+  readonly koa: Koa<RequestState>;
+  /** From now on the server is not ready for new work; what is under way goes on. */
+  drain(): void;
+  /** Writes what is still in memory and lets go of everything. */
+  close(): Promise<void>;
+}
+
+const flushMs = 1000;
+const purgeMs = 3_600_000;
+const firstRetryMs = 250;
+const longestRetryMs = 3000;
+
+/** Puts the server together, from the disk up to the routes; nothing listens yet. */
+export async function createApp(deps: AppDeps): Promise<App> {
+  const { config, publicUrl, log } = deps;
+  const data = (name: string) => join(config.data, name);
+
+  const content = await openContentStore(data('content'));
+  const database = openDatabase(data('sluice.db'));
+  const usage = createUsageStore(database);
+  const cachedBlobs = createCachedBlobStore(database);
+  const tokens = createTokenRegistry(createRequestStore(database), config.tokenLife);
+
+  const registries = configuredRegistries(config, publicUrl);
+  const credentials = configuredCredentials(registries, config, deps.dockerAuthConfig);
+  const transport = createTransport(
+    registries,
+    {
+      connectMs: config.upstream.connectTimeout,
+      headersMs: config.upstream.headersTimeout,
+      idleMs: config.upstream.idleTimeout,
+    },
+    config.layers.privateHosts,
+  );
+  const exchange = createExchange({
+    transport,
+    authorizer: createAuthorizer(transport, registries),
+    registries,
+    mirrorCredentials: credentials,
+    retry: {
+      attempts: config.upstream.attempts,
+      firstDelayMs: firstRetryMs,
+      longestDelayMs: longestRetryMs,
+    },
+  });
+  const registry = createRegistryClient(exchange);
+
+  const documents = createDocuments(content, registry);
+  const makeImage = createImageMaker(documents);
+  const resolveBase = createBaseResolver(registry, documents, access =>
+    credentialKey(access.credentials),
+  );
+  const accept = createAccept({
+    resolveBase,
+    makeImage,
+    layers: createLayerIntake({
+      content,
+      cachedBlobs,
+      fetched: createFetchedLayerStore(database),
+      openUrl: url => fetchUrl(transport, url),
+      limits: config.layers,
+    }),
+    tokens,
+    credentials,
+    servedBase: `${publicUrl.host}/${config.prefix}`,
+    mountedLayers: config.layers.mounted,
+  });
+
+  const findImage = createImageFinder({ documents, makeImage, credentials });
+  const findManifest = createManifestFinder(documents, registry);
+  const blobs = createBlobFinder({
+    content,
+    registry,
+    cache: createBlobCache({ content, cachedBlobs, maxBytes: config.cacheBytes }),
+    modeOf: host => settingsOf(registries, host).blobs,
+  });
+
+  let isDraining = false;
+  const ready = async () => {
+    if (isDraining) throw new Error('the server is stopping');
+    database.prepare('SELECT 1').get();
+  };
+
+  const metrics = createMetricsRegistry();
+  const openapi = createOpenApi(deps.version.version);
+  const accounts = new Map(Object.entries(config.accounts));
+  const { trustedProxies } = config;
+  const { bodyBytes: maxBodyBytes } = config.limits;
+  const meter = createPullMeter({
+    counter: createPullCounter(),
+    limiter: createLimiter('pulls'),
+    rates: config.limits.pulls,
+    usage,
+  });
+
+  const router = new Router<RequestState>();
+  containerRoutes(router, {
+    accept,
+    tokens,
+    accounts,
+    maxBodyBytes,
+    trustedProxies,
+    limiter: createLimiter('container requests'),
+    rates: config.limits.requests,
+  });
+  const inspect = createInspect({
+    resolveBase,
+    documents,
+    credentials,
+    urlOf: host => endpointOf(registries, host).origin,
+  });
+  inspectRoutes(router, { inspect, maxBodyBytes });
+  metricsRoutes(router, { usage, accounts });
+  serviceRoutes(router, { version: deps.version, ready, metrics, openapi });
+
+  const koa = new Koa<RequestState>();
+  koa.use(outermost(log, createObserver(metrics)));
+  koa.use(
+    registryRoutes({
+      prefix: config.prefix,
+      tokens,
+      findImage,
+      findManifest,
+      blobs,
+      registry,
+      meter,
+      trustedProxies,
+    }),
+  );
+  koa.use(router.routes());
+  koa.use(noRoute);
+
+  const flushing = setInterval(() => usage.flush(), flushMs).unref();
+  const purging = setInterval(() => tokens.purge(), purgeMs).unref();
+  tokens.purge();
+
+  return {
+    koa,
+    drain() {
+      isDraining = true;
+    },
+    async close() {
+      clearInterval(flushing);
+      clearInterval(purging);
+      usage.flush();
+      await transport.close();
+      database.close();
+    },
+  };
+}
+
+function noRoute(): never {
+  throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
+}

@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { parse, YAMLParseError } from 'yaml';
+import type { z } from 'zod';
+import { type Config, configSchema } from './schema.ts';
+import { settings } from './settings.ts';
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** What the operator should hear although the configuration is good. */
+  readonly warnings: readonly string[];
+}
+
+/** A configuration that cannot be used; the message names the setting and what is wrong with it. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The settings: those of the environment win over those of the YAML file that `SLUICE_CONFIG` names,
+ * which win over the defaults. Paths in the file are relative to it. Throws {@link ConfigError}.
+ */
+export function loadConfig(environment: Environment): LoadedConfig {
+  const path = environment.SLUICE_CONFIG || undefined;
+  const values = path === undefined ? {} : readConfigFile(path);
+  const known = new Set(['SLUICE_CONFIG']);
+  for (const { path: at, variable } of settings) {
+    if (variable === undefined) continue;
+    known.add(variable);
+    const value = environment[variable];
+    if (value !== undefined && value !== '') place(values, at, value);
+  }
+  const result = configSchema.safeParse(values);
+  if (!result.success) throw new ConfigError(describe(result.error, environment));
+  const warnings = Object.keys(environment)
+    .filter(name => name.startsWith('SLUICE_') && !known.has(name))
+    .map(name => `The environment variable ${name} is no setting of this version`);
+  return { config: result.data, warnings };
+}
+
+function readConfigFile(path: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = parse(readFileSync(path, 'utf8')) ?? {};
+  } catch (error) {
+    const why =
+      error instanceof YAMLParseError ? `is not valid YAML: ${error.message}` : 'cannot be read';
+    throw new ConfigError(`The configuration file ${path} ${why}`, { cause: error });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ConfigError(
+      `The configuration file ${path} holds no settings: write 'name: value' lines`,
+    );
+  }
+  const values = value as Record<string, unknown>;
+  resolvePaths(values, dirname(resolve(path)));
+  return values;
+}
+
+/** Paths in a file mean the same wherever the server is started. */
+function resolvePaths(values: Record<string, unknown>, folder: string): void {
+  for (const name of ['data', 'dockerConfig']) {
+    if (typeof values[name] === 'string') values[name] = resolve(folder, values[name]);
+  }
+  for (const registry of Object.values((values.registries as object | null) ?? {})) {
+    if (typeof registry?.ca === 'string' && !registry.ca.includes('-----BEGIN')) {
+      registry.ca = resolve(folder, registry.ca);
+    }
+  }
+}
+
+function place(values: Record<string, unknown>, path: readonly string[], value: string): void {
+  const [name = '', ...below] = path;
+  if (below.length === 0) {
+    values[name] = value;
+    return;
+  }
+  const inner = values[name];
+  const object = typeof inner === 'object' && inner !== null ? { ...inner } : {};
+  values[name] = object;
+  place(object as Record<string, unknown>, below, value);
+}
+
+function describe(error: z.ZodError, environment: Environment): string {
+  const lines = error.issues.map(issue => {
+    const path = issue.path.map(String);
+    const setting = settings.find(({ path: own }) => own.every((name, at) => name === path[at]));
+    const isEnvironment = setting?.variable !== undefined && environment[setting.variable];
+    const name = isEnvironment ? setting.variable : `'${path.join('.')}'`;
+    return issue.code === 'unrecognized_keys'
+      ? `${path.length > 0 ? `${name}: ` : ''}no such setting: ${issue.keys.join(', ')}`
+      : `${name}: ${issue.message}`;
+  });
+  return `The configuration is wrong. ${lines.join('; ')}`;
+}

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { duration, list, rate, size, splitList } from './units.ts';
+
+const address = z
+  .string()
+  .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'expected address:port');
+
+const flag = z.preprocess(
+  value => (value === 'true' ? true : value === 'false' ? false : value),
+  z.boolean(),
+);
+
+const count = z.coerce.number().int().nonnegative();
+
+/** `name:password,...` in the environment, a map in the file. */
+const accounts = z.preprocess(
+  value =>
+    typeof value === 'string'
+      ? Object.fromEntries(
+          splitList(value).map(entry => {
+            const colon = entry.indexOf(':');
+            return [entry.slice(0, Math.max(colon, 0)), entry.slice(colon + 1)];
+          }),
+        )
+      : value,
+  z.record(
+    z
+      .string()
+      .min(1, 'expected name:password')
+      .regex(/^[^:]+$/, 'a name has no colon'),
+    z.string().min(1, 'expected a password'),
+  ),
+);
+
+const registry = z.strictObject({
+  username: z.string().optional().describe('User name for this registry'),
+  password: z.string().optional().describe('Its password or token'),
+  plainHttp: flag.default(false).describe('Speak http instead of https'),
+  ca: z
+    .string()
+    .optional()
+    .describe('PEM file of a certificate authority to trust besides the usual ones'),
+  mirrors: list
+    .default([])
+    .describe('Hosts to ask first, in order; each may be listed here with settings of its own'),
+  allowPrivateAddress: flag
+    .default(true)
+    .describe('The registry may be at a loopback, private or link-local address'),
+  blobs: z
+    .enum(['redirect', 'relay', 'cache'])
+    .default('redirect')
+    .describe(
+      'How blobs reach the client: by the address the registry redirects to, through Sluice, or through a copy kept here',
+    ),
+  tokenHosts: list
+    .default([])
+    .describe("Hosts outside the registry's own domain that may issue its bearer tokens"),
+});
+
+const limits = z.strictObject({
+  pulls: z
+    .strictObject({
+      anonymous: rate.prefault('250/hour').describe('Pulls of a client without an access token'),
+      authenticated: rate
+        .prefault('1000/minute')
+        .describe('Pulls of a client whose request came with an access token'),
+    })
+    .prefault({}),
+  requests: z
+    .strictObject({
+      anonymous: rate.prefault('off').describe('Container requests without an access token'),
+      authenticated: rate.prefault('off').describe('Container requests with an access token'),
+    })
+    .prefault({}),
+  bodyBytes: size.prefault('16 MiB').describe('Largest body of a request'),
+});
+
+const layers = z.strictObject({
+  maxCount: count.default(20).describe('Injected layers in one container request'),
+  maxInlineBytes: size.prefault('10 MiB').describe('Largest layer inside a request (`data:`)'),
+  maxUrlBytes: size.prefault('1 GiB').describe('Largest layer behind a URL'),
+  maxTarBytes: size.prefault('8 GiB').describe('Largest tar file that a layer may unpack to'),
+  privateHosts: list
+    .default([])
+    .describe('Hosts of layer URLs that may be at a loopback, private or link-local address'),
+  mounted: list
+    .default(['https://fusionfs.seqera.io/'])
+    .describe(
+      'Beginnings of layer URLs that mark a mounted file system: its pulls are counted apart',
+    ),
+});
+
+const upstream = z.strictObject({
+  connectTimeout: duration.prefault('5s').describe('Until a registry is connected, TLS included'),
+  headersTimeout: duration.prefault('15s').describe('Until the first byte of its answer'),
+  idleTimeout: duration.prefault('30s').describe('Between two bytes of its answer'),
+  attempts: count.default(3).describe('How often a question is asked before it has failed'),
+});
+
+/** Every setting there is, with its default. The one description: it validates, types and documents. */
+export const configSchema = z.strictObject({
+  listen: address.default('127.0.0.1:9090').describe('Address and port to listen on'),
+  url: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .optional()
+    .describe(
+      'Public base URL; its authority is the host of every served image name. Default: `http://<listen>`',
+    ),
+  data: z.string().min(1).default('./data').describe('Directory of all state'),
+  prefix: z
+    .string()
+    .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')
+    .default('ct')
+    .describe('First path segment of served names'),
+  accounts: accounts
+    .prefault({})
+    .describe(
+      'Accounts for metrics and administration: `name:password[,name:password]`, or a map in the file. Without any, those routes answer 401',
+    ),
+  tokenLife: duration.prefault('36h').describe('How long a container token can be used'),
+  trustedProxies: count
+    .default(0)
+    .describe('Proxies of your own in front, whose `X-Forwarded-For` tells the client address'),
+  logLevel: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
+    .default('info')
+    .describe('Least level of log lines; each request is one line of level info'),
+  drainTime: duration
+    .prefault('25s')
+    .describe('How long a stopping server lets transfers under way finish'),
+  dockerConfig: z
+    .string()
+    .optional()
+    .describe(
+      'Docker `config.json` to take registry credentials from; its text may also be in the environment variable `DOCKER_AUTH_CONFIG`',
+    ),
+  cacheBytes: size
+    .prefault('20 GiB')
+    .describe('Disk space for copies of blobs (`blobs: cache`); the least recently used go first'),
+  limits: limits.prefault({}),
+  layers: layers.prefault({}),
+  upstream: upstream.prefault({}),
+  registries: z
+    .record(z.string(), registry)
+    .default({})
+    .describe('Settings by registry host, exact and with its port; in the file only'),
+});
+
+export type Config = z.output<typeof configSchema>;

@@ -1,0 +1,79 @@
+import { z } from 'zod';
+
+const sizeFactors: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KIB: 2 ** 10,
+  MIB: 2 ** 20,
+  GIB: 2 ** 30,
+  TIB: 2 ** 40,
+};
+const durationFactors: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const rateSeconds: Readonly<Record<string, number>> = {
+  second: 1,
+  minute: 60,
+  hour: 3600,
+  day: 86_400,
+};
+
+/** Bytes, written as a number or as `10 MiB`, `1.5 GB`. */
+export const size = z
+  .union([z.number(), z.string()])
+  .transform((value, context) =>
+    scaled(value, sizeFactors, unit => unit.toUpperCase(), context, 'a size such as 10 MiB'),
+  );
+
+/** Milliseconds, written as `30s`, `500ms`, `36h`. */
+export const duration = z
+  .string()
+  .transform((value, context) =>
+    scaled(value, durationFactors, unit => unit, context, 'a time such as 30s or 36h'),
+  );
+
+/** So many events in so many seconds, written as `250/hour`; `off` for no limit. */
+export const rate = z.string().transform((value, context) => {
+  if (value === 'off') return undefined;
+  const match = /^(\d{1,9})\s*\/\s*(second|minute|hour|day)$/.exec(value);
+  const count = Number(match?.[1] ?? 0);
+  const seconds = rateSeconds[match?.[2] ?? ''];
+  if (count > 0 && seconds !== undefined) return { count, seconds };
+  context.addIssue('expected a rate such as 250/hour (second, minute, hour, day), or off');
+  return z.NEVER;
+});
+
+/** A list; in an environment variable its entries are separated by commas. */
+export const list = z.preprocess(
+  value => (typeof value === 'string' ? splitList(value) : value),
+  z.array(z.string()),
+);
+
+export function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map(entry => entry.trim())
+    .filter(entry => entry !== '');
+}
+
+function scaled(
+  value: number | string,
+  factors: Readonly<Record<string, number>>,
+  spelling: (unit: string) => string,
+  context: z.RefinementCtx,
+  expected: string,
+): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(String(value).trim());
+  const factor = factors[spelling(match?.[2] ?? '')];
+  if (match && factor !== undefined) return Math.round(Number(match[1]) * factor);
+  context.addIssue(`expected ${expected}`);
+  return z.NEVER;
+}

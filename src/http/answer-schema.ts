@@ -1,0 +1,68 @@
+import { z } from 'zod';
+
+const isoTime = z.iso.datetime().describe('ISO 8601');
+
+/** Answer to a container request. Source: container service specification, section 2.4. */
+export const containerAnswerSchema = z
+  .object({
+    containerToken: z.string().describe('Names this container request; who has it may pull'),
+    targetImage: z.string().describe('Image name to pull'),
+    expiration: isoTime,
+    containerImage: z.string().describe('The image that is served, its name in full'),
+    digest: z.string().describe('What the name stands for, now and for as long as it exists'),
+    freeze: z.boolean().optional(),
+    succeeded: z.boolean(),
+    warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
+  })
+  .meta({ id: 'ContainerAnswer' });
+
+/** Answer of the deprecated endpoint. */
+export const legacyAnswerSchema = containerAnswerSchema
+  .pick({ containerToken: true, targetImage: true, expiration: true, warnings: true })
+  .meta({ id: 'ContainerTokenAnswer' });
+
+export const containerStatusSchema = z
+  .object({
+    id: z.string(),
+    status: z.enum(['DONE']),
+    succeeded: z.boolean(),
+    creationTime: isoTime,
+    duration: z.number().describe('Seconds'),
+  })
+  .meta({ id: 'ContainerStatus' });
+
+export const containerDetailsSchema = z
+  .object({
+    token: z.string(),
+    expiration: isoTime,
+    request: z.looseObject({ containerImage: z.string() }),
+    source: z.object({ image: z.string(), digest: z.string() }),
+    served: z.object({ image: z.string(), digest: z.string() }),
+  })
+  .meta({ id: 'ContainerDetails' });
+
+/** Source: container service specification, section 2.8. */
+export const inspectAnswerSchema = z
+  .object({
+    container: z.looseObject({ imageName: z.string(), digest: z.string() }).optional(),
+    index: z.looseObject({ digest: z.string() }).optional().describe('With `platform=all`'),
+  })
+  .meta({ id: 'InspectAnswer' });
+
+/** Source: container service specification, section 2.9. */
+export const metricAnswerSchema = z
+  .object({
+    metric: z.enum(['builds', 'pulls', 'mounted']).optional(),
+    count: z.number().int(),
+    orgs: z.record(z.string(), z.number().int()).optional(),
+  })
+  .meta({ id: 'MetricAnswer' });
+
+/** Source: container service specification, section 2.6. */
+export const serviceInfoSchema = z
+  .object({ serviceInfo: z.object({ version: z.string(), commitId: z.string() }) })
+  .meta({ id: 'ServiceInfo' });
+
+export const errorAnswerSchema = z
+  .object({ message: z.string().describe('What happened, what to do, and the id of its log line') })
+  .meta({ id: 'Error' });

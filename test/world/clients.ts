@@ -1,0 +1,127 @@
+import type { Result, Root } from './root.ts';
+import { rootRecipes, type Suite } from './tools.ts';
+
+/** The programs that pull without a daemon. */
+export const clients = ['podman', 'buildah', 'skopeo', 'crane', 'oras', 'cosign'] as const;
+export type Client = (typeof clients)[number];
+
+export interface PullOptions {
+  /** HTTPS, see `trustFiles`; else plain HTTP. */
+  readonly tls?: boolean;
+  readonly account?: { readonly username: string; readonly password: string };
+  readonly timeoutMs?: number;
+  /**
+   * Where skopeo (dir), crane (tar), oras (OCI layout) and cosign (OCI layout) write; under /tmp
+   * the machine sees it in the root's `directory`. A new place under /tmp unless told.
+   */
+  readonly into?: string;
+}
+
+/** Which of the clients a suite has. */
+export function clientsOf(suite: Suite): Client[] {
+  return clients.filter(client => rootRecipes[suite].packages.includes(client));
+}
+
+/** Pulls an image, `127.0.0.1:<port>/corpus/cfg:full` for instance, in a private root. */
+export function pull(
+  root: Root,
+  client: Client,
+  reference: string,
+  options: PullOptions = {},
+): Promise<Result> {
+  const place = options.into ?? `/tmp/pulled-${++pulls}`;
+  const { command, env = {} } = commands[client](reference, place, options);
+  return root.exec(command, { env, ...timeoutOf(options) });
+}
+
+/** Runs an image with podman as its configuration tells, or with another command. */
+export function runWithPodman(
+  root: Root,
+  reference: string,
+  options: PullOptions & { readonly command?: readonly string[] } = {},
+): Promise<Result> {
+  const command = [
+    ...['podman', ...podmanEngine, 'run', '--rm', '--network', 'host'],
+    ...['--cgroup-parent', root.controlGroup, '--security-opt', 'seccomp=unconfined'],
+    // podman would raise these beyond what the machine may allow.
+    ...['--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=4096:4096'],
+    ...[...containersFlags(options), reference, ...(options.command ?? [])],
+  ];
+  return root.exec(command, timeoutOf(options));
+}
+
+// crun refuses the mixed hierarchies of control groups; there is no systemd in a private root.
+const podmanEngine = ['--runtime', 'runc', '--cgroup-manager', 'cgroupfs'];
+
+let pulls = 0;
+
+interface Command {
+  readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const commands: Readonly<
+  Record<Client, (reference: string, place: string, options: PullOptions) => Command>
+> = {
+  podman: (reference, _place, options) => ({
+    command: ['podman', ...podmanEngine, 'pull', ...containersFlags(options), reference],
+  }),
+  buildah: (reference, _place, options) => ({
+    // It shares podman's store, and is content with what it finds there unless told.
+    command: ['buildah', 'pull', '--policy', 'always', ...containersFlags(options), reference],
+  }),
+  skopeo: (reference, place, options) => ({
+    command: [
+      ...['skopeo', 'copy', ...containersFlags(options, '--src-')],
+      ...[`docker://${reference}`, `dir:${place}`],
+    ],
+  }),
+  crane: (reference, place, { tls, account }) => ({
+    // It takes credentials only from a file, which its own login writes.
+    command: [
+      ...['sh', '-c', account ? loginAndPull : 'exec crane pull "$@"', 'sh'],
+      ...(account ? [hostOf(reference), account.username, account.password] : []),
+      ...[...(tls ? [] : ['--insecure']), reference, place],
+    ],
+    env: { DOCKER_CONFIG: `${place}.docker` },
+  }),
+  oras: (reference, place, { tls, account }) => ({
+    command: [
+      ...['oras', 'copy', ...(tls ? [] : ['--from-plain-http'])],
+      ...credentials('--from-', account),
+      ...[reference, '--to-oci-layout', `${place}:pulled`],
+    ],
+  }),
+  cosign: (reference, place, { tls, account }) => ({
+    command: [
+      ...['cosign', 'save', '--dir', place, ...(tls ? [] : ['--allow-http-registry'])],
+      ...[...credentials('--registry-', account), reference],
+    ],
+  }),
+};
+
+const loginAndPull = `
+crane auth login "$1" -u "$2" -p "$3" || exit
+shift 3
+exec crane pull "$@"`;
+
+/** What podman, buildah and skopeo share. */
+function containersFlags({ tls, account }: PullOptions, prefix = '--'): string[] {
+  return [
+    `${prefix}tls-verify=${tls === true}`,
+    ...(account ? [`${prefix}creds=${account.username}:${account.password}`] : []),
+  ];
+}
+
+function credentials(prefix: string, account: PullOptions['account']): string[] {
+  if (account === undefined) return [];
+  return [`${prefix}username`, account.username, `${prefix}password`, account.password];
+}
+
+function hostOf(reference: string): string {
+  return reference.slice(0, reference.indexOf('/'));
+}
+
+function timeoutOf({ timeoutMs }: PullOptions) {
+  return timeoutMs === undefined ? {} : { timeoutMs };
+}

@@ -1,0 +1,62 @@
+import type { PullOptions } from './clients.ts';
+import { waitUntil } from './daemon.ts';
+import { type ExecOptions, openRoot, type Result, type Root } from './root.ts';
+import type { Suite } from './tools.ts';
+import { hostsDirectory } from './trust.ts';
+
+export interface ContainerdOptions {
+  readonly suite: Suite;
+  /** More files of the root by absolute path, such as those of `trustFiles`. */
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** A running containerd and its command line. */
+export interface Containerd extends AsyncDisposable {
+  readonly root: Root;
+  /** Runs `ctr <args>`. */
+  ctr(args: readonly string[], options?: ExecOptions): Promise<Result>;
+  pull(reference: string, options?: PullOptions): Promise<Result>;
+  /** Runs a pulled image on the machine's network, as its configuration tells. */
+  run(reference: string, command?: readonly string[]): Promise<Result>;
+  stop(): Promise<void>;
+}
+
+// Nothing here needs Kubernetes, and its part asks for the machine's network.
+const config = 'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n';
+
+/** Starts containerd in a private root. */
+export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
+  const files = { '/etc/containerd/config.toml': config, ...options.files };
+  const root = await openRoot(options.suite, files);
+  const ctr = (args: readonly string[], execOptions?: ExecOptions) =>
+    root.exec(['ctr', ...args], execOptions);
+  let containers = 0;
+  try {
+    const daemon = root.spawn(['containerd']);
+    await waitUntil(daemon, async () => (await ctr(['version'])).code === 0);
+  } catch (error) {
+    await root.close();
+    throw error;
+  }
+  return {
+    root,
+    ctr,
+    pull: (reference, { tls, account, timeoutMs } = {}) =>
+      ctr(
+        [
+          ...['images', 'pull'],
+          ...(tls ? ['--hosts-dir', hostsDirectory] : ['--plain-http']),
+          ...(account ? ['--user', `${account.username}:${account.password}`] : []),
+          reference,
+        ],
+        timeoutMs === undefined ? {} : { timeoutMs },
+      ),
+    run: (reference, command = []) => {
+      const name = `container-${++containers}`;
+      const group = `${root.controlGroup}/${name}`;
+      return ctr(['run', '--rm', '--net-host', '--cgroup', group, reference, name, ...command]);
+    },
+    stop: root.close,
+    [Symbol.asyncDispose]: root.close,
+  };
+}

@@ -1,0 +1,41 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+
+// Reads paths until its input ends, which it does when this process ends, however it ends. What a
+// dying program still writes makes rm and rmdir fail, so both are tried for a while.
+const script = `
+trap '' INT TERM HUP
+while IFS= read -r path; do set -- "$@" "$path"; done
+for path; do
+  for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    case $path in
+      /sys/fs/cgroup/*) [ ! -d "$path" ] || find "$path" -depth -type d -exec rmdir {} + ;;
+      *) rm -rf "$path" ;;
+    esac && break
+    sleep 0.2
+  done
+done 2>/dev/null
+`;
+
+let sweeper: ChildProcess | undefined;
+
+/**
+ * Has a directory, or a control group under /sys/fs/cgroup, removed after this process has ended,
+ * even when it was killed. What is gone by then does no harm.
+ */
+export function sweepAtEnd(path: string): void {
+  sweeper ??= startSweeper();
+  sweeper.stdin?.write(`${path}\n`);
+}
+
+function startSweeper(): ChildProcess {
+  // Detached: an interrupt from the terminal must reach this process but not the sweeper.
+  const child = spawn('sh', ['-c', script], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  child.unref();
+  // Neither may keep this process running.
+  (child.stdin as unknown as { unref?(): void }).unref?.();
+  return child;
+}
