@@ -50,6 +50,6 @@ if (mirror !== undefined) {
   const proxy = await findProxy();
   if (proxy !== undefined) process.env.http_proxy ??= proxy;
   if (needsBusybox) await buildBusybox(mirror);
-  // One after the other finishes no later on two cores: each keeps dpkg and the network busy.
+  // At once: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
 }

@@ -35,6 +35,11 @@ test('a registry gives back the bytes that were pushed, and lacks what was taken
     const url = `${registry.url}/v2/${repository}/${kind}/${name}`;
     return fetch(url, { headers: { accept: type } });
   };
+  const seen = new Set<string>();
+  const isNew = (repository: string) => (content: Content) => {
+    const key = `${repository} ${content.digest}`;
+    return !seen.has(key) && seen.add(key);
+  };
   for (const { repository, tag, image } of pushed.values()) {
     const root = await fetchContent(repository, 'manifests', tag, image.root.mediaType);
     assert.equal(root.status, 200, `${repository}:${tag}`);
@@ -45,7 +50,7 @@ test('a registry gives back the bytes that were pushed, and lacks what was taken
     assert.ok(isSigned || bytes.equals(bytesOf(image.root)), `${repository}:${tag}`);
     const isGone = (content: Content) =>
       image.gone?.some(({ digest }) => digest === content.digest) === true;
-    for (const child of image.children) {
+    for (const child of image.children.filter(isNew(repository))) {
       const answer = await fetchContent(repository, 'manifests', child.digest, child.mediaType);
       assert.equal(
         answer.status,
@@ -55,13 +60,21 @@ test('a registry gives back the bytes that were pushed, and lacks what was taken
       if (!isGone(child))
         assert.equal(sha256(Buffer.from(await answer.arrayBuffer())), child.digest);
     }
-    for (const blob of image.blobs) {
+    for (const blob of image.blobs.filter(isNew(repository))) {
       const url = `${registry.url}/v2/${repository}/blobs/${blob.digest}`;
       const answer = await fetch(url, { method: 'HEAD' });
       assert.equal(answer.status, isGone(blob) ? 404 : 200, `${repository}:${tag} ${blob.digest}`);
       if (!isGone(blob)) assert.equal(answer.headers.get('content-length'), String(blob.size));
     }
   }
+});
+
+test('a family stands for its images, and an unknown name is an error', async () => {
+  await using registry = await startRegistry();
+  const pushed = await pushCorpus(registry, ['hist', 'hist:none', 'cfg:full']);
+  const expected = ['hist:none', 'hist:emptylayers', 'hist:mismatch', 'hist:nocreated', 'cfg:full'];
+  assert.deepEqual([...pushed.keys()], expected);
+  await assert.rejects(pushCorpus(registry, ['cfg:other']), /no image 'cfg:other'/);
 });
 
 test('the referrer of the subject is found under the fallback tag', async () => {

@@ -14,11 +14,12 @@ export async function lock(name: string): Promise<Disposable> {
   const holder = spawn('flock', [join(folder, name), 'sh', '-c', 'echo locked; exec cat'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
+  const notice = setTimeout(() => console.log(`Waiting for another run: ${name}`), 1000);
   await Promise.race([
     once(holder.stdout, 'data'),
     once(holder, 'exit').then(([code]) => {
       throw new Error(`flock ended with ${code}`);
     }),
-  ]);
+  ]).finally(() => clearTimeout(notice));
   return { [Symbol.dispose]: () => holder.stdin.end() };
 }

@@ -50,6 +50,11 @@ export function corpusNames(): string[] {
     .flatMap(([family, images]) => Object.keys(images).map(tag => `${family}:${tag}`));
 }
 
+function membersOf(name: string): string[] {
+  const family: Family | undefined = Object.entries(families).find(([key]) => key === name)?.[1];
+  return family === undefined ? [name] : Object.keys(family).map(tag => `${name}:${tag}`);
+}
+
 /** Makes an image of the corpus without pushing it. */
 export function makeImage(name: string): Promise<Image> {
   const [family = '', tag = ''] = name.split(':');
@@ -59,12 +64,16 @@ export function makeImage(name: string): Promise<Image> {
   return make();
 }
 
-/** Pushes images to `corpus/<family>:<tag>` of the registry and tells what went where. */
+/**
+ * Pushes images to `corpus/<family>:<tag>` of the registry and tells what went where, by name. A
+ * family's name alone stands for all its images.
+ */
 export async function pushCorpus(
   target: PushTarget,
-  names: readonly string[] = corpusNames(),
+  selection: readonly string[] = corpusNames(),
 ): Promise<Map<string, Pushed>> {
   const pushed = new Map<string, Pushed>();
+  const names = new Set(selection.flatMap(membersOf));
   const byFamily = Map.groupBy(names, name => name.split(':')[0] ?? '');
   for (const [family, members] of byFamily) {
     const repository = `corpus/${family}`;

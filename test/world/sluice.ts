@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { stringify } from 'yaml';
+import { waitUntil, watch } from './daemon.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand } from './tools.ts';
+
+export interface SluiceOptions {
+  /** What the configuration file holds, such as `{ registries: { '127.0.0.1:5000': { plainHttp: true } } }`. */
+  readonly config?: object;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Directory of the state; a temporary one unless told. */
+  readonly data?: string;
+  /** Port to listen on; one of the system's choice unless told. */
+  readonly port?: number;
+}
+
+export interface ContainerAnswer {
+  readonly containerToken: string;
+  readonly targetImage: string;
+  readonly digest: string;
+  readonly expiration: string;
+  readonly warnings?: readonly string[];
+}
+
+/** A Sluice server in a process of its own, as `npm start` runs it. */
+export interface Sluice extends AsyncDisposable {
+  readonly url: string;
+  /** `127.0.0.1:<port>` */
+  readonly host: string;
+  readonly port: number;
+  readonly data: string;
+  readonly process: ChildProcess;
+  /** Its log so far. */
+  output(): string;
+  /** `POST /v1alpha2/container`; throws with the answer's text when it is not 200. */
+  request(body: object): Promise<ContainerAnswer>;
+  /** Any request, as `fetch` makes it; `path` begins with `/`. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** URL of a served name's route: `at('127.0.0.1:1/ct/token/image:tag', 'blobs/sha256:...')`. */
+  at(targetImage: string, route: string): string;
+  /** Ends it at once, as a power failure would. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts the server and waits until it is ready. */
+export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> {
+  const directory = await makeTempDir('server');
+  const data = options.data ?? directory.join('data');
+  await writeFile(directory.join('config.yaml'), stringify(options.config ?? {}));
+  const child = spawn(
+    requireCommand('setpriv'),
+    ['--pdeathsig', 'KILL', process.execPath, 'src/main.ts'],
+    {
+      cwd: new URL('../..', import.meta.url),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        PATH: process.env.PATH,
+        SLUICE_CONFIG: directory.join('config.yaml'),
+        SLUICE_DATA: data,
+        SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,
+        ...options.env,
+      },
+    },
+  );
+  const daemon = watch(child);
+  const stop = async () => {
+    await daemon.stop();
+    await directory.remove();
+  };
+  const ready = /"url":"(https?:\/\/[^"]+)","listen":"([^"]+)"/;
+  try {
+    await waitUntil(daemon, async () => ready.test(daemon.output()));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const host = ready.exec(daemon.output())?.[2] ?? '';
+  const url = `http://${host}`;
+  const call = (path: string, init?: RequestInit) => fetch(url + path, init);
+  return {
+    url,
+    host,
+    port: Number(host.split(':').at(-1)),
+    data,
+    process: child,
+    output: daemon.output,
+    fetch: call,
+    async request(body) {
+      const answer = await call('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const text = await answer.text();
+      if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
+      return JSON.parse(text);
+    },
+    at(targetImage, route) {
+      const path = targetImage.slice(targetImage.indexOf('/'));
+      return `${url}/v2${path.replace(/(?:@[^/]*|:[^/]*)$/, '')}/${route}`;
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      await daemon.ended;
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
