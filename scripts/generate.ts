@@ -1,0 +1,65 @@
+/** Writes what is made from the code: `npm run generate`. Continuous integration wants no difference. */
+import { writeFileSync } from 'node:fs';
+import { registrySettings, type Setting, settings } from '../src/config/settings.ts';
+import { createOpenApi } from '../src/http/openapi.ts';
+import { readVersion } from '../src/version.ts';
+
+const docs = new URL('../docs/', import.meta.url);
+
+writeFileSync(new URL('configuration.md', docs), configurationPage());
+writeFileSync(
+  new URL('openapi.json', docs),
+  `${JSON.stringify(createOpenApi(readVersion().version), null, 2)}\n`,
+);
+
+function configurationPage(): string {
+  return `# Configuration
+
+Settings come from the environment, else from the YAML file that \`SLUICE_CONFIG\` names, else they have
+their default. Sizes are written as \`10 MiB\`, times as \`30s\` or \`36h\`, rates as \`250/hour\` or \`off\`.
+Lists are separated by commas in the environment. A wrong setting stops the start with a sentence.
+
+This page is made from the schema by \`npm run generate\`.
+
+| in the file | environment variable | default | meaning |
+|---|---|---|---|
+${settings
+  .filter(({ path }) => path[0] !== 'registries')
+  .map(row)
+  .join('\n')}
+
+## Registries
+
+In the file only: \`registries:\` maps a registry's host, exact and with its port, to its settings. A
+registry at a loopback, private or link-local address is refused unless it is listed.
+
+| setting | default | meaning |
+|---|---|---|
+${registrySettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+registries:
+  registry.example.com:
+    username: reader
+    password: secret
+  127.0.0.1:5000:
+    plainHttp: true
+    blobs: cache
+\`\`\`
+`;
+}
+
+function row({ path, variable, default: value, description }: Setting): string {
+  return `| \`${path.join('.')}\` | \`${variable}\` | ${code(value)} | ${description} |`;
+}
+
+function registryRow({ path, default: value, description }: Setting): string {
+  return `| \`${path.at(-1)}\` | ${code(value)} | ${description} |`;
+}
+
+function code(value: unknown): string {
+  if (value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0)) {
+    return '';
+  }
+  return `\`${Array.isArray(value) ? value.join(',') : String(value)}\``;
+}

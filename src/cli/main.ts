@@ -1,0 +1,67 @@
+import { parseArgs } from 'node:util';
+import { readVersion } from '../version.ts';
+import { type Command, CommandError, helpOf } from './command.ts';
+import { inspectCommand } from './inspect.ts';
+import { requestCommand } from './request.ts';
+import { serveCommand } from './serve-command.ts';
+
+const commands: Readonly<Record<string, Command>> = {
+  serve: serveCommand,
+  request: requestCommand,
+  inspect: inspectCommand,
+};
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main([name = '--help', ...args]: string[]): Promise<number> {
+  if (name === '--help' || name === 'help') {
+    console.log(overview());
+    return 0;
+  }
+  if (name === '--version') {
+    console.log(readVersion().version);
+    return 0;
+  }
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  try {
+    if (!command) throw new CommandError(`No such command: ${name}\n\n${overview()}`, 2);
+    return await runCommand(command, args);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(error.message);
+    return error.exitCode;
+  }
+}
+
+async function runCommand(command: Command, args: string[]): Promise<number> {
+  const help = { type: 'boolean', description: 'Show this text' } as const;
+  const full = { ...command, options: { ...command.options, help } };
+  const { values, positionals } = parse(full, args);
+  if (values.help) {
+    console.log(helpOf(full));
+    return 0;
+  }
+  return command.run(values, positionals);
+}
+
+function parse(command: Command, args: string[]) {
+  try {
+    return parseArgs({ args, options: command.options, allowPositionals: true });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CommandError(`${why}\n\n${helpOf(command)}`, 2);
+  }
+}
+
+function overview(): string {
+  const rows = Object.entries(commands).map(
+    ([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`,
+  );
+  return [
+    'Usage: sluice COMMAND [options]',
+    '',
+    ...rows,
+    '',
+    'sluice COMMAND --help tells the options.',
+  ].join('\n');
+}

@@ -1,0 +1,87 @@
+import { createHash } from 'node:crypto';
+import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { type Header, pack as startTar } from 'tar-stream';
+import { CommandError } from './command.ts';
+
+/** A layer as a container request carries it. */
+export interface PackedLayer {
+  readonly location: string;
+  readonly gzipDigest: string;
+  readonly gzipSize: number;
+  readonly tarDigest: string;
+}
+
+// Byte 9 of the gzip header tells the system it was made on (RFC 1952, section 2.3): 255 is unknown.
+const gzipSystemByte = 9;
+
+/**
+ * Packs what is in a directory into a layer for the root of the image. The same files give the same
+ * bytes wherever and whenever they are packed: sorted by name, without times and owners.
+ */
+export async function packDirectory(directory: string): Promise<PackedLayer> {
+  const tar = startTar();
+  const parts: Buffer[] = [];
+  const read = (async () => {
+    for await (const part of tar) parts.push(part as Buffer);
+  })();
+  await addEntries(directory, '', (header, content) => {
+    if (content === undefined) tar.entry(header);
+    else tar.entry(header, content);
+  });
+  tar.finalize();
+  await read;
+  const bytes = Buffer.concat(parts);
+  const gzip = gzipSync(bytes, { level: 9 });
+  gzip[gzipSystemByte] = 255;
+  return { ...layerOf(gzip), tarDigest: sha256(bytes) };
+}
+
+/** A tar.gz file as a layer, its bytes as they are. */
+export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
+  return {
+    location: `data:${gzip.toString('base64')}`,
+    gzipDigest: sha256(gzip),
+    gzipSize: gzip.length,
+  };
+}
+
+type Add = (header: Partial<Header> & { name: string }, content: Buffer | undefined) => void;
+
+async function addEntries(root: string, below: string, add: Add): Promise<void> {
+  const names = await readdir(join(root, below));
+  for (const name of names.sort(byBytes)) {
+    const path = below === '' ? name : `${below}/${name}`;
+    await addEntry(root, path, add);
+  }
+}
+
+async function addEntry(root: string, path: string, add: Add): Promise<void> {
+  const file = join(root, path);
+  const status = await lstat(file);
+  const common = { mode: status.mode & 0o7777, mtime: new Date(0), uid: 0, gid: 0 };
+  if (status.isDirectory()) {
+    add({ ...common, name: `${path}/`, type: 'directory' }, undefined);
+    await addEntries(root, path, add);
+  } else if (status.isSymbolicLink()) {
+    const linkname = await readlink(file);
+    add({ ...common, name: path, type: 'symlink', mode: 0o777, linkname }, undefined);
+  } else if (status.isFile()) {
+    const content = await readFile(file);
+    add({ ...common, name: path, type: 'file', size: content.length }, content);
+  } else {
+    throw new CommandError(
+      `${file} is neither a file, a directory nor a symbolic link: remove it from the layer`,
+    );
+  }
+}
+
+// The order of localeCompare depends on the machine.
+function byBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
+function sha256(bytes: Buffer): string {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}
