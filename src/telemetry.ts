@@ -44,9 +44,22 @@ function describeError(error: unknown): object {
   };
 }
 
-/** 12 hex digits that tie an answer to its log line. */
-export function createRequestId(): string {
-  return randomBytes(6).toString('hex');
+const idBytes = 6;
+// Drawn many at a time: asking the system for each would cost a tenth of a manifest's time.
+const drawnIds = 512;
+
+/** Makes ids of 12 hex digits that tie an answer to its log line. */
+export function createRequestIds(): () => string {
+  let drawn = Buffer.alloc(0);
+  let used = 0;
+  return () => {
+    if (used >= drawn.length) {
+      drawn = randomBytes(idBytes * drawnIds);
+      used = 0;
+    }
+    used += idBytes;
+    return drawn.toString('hex', used - idBytes, used);
+  };
 }
 
 /** A registry of its own for each server, so that two in one process do not mix. */

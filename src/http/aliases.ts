@@ -15,11 +15,13 @@ export const mountedAlias = 'fusion';
 /** The body with the fields under their names here; a field sent under both keeps the one from here. */
 export function withoutAliases(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;
-  const renamed: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(body)) {
+  const entries = Object.entries(body);
+  const aliased = entries.flatMap(([name, value]) => {
     const own = Object.hasOwn(fieldAliases, name) ? fieldAliases[name] : undefined;
-    if (own === undefined) renamed[name] = value;
-    else renamed[own] ??= value;
-  }
-  return renamed;
+    return own === undefined ? [] : [[own, value] as const];
+  });
+  const given = entries.filter(
+    ([name, value]) => !Object.hasOwn(fieldAliases, name) && value !== null,
+  );
+  return Object.fromEntries([...aliased, ...given]);
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 
 /**
  * The address of who sent the request. Behind proxies of one's own that is in `X-Forwarded-For`, of
@@ -12,5 +13,11 @@ export function callerAddress(request: IncomingMessage, trustedProxies: number):
     .split(',')
     .map(entry => entry.trim())
     .filter(entry => entry !== '');
-  return forwarded.at(-trustedProxies) ?? forwarded[0] ?? socket;
+  const entry = forwarded.at(-trustedProxies) ?? forwarded[0] ?? '';
+  // Some proxies write the port along, which is another one for each connection.
+  const address = entry
+    .replace(/^\[(.*)\](?::\d+)?$/, '$1')
+    .replace(/^([\d.]+):\d+$/, '$1')
+    .replace(/^::ffff:(?=[\d.]+$)/i, '');
+  return isIP(address) === 0 ? socket : address;
 }

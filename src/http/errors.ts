@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import type { Fault } from '../fault.ts';
-import { createRequestId, type Logger } from '../telemetry.ts';
+import { createRequestIds, type Logger } from '../telemetry.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 import type { RequestState } from './state.ts';
@@ -13,6 +13,7 @@ export type Observe = (method: string, route: string, status: number, seconds: n
  * dialect of the path, and writes one log line when the response is over.
  */
 export function outermost(log: Logger, observe: Observe): Middleware<RequestState> {
+  const createRequestId = createRequestIds();
   return async (ctx, next) => {
     const { req, res } = ctx;
     const began = performance.now();
@@ -32,7 +33,7 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
         path: withoutToken(ctx.path),
         status: res.statusCode,
         ms,
-        ...(ctx.state.token === undefined ? {} : { token: ctx.state.token }),
+        ...(ctx.state.token === undefined ? {} : { tokenLabel: ctx.state.token }),
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
@@ -42,15 +43,16 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
     try {
       await next();
     } catch (error) {
+      ctx.respond = false;
+      // A client that left breaks its own transfer: that is nobody's failure, and is logged already.
+      if (res.closed) return;
       fault = faultOf(error, requestId);
       if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
       if (res.headersSent) {
         // Too late for an answer: a transfer that broke must not look complete.
-        ctx.respond = false;
         res.destroy();
         return;
       }
-      ctx.respond = false;
       const isRegistry = ctx.path === '/v2' || ctx.path.startsWith('/v2/');
       const body = Buffer.from(
         JSON.stringify(
@@ -68,9 +70,12 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
   };
 }
 
-/** `/v2/ct/<token>/repo/...` and `/container-token/<token>` without the token. */
+/**
+ * `/v2/ct/<token>/repo/...` and `/container-token/<token>` without the token; also where escaped
+ * slashes or a slip of the pen have put something else beside it.
+ */
 export function withoutToken(path: string): string {
-  return path.replace(/(^|\/)[a-z2-7]{32}(?=\/|$)/g, '$1<token>');
+  return path.replace(/[a-z2-7]{32,}/g, '<token>');
 }
 
 /** The path with what varies cut out, so that metrics stay few. */

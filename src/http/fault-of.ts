@@ -1,5 +1,6 @@
 import { Fault } from '../fault.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
+import { RelayError } from '../upstream/relay.ts';
 
 /** The fault that an error is told as: what was not expected is an internal one, without its details. */
 export function faultOf(error: unknown, errorId: string): Fault {
@@ -8,6 +9,10 @@ export function faultOf(error: unknown, errorId: string): Fault {
     const isDocument = ['manifest', 'index', 'config'].includes(error.subject);
     const kind = isDocument ? 'manifest-invalid' : 'bad-request';
     return new Fault(kind, error.message, { phase: isDocument ? 'augment' : 'request' });
+  }
+  if (error instanceof RelayError) {
+    const message = `The transfer was broken off so that no broken blob looks whole: ${error.message}`;
+    return new Fault('upstream', message, { phase: 'upstream', cause: error });
   }
   return new Fault(
     'internal',

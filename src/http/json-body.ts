@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
 
+/** Of a body that is too large, so much is read before the connection is broken. */
+const droppedBytes = 64 * 1024 * 1024;
+
 /**
  * The JSON value in a request's body. Throws a {@link Fault}: 413 beyond `limit` bytes, 415 for
  * another content type, 400 for malformed JSON.
@@ -16,26 +19,28 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
       },
     );
   }
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(request, limit);
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw await tooLarge(request, limit);
   const parts: Buffer[] = [];
   let size = 0;
-  for await (const part of request) {
+  // Left early it must stay open, or the answer would have no connection to go out by.
+  for await (const part of request.iterator({ destroyOnReturn: false })) {
     size += part.length;
-    if (size > limit) throw tooLarge(request, limit);
+    if (size > limit) throw await tooLarge(request, limit);
     parts.push(part);
   }
   if (size === 0) throw malformed('The body is empty: send a JSON object');
   try {
     return JSON.parse(Buffer.concat(parts, size).toString('utf8'));
-  } catch (cause) {
-    throw malformed('The body is not valid JSON', cause);
+  } catch {
+    // Without the parser's words, which would show a part of the body in the log.
+    throw malformed('The body is not valid JSON');
   }
 }
 
-function tooLarge(request: IncomingMessage, limit: number): Fault {
+async function tooLarge(request: IncomingMessage, limit: number): Promise<Fault> {
   // The rest is read and dropped, within reason, or the client would see a broken connection in
   // place of the answer.
-  request.resume();
+  await drop(request);
   return new Fault(
     'too-large',
     `The body is larger than the ${limit} bytes allowed: give large layers by URL`,
@@ -43,6 +48,18 @@ function tooLarge(request: IncomingMessage, limit: number): Fault {
   );
 }
 
-function malformed(message: string, cause?: unknown): Fault {
-  return new Fault('bad-request', message, { phase: 'request', cause });
+async function drop(request: IncomingMessage): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let left = droppedBytes;
+  request.on('data', (part: Buffer) => {
+    left -= part.length;
+    if (left < 0) resolve();
+  });
+  for (const event of ['end', 'error', 'close']) request.once(event, () => resolve());
+  request.resume();
+  await promise;
+}
+
+function malformed(message: string): Fault {
+  return new Fault('bad-request', message, { phase: 'request' });
 }

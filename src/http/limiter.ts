@@ -18,8 +18,10 @@ export interface Allowance {
 export interface Limiter {
   /** Takes one event; throws a {@link Fault} (429) when none is left. */
   take(key: string, rate: Rate): Allowance;
-  /** What is left, without taking; throws when nothing is. */
-  check(key: string, rate: Rate): Allowance;
+  /** Throws like {@link take} when none is left, but takes nothing. */
+  check(key: string, rate: Rate): void;
+  /** What is left. */
+  peek(key: string, rate: Rate): Allowance;
 }
 
 const maxKeys = 100_000;
@@ -63,10 +65,8 @@ export function createLimiter(what: string, now: () => number = Date.now): Limit
       full.set(key, fullAt);
       return allowance;
     },
-    check(key, rate) {
-      refuseBelowOne(key, rate);
-      return look(key, rate, 0).allowance;
-    },
+    check: refuseBelowOne,
+    peek: (key, rate) => look(key, rate, 0).allowance,
   };
 }
 

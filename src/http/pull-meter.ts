@@ -10,10 +10,12 @@ export interface CallerRates {
 }
 
 export interface PullMeter {
-  /** Lets a manifest request pass, or throws a fault (429); returns the headers that tell what is left. */
-  admit(client: string, request: ContainerRequest): Record<string, string>;
-  /** Counts the pull that a manifest request is part of, once. */
+  /** Lets a manifest request pass, or throws a fault (429). */
+  admit(client: string, request: ContainerRequest): void;
+  /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
   count(client: string, request: ContainerRequest): void;
+  /** The headers that tell what is left. */
+  headers(client: string, request: ContainerRequest): Record<string, string>;
 }
 
 export interface PullMeterDeps {
@@ -25,25 +27,34 @@ export interface PullMeterDeps {
 
 /** Limits and counts whole pulls: never blobs, and never twice what belongs to one pull. */
 export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDeps): PullMeter {
+  const rateOf = ({ caller }: ContainerRequest) =>
+    caller.hasAccessToken ? rates.authenticated : rates.anonymous;
+  const keyOf = (client: string, { caller }: ContainerRequest) =>
+    `${caller.hasAccessToken ? 'token' : 'anonymous'} ${client}`;
+
   return {
     admit(client, request) {
-      const { caller } = request;
-      const rate = caller.hasAccessToken ? rates.authenticated : rates.anonymous;
-      if (!rate) return {};
-      const key = `${caller.hasAccessToken ? 'token' : 'anonymous'} ${client}`;
       // The first request of a pull takes one; what else belongs to it passes even at the limit.
-      if (counter.isRunning(client, request.token)) return {};
-      return limitHeaders(limiter.check(key, rate));
+      if (counter.isRunning(client, request.token)) return;
+      const rate = rateOf(request);
+      if (rate) limiter.check(keyOf(client, request), rate);
     },
 
     count(client, request) {
-      if (!counter.begins(client, request.token)) return;
+      if (counter.isRunning(client, request.token)) return;
+      const rate = rateOf(request);
+      // Taken before the pull counts as begun: one that is refused here must not pass the next time.
+      if (rate) limiter.take(keyOf(client, request), rate);
+      counter.begin(client, request.token);
       const { caller } = request;
-      const rate = caller.hasAccessToken ? rates.authenticated : rates.anonymous;
-      if (rate) limiter.take(`${caller.hasAccessToken ? 'token' : 'anonymous'} ${client}`, rate);
       const day = new Date().toISOString().slice(0, 10);
       usage.add('pulls', day, caller.org);
       if (request.isMounted) usage.add('mounted', day, caller.org);
+    },
+
+    headers(client, request) {
+      const rate = rateOf(request);
+      return rate ? limitHeaders(limiter.peek(keyOf(client, request), rate)) : {};
     },
   };
 }

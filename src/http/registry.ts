@@ -8,7 +8,6 @@ import type { ImageFinder, PulledImage } from '../pull/image.ts';
 import type { ManifestFinder } from '../pull/manifest.ts';
 import { type PullPath, parsePullPath } from '../pull/path.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
-import { tokenLabel } from '../request/container-token.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { callerAddress } from './caller.ts';
@@ -62,7 +61,7 @@ export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {
     }
     const pull = parsePullPath(path.slice(servedPath.length));
     const request = deps.tokens.get(pull.token);
-    ctx.state.token = tokenLabel(request.token);
+    ctx.state.token = request.label;
     if (pull.repository !== request.image.repository) {
       throw new Fault(
         'not-found',
@@ -113,14 +112,14 @@ async function sendManifest(
   res: ServerResponse,
 ): Promise<void> {
   const client = callerAddress(req, deps.trustedProxies);
-  const limits = deps.meter.admit(client, request);
+  deps.meter.admit(client, request);
   const document = await deps.findManifest(request, image, reference);
   if (req.method === 'GET') deps.meter.count(client, request);
   if (isUnmodified(req, document.digest)) return sendUnmodified(res, document.digest);
   const { digest, bytes } = document;
   res.writeHead(200, {
     ...contentHeaders(digest, manifestType(document), bytes.length),
-    ...limits,
+    ...deps.meter.headers(client, request),
   });
   res.end(req.method === 'HEAD' ? undefined : bytes);
 }

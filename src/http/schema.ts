@@ -7,14 +7,17 @@ const optional = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
 
 const numeric = z
-  .union([
-    z.number(),
-    z
-      .string()
-      .regex(/^\d{1,16}$/, 'not a number')
-      .transform(Number),
-  ])
-  .pipe(z.number().int().nonnegative());
+  .union(
+    [
+      z.number().int().nonnegative(),
+      z
+        .string()
+        .regex(/^\d{1,15}$/)
+        .transform(Number),
+    ],
+    'expected a whole number, or its digits as a string',
+  )
+  .pipe(z.number());
 
 const text = z.string().refine(value => !value.includes('\0'), 'has a NUL character in it');
 const strings = z.array(text);

@@ -35,7 +35,7 @@ export async function sendBlob(
     response.end();
     return;
   }
-  const { range: header } = request.headers;
+  const header = rangeHeader(request, digest);
   const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
   const blob = await blobs.open(image, digest, rangeOf, gone.signal);
   if (blob.kind === 'redirect') {
@@ -88,4 +88,10 @@ function writeHead(
   } else {
     response.writeHead(200, headers);
   }
+}
+
+/** The range that is asked for; one that is meant for other content is none (RFC 9110, section 13.1.5). */
+function rangeHeader({ headers }: IncomingMessage, digest: Digest): string | undefined {
+  const condition = headers['if-range'];
+  return condition === undefined || condition === `"${digest}"` ? headers.range : undefined;
 }

@@ -81,10 +81,18 @@ export function parseManifest(document: Document): Manifest {
   return { kind: 'opaque' };
 }
 
+// A document never changes, so what was read of it stays true; each pull asks for this.
+const knownTypes = new WeakMap<Document, string>();
+
 /** The media type that a document really has: its own word first, then the header it came with, then its members. */
 export function manifestType(document: Document): string {
-  if (isSchema1Type(document.mediaType)) return document.mediaType;
-  return typeOf(parseLossless(document.bytes, 'manifest'), document.mediaType);
+  const known = knownTypes.get(document);
+  if (known !== undefined) return known;
+  const type = isSchema1Type(document.mediaType)
+    ? document.mediaType
+    : typeOf(parseLossless(document.bytes, 'manifest'), document.mediaType);
+  knownTypes.set(document, type);
+  return type;
 }
 
 function typeOf(body: JsonObject, served: string): string {

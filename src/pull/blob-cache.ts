@@ -12,7 +12,7 @@ export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source:
 /** Keeps copies of upstream blobs, up to a size; one transfer fills the copy and feeds all who wait for it. */
 export interface BlobCache {
   /** Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is right. */
-  join(digest: Digest, openWhole: OpenWhole): Promise<CacheReader>;
+  join(digest: Digest, openWhole: OpenWhole, signal: AbortSignal): Promise<CacheReader>;
   /** Notes that a cached copy was used. */
   used(digest: Digest, size: number): void;
 }
@@ -35,7 +35,7 @@ export interface BlobCacheDeps {
 const chunkSize = 512 * 1024;
 
 export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDeps): BlobCache {
-  const fills = new Map<Digest, Promise<Fill>>();
+  const fills = new Map<Digest, Opening>();
 
   const sweep = async (): Promise<void> => {
     let total = cachedBlobs.total();
@@ -48,8 +48,11 @@ export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDep
     }
   };
 
-  const begin = async (digest: Digest, openWhole: OpenWhole): Promise<Fill> => {
-    const stop = new AbortController();
+  const begin = async (
+    digest: Digest,
+    openWhole: OpenWhole,
+    stop: AbortController,
+  ): Promise<Fill> => {
     const { size, source } = await openWhole(stop.signal);
     const ingest = await content.ingest(splitDigest(digest).algorithm).catch(error => {
       source.destroy();
@@ -57,11 +60,11 @@ export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDep
     });
     const fill = new Fill(ingest, size, () => {
       // Nobody wants it any more: free the upstream connection, and let the next one begin anew.
-      if (fills.get(digest) === pending) fills.delete(digest);
+      if (fills.get(digest) === opening) fills.delete(digest);
       stop.abort();
       source.destroy(new Error('no reader is left'));
     });
-    const pending = fills.get(digest);
+    const opening = fills.get(digest);
     fill
       .run(source, digest)
       .then(async () => {
@@ -72,26 +75,60 @@ export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDep
         // Each reader hears of the failure from the fill.
       })
       .finally(() => {
-        if (fills.get(digest) === pending) fills.delete(digest);
+        if (fills.get(digest) === opening) fills.delete(digest);
       });
     return fill;
   };
 
   return {
-    async join(digest, openWhole) {
-      let pending = fills.get(digest);
-      if (!pending) {
+    async join(digest, openWhole, signal) {
+      let opening = fills.get(digest);
+      if (!opening) {
+        const stop = new AbortController();
         // Entered before it runs, so that `begin` finds itself.
-        pending = Promise.resolve().then(() => begin(digest, openWhole));
-        fills.set(digest, pending);
-        pending.catch(() => fills.delete(digest));
+        const pending = Promise.resolve().then(() => begin(digest, openWhole, stop));
+        const own = new Opening(pending, stop);
+        const forget = () => {
+          if (fills.get(digest) === own) fills.delete(digest);
+        };
+        stop.signal.addEventListener('abort', forget, { once: true });
+        pending.catch(forget);
+        fills.set(digest, own);
+        opening = own;
       }
-      return (await pending).join();
+      return (await opening.wait(signal)).join();
     },
     used(digest, size) {
       if (cachedBlobs.has(digest)) cachedBlobs.touch(digest, size, Date.now());
     },
   };
+}
+
+/** A transfer that is about to begin; when all who wait for it leave, it is stopped. */
+class Opening {
+  readonly #fill: Promise<Fill>;
+  readonly #stop: AbortController;
+  #waiting = 0;
+
+  constructor(fill: Promise<Fill>, stop: AbortController) {
+    this.#fill = fill;
+    this.#stop = stop;
+  }
+
+  async wait(signal: AbortSignal): Promise<Fill> {
+    this.#waiting += 1;
+    const leave = () => {
+      this.#waiting -= 1;
+      if (this.#waiting === 0) this.#stop.abort();
+    };
+    if (signal.aborted) leave();
+    else signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await this.#fill;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
 }
 
 /** One transfer into the cache and its readers. */

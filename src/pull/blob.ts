@@ -133,12 +133,14 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
     digest: Digest,
     known: number | undefined,
     rangeOf: RangeOf | undefined,
+    signal: AbortSignal,
   ): Promise<Blob> => {
-    const reader = await cache.join(digest, async stop => {
+    const openWhole = async (stop: AbortSignal) => {
       const blob = await relayed(image, digest, known, undefined, 'follow', stop);
       if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
       return blob;
-    });
+    };
+    const reader = await cache.join(digest, openWhole, signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       return { kind: 'stream', size: reader.size, source: reader.read(start, end) };
@@ -162,7 +164,7 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
         if (!member) await registry.headBlob(image.access, digest, signal);
         const kept = member ? undefined : await content.size(digest);
         if (kept !== undefined) return fromContent(digest, kept);
-        return cached(image, digest, member?.size, rangeOf);
+        return cached(image, digest, member?.size, rangeOf, signal);
       }
       const total = member?.size ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
       const range = total === undefined ? undefined : rangeOf?.(total);

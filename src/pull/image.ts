@@ -73,7 +73,7 @@ async function findRoot(
 function createImage(root: Document, access: Access, documents: Documents): PulledImage {
   const members = new Map<Digest, Descriptor>();
   const learned = new Set<Digest>();
-  let isSearched = false;
+  let searched: Promise<void> | undefined;
 
   const learn = (document: Document): readonly Descriptor[] => {
     if (learned.has(document.digest)) return [];
@@ -104,9 +104,10 @@ function createImage(root: Document, access: Access, documents: Documents): Pull
     learn,
     async member(digest) {
       const found = members.get(digest);
-      if (found || isSearched) return found;
-      isSearched = true;
-      await search(entries);
+      if (found) return found;
+      // All who come while it runs wait for it: what belongs to the image must not seem foreign.
+      searched ??= search(entries);
+      await searched;
       return members.get(digest);
     },
   };

@@ -8,22 +8,24 @@ const maxClients = 100_000;
  * for the same one twice: what one client asks through one token within half a minute is one pull.
  */
 export interface PullCounter {
-  /** True once for each pull. */
-  begins(client: string, token: string): boolean;
   /** True while a pull of the client is counted already. */
   isRunning(client: string, token: string): boolean;
+  /** From now on it is. */
+  begin(client: string, token: string): void;
 }
 
-export function createPullCounter(): PullCounter {
-  const running = new LRUCache<string, true>({ max: maxClients, ttl: windowMs });
+export function createPullCounter(now: () => number = () => performance.now()): PullCounter {
+  const running = new LRUCache<string, true>({
+    max: maxClients,
+    ttl: windowMs,
+    ttlResolution: 0,
+    perf: { now },
+  });
   const keyOf = (client: string, token: string) => `${client} ${token}`;
   return {
     isRunning: (client, token) => running.has(keyOf(client, token)),
-    begins(client, token) {
-      const key = keyOf(client, token);
-      if (running.has(key)) return false;
-      running.set(key, true);
-      return true;
+    begin(client, token) {
+      running.set(keyOf(client, token), true);
     },
   };
 }

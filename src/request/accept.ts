@@ -8,6 +8,7 @@ import type { CredentialSource } from '../upstream/credentials.ts';
 import type { BaseResolver } from './base-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
+import { inField } from './field.ts';
 import type { LayerIntake } from './layers.ts';
 import { checkRules, imageOf } from './rules.ts';
 import type { ImageMaker } from './served-image.ts';
@@ -45,9 +46,12 @@ export type Accept = (
 export function createAccept(deps: AcceptDeps): Accept {
   return async (submission, version, caller) => {
     checkRules(submission, version);
-    const image = parseReference(imageOf(submission));
+    const image = inField('containerImage', () => parseReference(imageOf(submission)));
     const { containerPlatform, containerConfig = {} } = submission;
-    const platform = containerPlatform === undefined ? undefined : parsePlatform(containerPlatform);
+    const platform =
+      containerPlatform === undefined
+        ? undefined
+        : inField('containerPlatform', () => parsePlatform(containerPlatform));
     const layers = await deps.layers.take(containerConfig.layers ?? []);
     const access: Access = {
       registry: image.registry,
@@ -58,7 +62,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     const base = await asBadRequest(deps.resolveBase(access, image, platform));
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
-    const request = deps.tokens.issue(token => ({
+    const request = await deps.tokens.issue(token => ({
       caller,
       image,
       base: { digest: base.digest, mediaType: manifestType(base) },

@@ -17,6 +17,8 @@ export interface Caller {
 /** All that a pull through the token needs. Nothing in it changes once it is made. */
 export interface ContainerRequest {
   readonly token: ContainerToken;
+  /** Tells requests apart in logs without giving access. */
+  readonly label: string;
   /** ms since the epoch, as all times here. */
   readonly createdAt: number;
   readonly expiresAt: number;

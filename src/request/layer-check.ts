@@ -19,6 +19,7 @@ export interface TarDigester {
 export function digestTar(name: string, limit: number): TarDigester {
   const hash = createHash('sha256');
   const gunzip = createGunzip();
+  let given = 0;
   let size = 0;
   let head = Buffer.alloc(0);
   const sink = new Transform({
@@ -43,6 +44,7 @@ export function digestTar(name: string, limit: number): TarDigester {
   return {
     async write(bytes) {
       if (gunzip.destroyed) return finished.catch(error => Promise.reject(failure(error)));
+      given += bytes.length;
       // The caller reuses its buffer, and zlib reads on another thread: give it bytes of its own.
       if (gunzip.write(Buffer.from(bytes))) return;
       const drained = new Promise<void>(resolve => gunzip.once('drain', resolve));
@@ -52,6 +54,9 @@ export function digestTar(name: string, limit: number): TarDigester {
     async end() {
       gunzip.end();
       await finished.catch(error => Promise.reject(failure(error)));
+      // zlib passes over what follows the end of the last member; Go's reader, in docker, does not.
+      if (gunzip.bytesWritten < given)
+        throw notGzip(name, undefined, ' only: it has bytes after its end');
       if (size < blockSize) throw notTar(name);
       return `sha256:${hash.digest('hex')}` as Digest;
     },
@@ -85,8 +90,8 @@ function notTar(name: string): Fault {
   });
 }
 
-function notGzip(name: string, cause: unknown): Fault {
-  return new Fault('bad-request', `${name} is not a gzip file: pack it with 'tar -cz'`, {
+function notGzip(name: string, cause: unknown, detail = ''): Fault {
+  return new Fault('bad-request', `${name} is not a gzip file${detail}: pack it with 'tar -cz'`, {
     phase: 'layer',
     cause,
   });

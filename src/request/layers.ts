@@ -6,6 +6,7 @@ import { type Digest, digestOf } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { FetchedLayerStore } from '../store/fetched-layers.ts';
 import type { ByteSource } from '../upstream/byte-source.ts';
+import { WireError } from '../upstream/wire-error.ts';
 import { digestTar } from './layer-check.ts';
 import { isBase64 } from './rules.ts';
 import type { SubmittedLayer } from './submission.ts';
@@ -102,7 +103,8 @@ export function createLayerIntake({
       return measured;
     } catch (error) {
       if (error instanceof Fault && error.phase === 'layer') throw error;
-      const why = error instanceof Fault ? `: ${error.message}` : '';
+      const isTold = error instanceof Fault || error instanceof WireError;
+      const why = isTold ? `: ${error.message}` : '';
       throw new Fault('bad-request', `${name} could not be fetched from ${url.host}${why}`, {
         phase: 'layer',
         cause: error,

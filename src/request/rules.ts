@@ -1,5 +1,6 @@
 import { Fault } from '../fault.ts';
 import { parseReference } from '../oci/reference.ts';
+import { inField } from './field.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
@@ -72,7 +73,7 @@ function checkFreeze({ freeze, buildRepository, format }: Submission): void {
 
 function checkRepository(field: string, value: string | undefined): void {
   if (value === undefined) return;
-  const { repository, tag, digest } = parseReference(value);
+  const { repository, tag, digest } = inField(field, () => parseReference(value));
   const hasReference = digest !== undefined || value.endsWith(`:${tag}`);
   if (hasReference) refuse(`'${field}' must be a repository without tag or digest: cut it off`);
   if (!value.includes('/') || !repository) {

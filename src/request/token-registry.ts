@@ -2,11 +2,19 @@ import { LRUCache } from 'lru-cache';
 import { Fault } from '../fault.ts';
 import type { RequestStore } from '../store/requests.ts';
 import type { ContainerRequest } from './container-request.ts';
-import { type ContainerToken, createToken, hashToken, isToken } from './container-token.ts';
+import {
+  type ContainerToken,
+  createToken,
+  hashToken,
+  isToken,
+  tokenLabel,
+} from './container-token.ts';
 
 export interface TokenRegistry {
   /** Makes the request durable and returns it with its token and times. */
-  issue(make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>): ContainerRequest;
+  issue(
+    make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
+  ): Promise<ContainerRequest>;
   /** The live request of a token. Throws a {@link Fault} that tells unknown, expired and revoked apart. */
   get(token: string): ContainerRequest;
   /** The request of a token whether it is live or not, while it is remembered. */
@@ -17,9 +25,11 @@ export interface TokenRegistry {
   purge(): void;
 }
 
-type IssuedMember = 'token' | 'createdAt' | 'expiresAt';
+type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
 
 const cachedRequests = 20_000;
+// The token gives access, so what is stored has this in its place.
+const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
 const rememberMs = 30 * 24 * 3600 * 1000;
 
@@ -30,18 +40,22 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
     const row = isToken(token) ? store.find(hashToken(token)) : undefined;
     if (!row) throw unknown();
     const { createdAt, expiresAt, revokedAt } = row;
-    const request = { ...JSON.parse(row.body), token, createdAt, expiresAt } as ContainerRequest;
+    const body = JSON.parse(row.body) as Omit<ContainerRequest, IssuedMember>;
+    const targetImage = body.targetImage.replace(tokenMark, token);
+    const own = identity(token as ContainerToken);
+    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
     return { request, revokedAt };
   };
 
   return {
-    issue(make) {
+    async issue(make) {
       const token = createToken();
       const createdAt = Date.now();
       const expiresAt = createdAt + lifeMs;
       const body = make(token);
-      store.insert(hashToken(token), { createdAt, expiresAt, body: JSON.stringify(body) });
-      const request: ContainerRequest = { ...body, token, createdAt, expiresAt };
+      const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
+      await store.insert(hashToken(token), { createdAt, expiresAt, body: JSON.stringify(stored) });
+      const request = { ...body, ...identity(token), createdAt, expiresAt };
       live.set(token, request);
       return request;
     },
@@ -73,6 +87,10 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
       store.purge(Date.now() - rememberMs);
     },
   };
+}
+
+function identity(token: ContainerToken): Pick<ContainerRequest, 'token' | 'label'> {
+  return { token, label: tokenLabel(token) };
 }
 
 function unknown(): Fault {

@@ -2,12 +2,13 @@
 export const migrations: readonly string[] = [
   `
   CREATE TABLE requests (
-    token_hash BLOB PRIMARY KEY,
+    id INTEGER PRIMARY KEY,
+    token_hash BLOB NOT NULL UNIQUE,
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     revoked_at INTEGER,
     body TEXT NOT NULL
-  ) WITHOUT ROWID;
+  );
   CREATE INDEX requests_by_expiry ON requests (expires_at);
 
   CREATE TABLE usage (

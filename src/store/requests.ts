@@ -10,12 +10,20 @@ export interface RequestRow {
 
 /** Container requests by the hash of their token; the token itself is not in the database. */
 export interface RequestStore {
-  insert(tokenHash: Buffer, row: Omit<RequestRow, 'revokedAt'>): void;
+  /** Resolves when the request would survive the end of the process. */
+  insert(tokenHash: Buffer, row: Omit<RequestRow, 'revokedAt'>): Promise<void>;
   find(tokenHash: Buffer): RequestRow | undefined;
   /** True when there was such a request and it was not revoked before. */
   revoke(tokenHash: Buffer, at: number): boolean;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number): number;
+}
+
+type InsertedRow = readonly [tokenHash: Buffer, createdAt: number, expiresAt: number, body: string];
+
+interface Group {
+  readonly rows: InsertedRow[];
+  readonly written: PromiseWithResolvers<void>;
 }
 
 export function createRequestStore(database: Database): RequestStore {
@@ -29,10 +37,33 @@ export function createRequestStore(database: Database): RequestStore {
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
   const purge = database.prepare('DELETE FROM requests WHERE expires_at < ?');
+
+  // What comes in within one turn of the event loop is written together: a transaction costs more than a row.
+  let group: Group | undefined;
+  const commit = database.transaction((rows: readonly InsertedRow[]) => {
+    for (const row of rows) insert.run(...row);
+  });
+  const add = (row: InsertedRow): Promise<void> => {
+    if (!group) {
+      const opened: Group = { rows: [], written: Promise.withResolvers() };
+      group = opened;
+      setImmediate(() => {
+        group = undefined;
+        try {
+          commit(opened.rows);
+          opened.written.resolve();
+        } catch (error) {
+          opened.written.reject(error);
+        }
+      });
+    }
+    group.rows.push(row);
+    return group.written.promise;
+  };
+
   return {
-    insert(tokenHash, { createdAt, expiresAt, body }) {
-      insert.run(tokenHash, createdAt, expiresAt, body);
-    },
+    insert: (tokenHash, { createdAt, expiresAt, body }) =>
+      add([tokenHash, createdAt, expiresAt, body]),
     find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
     revoke: (tokenHash, at) => revoke.run(at, tokenHash).changes > 0,
     purge: endedBefore => purge.run(endedBefore).changes,

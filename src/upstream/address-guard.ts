@@ -80,8 +80,21 @@ export function guardedLookup(host: string): LookupFunction {
   };
 }
 
-function closedAddress(host: string): Fault {
-  return new Fault(
+/** An address that is refused. */
+export class ClosedAddress extends Fault {}
+
+/** The refused address among an error and its causes, if that is what is behind it. */
+export function closedAddressIn(error: unknown): ClosedAddress | undefined {
+  let current = error;
+  for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
+    if (current instanceof ClosedAddress) return current;
+    current = current instanceof AggregateError ? current.errors[0] : current.cause;
+  }
+  return undefined;
+}
+
+function closedAddress(host: string): ClosedAddress {
+  return new ClosedAddress(
     'bad-request',
     `'${host}' is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
     { phase: 'upstream' },

@@ -1,6 +1,7 @@
 import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../fault.ts';
+import { closedAddressIn } from './address-guard.ts';
 import { readAll } from './answer.ts';
 import type { Challenge } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
@@ -44,7 +45,14 @@ export async function fetchBearer(
 ): Promise<BearerToken> {
   const realm = checkRealm(request);
   const asked = Date.now();
-  const answer = await transport.send(tokenHop(realm, request));
+  const answer = await transport.send(tokenHop(realm, request)).catch(error => {
+    if (closedAddressIn(error) === undefined) throw error;
+    throw new Fault(
+      'upstream',
+      `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if that is right, list it under registries.${request.registry}.tokenHosts`,
+      { phase: 'credentials', cause: error },
+    );
+  });
   if (answer.status !== 200) {
     answer.body.destroy();
     throw refusal(request, realm, answer.status, retryAfterSeconds(answer));

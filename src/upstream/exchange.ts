@@ -1,5 +1,6 @@
 import type { FaultKind } from '../fault.ts';
 import { Fault } from '../fault.ts';
+import { closedAddressIn } from './address-guard.ts';
 import type { Answer } from './answer.ts';
 import type { Access, Authorizer } from './authorizer.ts';
 import { parseChallenges } from './challenge.ts';
@@ -42,12 +43,15 @@ const maxRedirects = 5;
 export function createExchange(deps: ExchangeDeps): Exchange {
   const { transport, authorizer, registries, retry } = deps;
 
+  const send = async (hop: Hop, question: Question): Promise<Answer> =>
+    question.isBlob && hop.method === 'GET' ? transport.sendBlob(hop) : transport.send(hop);
+
   const follow = async (first: Hop, question: Question): Promise<Answer> => {
     let hop = first;
     for (let redirects = 0; ; redirects += 1) {
-      const answer = await (question.isBlob && hop.method === 'GET'
-        ? transport.sendBlob(hop)
-        : transport.send(hop));
+      const answer = await send(hop, question).catch(error => {
+        throw hop === first ? error : redirected(error, first.url, hop.url);
+      });
       const next = nextHop(hop, answer);
       if (!next) return answer;
       answer.body.destroy();
@@ -72,7 +76,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       `/v2/${access.repository}/${question.path}`,
       endpointOf(registries, access.registry),
     );
-    const send = (authorization: string | undefined) =>
+    const sendWith = (authorization: string | undefined) =>
       follow(
         {
           url,
@@ -84,13 +88,13 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       );
     return withRetries(retry, signal, async () => {
       const authorization = await authorizer.known(access, signal);
-      const answer = await send(authorization);
+      const answer = await sendWith(authorization);
       if (answer.status !== 401) return answer;
       const challenges = parseChallenges(answer.headers.get('www-authenticate') ?? '');
       const better = await authorizer.answer(access, challenges, authorization, signal);
       if (better === undefined) return answer;
       answer.body.destroy();
-      return send(better);
+      return sendWith(better);
     });
   };
 
@@ -118,4 +122,14 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     }
     return askOne(access, question);
   };
+}
+
+/** That an address is closed is the asker's mistake in an image name, but the registry's in a redirect. */
+function redirected(error: unknown, from: URL, to: URL): unknown {
+  if (!closedAddressIn(error)) return error;
+  return new Fault(
+    'upstream',
+    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused`,
+    { phase: 'upstream', cause: error },
+  );
 }

@@ -21,6 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refused the connection',
   ECONNRESET: 'broke the connection off',
   EPIPE: 'broke the connection off',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'broke the connection off',
   UND_ERR_SOCKET: 'broke the connection off',
   EHOSTUNREACH: 'cannot be reached',
   ENETUNREACH: 'cannot be reached',
@@ -29,7 +30,11 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** The fault for a question that got no answer: network, time-out, certificate, refused address. */
-export function faultOfError(error: unknown, access: Access, question: Question): Fault {
+export function faultOfError(
+  error: unknown,
+  access: Access,
+  question: Pick<Question, 'what'>,
+): Fault {
   if (error instanceof Fault) return error;
   const inner = innermost(error);
   if (inner instanceof Fault) return inner;
@@ -47,7 +52,7 @@ export function faultOfError(error: unknown, access: Access, question: Question)
       options,
     );
   }
-  const reason = reasons[code] ?? certificateReason(inner, access);
+  const reason = reasons[codeOf(inner) ?? ''] ?? reasons[code] ?? certificateReason(inner, access);
   return new Fault('upstream', `${subject} ${reason} (asked for ${question.what})`, options);
 }
 

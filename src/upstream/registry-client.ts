@@ -5,7 +5,9 @@ import { type Document, documentOf } from '../oci/document.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import { type Answer, readAll } from './answer.ts';
 import type { Access } from './authorizer.ts';
-import type { Exchange } from './exchange.ts';
+import type { Exchange, Question } from './exchange.ts';
+import { faultOfError } from './failure.ts';
+import { isBrokenConnection } from './retry.ts';
 
 /** The reading side of the distribution API of other registries. All methods throw {@link Fault}. */
 export interface RegistryClient {
@@ -58,7 +60,22 @@ export interface JsonAnswer {
 const manifestLimit = 4 * 1024 * 1024;
 const jsonLimit = 8 * 1024 * 1024;
 
+// A document is small: one that breaks off in the middle is asked for again as a whole.
+const documentTries = 3;
+
 export function createRegistryClient(exchange: Exchange): RegistryClient {
+  const read = async (access: Access, limit: number, question: Question) => {
+    for (let tried = 1; ; tried += 1) {
+      const answer = await exchange(access, question);
+      try {
+        return { answer, bytes: await readAll(answer.body, limit, question.what) };
+      } catch (error) {
+        if (tried < documentTries && isBrokenConnection(error)) continue;
+        throw faultOfError(error, access, question);
+      }
+    }
+  };
+
   return {
     async headManifest(access, reference, signal) {
       const answer = await exchange(access, {
@@ -77,7 +94,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
 
     async getManifest(access, reference, signal) {
       const name = nameOf(access, reference);
-      const answer = await exchange(access, {
+      const { answer, bytes } = await read(access, manifestLimit, {
         method: 'GET',
         path: `manifests/${reference}`,
         headers: { accept: manifestAccept },
@@ -85,7 +102,6 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'manifest-unknown',
         signal,
       });
-      const bytes = await readAll(answer.body, manifestLimit, `The manifest of ${name}`);
       const mediaType = bareMediaType(answer.headers.get('content-type')) ?? mediaTypes.ociManifest;
       return isDigest(reference)
         ? verified(bytes, mediaType, reference, name)
@@ -94,7 +110,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
 
     async getBlob(access, digest, mediaType, signal) {
       const name = nameOf(access, digest);
-      const answer = await exchange(access, {
+      const { bytes } = await read(access, manifestLimit, {
         method: 'GET',
         path: `blobs/${digest}`,
         headers: {},
@@ -102,7 +118,6 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'blob-unknown',
         signal,
       });
-      const bytes = await readAll(answer.body, manifestLimit, `The blob ${name}`);
       return verified(bytes, mediaType, digest, name);
     },
 
@@ -140,7 +155,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
     },
 
     async getJson(access, path, query, signal) {
-      const answer = await exchange(access, {
+      const { answer, bytes } = await read(access, jsonLimit, {
         method: 'GET',
         path: `${path}${query}`,
         headers: { accept: `${mediaTypes.ociIndex}, application/json` },
@@ -148,8 +163,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'not-found',
         signal,
       });
-      const body = await readAll(answer.body, jsonLimit, 'The answer');
-      return { status: answer.status, headers: answer.headers, body };
+      return { status: answer.status, headers: answer.headers, body: bytes };
     },
   };
 }

@@ -44,12 +44,14 @@ export function endpointOf(registries: Registries, registry: string): URL {
   return new URL(`${scheme}://${registry}`);
 }
 
-/** The hosts that may have a closed address: those that are listed and not forbidden it. */
+/** The hosts that may have a closed address: registries that are listed and not forbidden it, and their token services. */
 export function privateHostsOf(registries: Registries): PrivateHosts {
   const ports: Readonly<Record<string, string>> = { ':443': '', ':80': '' };
   const bare = (host: string) => host.replace(/:(?:443|80)$/, port => ports[port] ?? port);
   const allowed = new Set(
-    [...registries].filter(([, own]) => own.allowPrivateAddress).map(([host]) => bare(host)),
+    [...registries]
+      .filter(([, own]) => own.allowPrivateAddress)
+      .flatMap(([host, own]) => [host, ...own.tokenHosts].map(bare)),
   );
   return host => allowed.has(bare(host));
 }

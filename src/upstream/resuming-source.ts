@@ -24,10 +24,11 @@ const firstPauseMs = 100;
 
 /**
  * A source of exactly the bytes from `start` to `end`: when the body breaks off or ends short it is
- * asked for again from where it stopped. Rejects with the last error when that does not help.
+ * asked for again from where it stopped. Rejects with the last error when that does not help; throws
+ * when the first body begins too late.
  */
 export function resumingSource({ first, start, end, reopen }: ResumingOptions): ByteSource {
-  let current = first;
+  let current = beginningBy(start, first);
   let position = start;
   let breaks = 0;
   let breaksHere = 0;
@@ -43,7 +44,7 @@ export function resumingSource({ first, start, end, reopen }: ResumingOptions): 
       await sleep(firstPauseMs * 2 ** (breaksHere - 1));
       if (stopped) throw stopped;
       try {
-        current = await reopen(position);
+        current = beginningBy(position, await reopen(position));
       } catch (error) {
         last = error;
         continue;
@@ -100,4 +101,11 @@ export function resumingSource({ first, start, end, reopen }: ResumingOptions): 
       current.source.destroy(reason);
     },
   };
+}
+
+/** A body that begins behind what is asked for has a gap, which no later check of a part would find. */
+function beginningBy(position: number, placed: PlacedSource): PlacedSource {
+  if (placed.offset <= position) return placed;
+  placed.source.destroy();
+  throw new Error(`the body begins at ${placed.offset}, asked for was ${position}`);
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../fault.ts';
+import { closedAddressIn } from './address-guard.ts';
 import type { Answer } from './answer.ts';
 
 export interface RetryPolicy {
@@ -50,8 +51,9 @@ export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | und
   return Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((date - Date.now()) / 1000));
 }
 
-function isBrokenConnection(error: unknown): boolean {
-  if (error instanceof Fault || !(error instanceof Error)) return false;
+/** True for a failure that may be over a moment later. */
+export function isBrokenConnection(error: unknown): boolean {
+  if (error instanceof Fault || !(error instanceof Error) || closedAddressIn(error)) return false;
   const code = 'code' in error ? String(error.code) : '';
   return [
     'ECONNRESET',

@@ -35,6 +35,9 @@ export interface Transport {
 // Compressed bodies would have other sizes and digests than what the registry promises.
 const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
 
+// More than a registry writes into an error or a redirect; what is larger costs the connection.
+const drainedBytes = 64 * 1024;
+
 /**
  * The only way out: every connection passes the address guard, whatever it is for. Errors are those
  * of the socket or of undici; callers turn them into faults where they know what was asked for.
@@ -79,6 +82,8 @@ export function createTransport(
         method,
         headers: { ...commonHeaders, ...headers },
         dispatcher: agentFor(url.host),
+        // undici would close the connection after each HEAD, for servers that answer it with a body.
+        reset: false,
         ...(body === undefined ? {} : { body }),
         ...(signal ? { signal } : {}),
       });
@@ -86,7 +91,11 @@ export function createTransport(
         status: answer.statusCode,
         headers: flatten(answer.headers),
         contentLength: parseLength(answer.headers['content-length']),
-        body: sourceOfStream(answer.body),
+        body: {
+          ...sourceOfStream(answer.body),
+          // What is left of a small body is read, so that the connection can be used again.
+          destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
+        },
       };
     },
 

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
-import { waitUntil, watch } from './daemon.ts';
+import { type Daemon, waitUntil, watch } from './daemon.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -23,6 +24,18 @@ export interface ContainerAnswer {
   readonly warnings?: readonly string[];
 }
 
+/** A request as the server wrote it into its log when its answer was over. */
+export interface ServedRequest {
+  readonly method: string;
+  /** The container token is cut out of it: `/v2/ct/<token>/corpus/cfg/manifests/full`. */
+  readonly path: string;
+  readonly status: number;
+  /** Tells container tokens apart, see `labelOf`. */
+  readonly tokenLabel?: string;
+  /** The answer did not get through. */
+  readonly aborted?: boolean;
+}
+
 /** A Sluice server in a process of its own, as `npm start` runs it. */
 export interface Sluice extends AsyncDisposable {
   readonly url: string;
@@ -31,8 +44,10 @@ export interface Sluice extends AsyncDisposable {
   readonly port: number;
   readonly data: string;
   readonly process: ChildProcess;
-  /** Its log so far. */
+  /** Its log so far, the last 256 KiB. */
   output(): string;
+  /** Every request that was over until now, oldest first. */
+  requests(): Promise<readonly ServedRequest[]>;
   /** `POST /v1alpha2/container`; throws with the answer's text when it is not 200. */
   request(body: object): Promise<ContainerAnswer>;
   /** Any request, as `fetch` makes it; `path` begins with `/`. */
@@ -43,6 +58,8 @@ export interface Sluice extends AsyncDisposable {
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
+
+let markers = 0;
 
 /** Starts the server and waits until it is ready. */
 export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> {
@@ -65,6 +82,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     },
   );
   const daemon = watch(child);
+  const requests = readLog(daemon);
   const stop = async () => {
     await daemon.stop();
     await directory.remove();
@@ -86,6 +104,13 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     data,
     process: child,
     output: daemon.output,
+    async requests() {
+      // The log is written in chunks: a line of its own length has it written at once.
+      const marker = `/${++markers}-${'MARK'.repeat(1200)}`;
+      await (await call(marker)).arrayBuffer();
+      await waitUntil(daemon, async () => requests.some(({ path }) => path === marker));
+      return requests.filter(({ path }) => !path.endsWith('MARK'));
+    },
     fetch: call,
     async request(body) {
       const answer = await call('/v1alpha2/container', {
@@ -108,4 +133,17 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+/** What stands for a container token in the log. */
+export function labelOf({ containerToken }: ContainerAnswer): string {
+  return createHash('sha256').update(containerToken).digest('hex').slice(0, 12);
+}
+
+function readLog(daemon: Daemon): ServedRequest[] {
+  const requests: ServedRequest[] = [];
+  daemon.onLine(line => {
+    if (line.includes('"msg":"request"')) requests.push(JSON.parse(line));
+  });
+  return requests;
 }

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Call, call, type Reply } from './http-client.ts';
+import {
+  type ScriptedImage,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from './scripted-upstream.ts';
+
+export type Mode = 'relay' | 'cache' | 'redirect';
+
+/** A Sluice with one scripted upstream for each way blobs may take. */
+export interface FaultWorld extends AsyncDisposable {
+  readonly sluice: Sluice;
+  readonly upstreams: Readonly<Record<Mode, ScriptedUpstream>>;
+  /** Makes a container request and returns what pulls through it: `pull('manifests/latest')`. */
+  serve(
+    image: ScriptedImage,
+    config?: object,
+  ): Promise<(route: string, call?: Call) => Promise<Reply>>;
+  /** `POST /v1alpha2/container`, whatever comes of it. */
+  ask(body: object): Promise<Reply>;
+  /** Stops the server and returns its log lines. */
+  log(): Promise<LogLine[]>;
+}
+
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly requestId?: string;
+  readonly path?: string;
+  readonly status?: number;
+  readonly aborted?: boolean;
+  readonly err?: { readonly type: string; readonly message: string };
+}
+
+export const shortTimeouts = {
+  connectTimeout: '500ms',
+  headersTimeout: '600ms',
+  idleTimeout: '500ms',
+};
+
+export async function startFaultWorld(
+  config: object = {},
+  registrySettings: object = {},
+): Promise<FaultWorld> {
+  const [relay, cache, redirect] = await Promise.all([
+    startScriptedUpstream(),
+    startScriptedUpstream(),
+    startScriptedUpstream(),
+  ]);
+  const upstreams = { relay, cache, redirect };
+  const registries = Object.fromEntries(
+    Object.entries(upstreams).map(([blobs, { host }]) => [
+      host,
+      { plainHttp: true, blobs, ...registrySettings },
+    ]),
+  );
+  const own = 'registries' in config ? (config.registries as object) : {};
+  const sluice = await startSluice({
+    config: {
+      accounts: { admin: 'open sesame' },
+      upstream: shortTimeouts,
+      ...config,
+      registries: { ...registries, ...own },
+    },
+  });
+  const stop = async () => {
+    await Promise.all([sluice.stop(), relay.stop(), cache.stop(), redirect.stop()]);
+  };
+  return {
+    sluice,
+    upstreams,
+    ask: body => postJson(`${sluice.url}/v1alpha2/container`, body),
+    async serve(image, containerConfig) {
+      const { targetImage } = await sluice.request({
+        containerImage: image.name,
+        ...(containerConfig ? { containerConfig } : {}),
+      });
+      return (route, options) => call(sluice.at(targetImage, route), options);
+    },
+    async log() {
+      await sluice.stop();
+      return readLog(sluice.output());
+    },
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+export function postJson(url: string, body: unknown): Promise<Reply> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return call(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) },
+    body: text,
+  });
+}
+
+export function readLog(output: string): LogLine[] {
+  return output
+    .split('\n')
+    .filter(line => line.startsWith('{'))
+    .map(line => JSON.parse(line));
+}
+
+/** Each of the ids has a line with an error in it, and nothing happened that nobody expected. */
+export function assertLogged(lines: readonly LogLine[], ids: Iterable<string>): void {
+  for (const id of ids) {
+    const line = lines.find(({ requestId, msg }) => requestId === id && msg === 'request');
+    assert.ok(line?.err, `the log tells why request ${id} failed`);
+  }
+  assert.deepEqual(
+    lines.filter(({ msg }) => msg === 'unexpected error'),
+    [],
+  );
+}
+
+/** Polls until the check holds; throws after the time with what it was waiting for. */
+export async function eventually(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  withinMs = 5000,
+): Promise<void> {
+  const began = Date.now();
+  while (!(await holds())) {
+    if (Date.now() - began > withinMs) assert.fail(`not within ${withinMs} ms: ${what}`);
+    await new Promise(resolve => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import {
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from 'node:http';
+import { connect } from 'node:net';
+
+/** An answer as it came over the wire; `isWhole` is false when the connection broke before its end. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  readonly isWhole: boolean;
+  readonly ms: number;
+}
+
+export interface Call {
+  readonly method?: string;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string | Buffer;
+}
+
+/** One request on a connection of its own; redirects are not followed, nothing is decoded. */
+export function call(
+  url: string,
+  { method = 'GET', headers = {}, body }: Call = {},
+): Promise<Reply> {
+  const began = performance.now();
+  return new Promise((resolve, reject) => {
+    const sent = httpRequest(url, { method, headers, agent: false }, answer => {
+      const parts: Buffer[] = [];
+      answer.on('data', part => parts.push(part));
+      answer.on('error', () => {});
+      answer.on('close', () =>
+        resolve({
+          status: answer.statusCode ?? 0,
+          headers: answer.headers,
+          body: Buffer.concat(parts),
+          isWhole: answer.complete,
+          ms: performance.now() - began,
+        }),
+      );
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+/** Sends the text as it is and returns all that comes back until the server closes or is silent. */
+export function raw(port: number, text: string | Buffer, silenceMs = 2000): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let received = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(text));
+    const done = () => {
+      socket.destroy();
+      resolve(received);
+    };
+    socket.setTimeout(silenceMs, done);
+    socket.on('data', data => {
+      received += data.toString('latin1');
+    });
+    socket.on('end', done);
+    socket.on('close', done);
+    socket.on('error', error => (received === '' ? reject(error) : done()));
+  });
+}
+
+export interface ExpectedFault {
+  readonly status: number;
+  readonly code: string;
+  readonly message: RegExp;
+}
+
+/** Holds an answer below `/v2` against what it should be; returns the id under which the log has it. */
+export function assertRegistryFault(reply: Reply, expected: ExpectedFault): string {
+  const text = reply.body.toString('utf8');
+  assert.equal(reply.status, expected.status, text);
+  assert.ok(reply.isWhole, 'the answer is whole');
+  assert.equal(reply.headers['content-type'], 'application/json');
+  assert.equal(reply.headers['content-length'], String(reply.body.length));
+  const { errors } = JSON.parse(text);
+  assert.equal(errors.length, 1);
+  assert.equal(errors[0].code, expected.code, text);
+  assert.match(errors[0].message, expected.message);
+  assert.equal(errors[0].detail.errorId, reply.headers['x-request-id']);
+  return errors[0].detail.errorId;
+}
+
+/** The same for the JSON API. */
+export function assertApiFault(reply: Reply, status: number, message: RegExp): string {
+  const text = reply.body.toString('utf8');
+  assert.equal(reply.status, status, text);
+  const body = JSON.parse(text);
+  assert.match(body.message, message);
+  const id = / - Error ID: ([0-9a-f]{12})$/.exec(body.message)?.[1];
+  assert.ok(id !== undefined, text);
+  assert.equal(id, reply.headers['x-request-id']);
+  return id;
+}

@@ -1,0 +1,130 @@
+/** What the tests with real clients ask Sluice for, and what must come out of it. */
+import assert from 'node:assert/strict';
+import { fullLines } from '../corpus/cfg.ts';
+import { bytesOf } from '../corpus/content.ts';
+import { makeImage, type Pushed } from '../corpus/corpus.ts';
+import { layerOf } from '../corpus/layer.ts';
+import type { Registry } from '../world/registry.ts';
+import type { Result } from '../world/root.ts';
+import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+
+const script = `#!/bin/sh
+echo "arguments: $*"
+echo "directory: $(pwd)"
+echo "greeting: $GREETING"
+echo "chain: $SLUICE_ENTRY_CHAIN"
+cat note
+`;
+
+const layer = await layerOf([
+  { name: 'bin/injected', content: script, mode: 0o755 },
+  { name: 'injected/' },
+  { name: 'injected/note', content: 'a file that was injected\n' },
+]);
+
+/** The layer that {@link change} injects, as manifests and configs must name it. */
+export const injected = {
+  gzipDigest: layer.content.digest,
+  gzipSize: layer.content.size,
+  tarDigest: layer.diffId,
+  bytes: bytesOf(layer.content),
+};
+
+/** A `containerConfig` with something of everything. */
+export const change = {
+  env: ['GREETING=injected', 'ADDED=a=b'],
+  entrypoint: ['/bin/injected'],
+  workingDir: '/injected',
+  layers: [
+    {
+      location: `data:${injected.bytes.toString('base64')}`,
+      gzipDigest: injected.gzipDigest,
+      gzipSize: injected.gzipSize,
+      tarDigest: injected.tarDigest,
+    },
+  ],
+};
+
+/** An image that a container request with {@link change} is made for. */
+export interface Case {
+  readonly image: 'cfg:full' | 'cfg:full-docker' | 'multi:index' | 'multi:list';
+  readonly by: 'tag' | 'digest';
+  readonly platform?: string;
+}
+
+export const caseImages = ['cfg:full', 'cfg:full-docker', 'multi:index', 'multi:list'] as const;
+
+/** Both families, one platform and two, by tag and by digest, with the platform chosen and without. */
+export const cases: readonly Case[] = caseImages.flatMap(image =>
+  (['tag', 'digest'] as const).flatMap(by => [
+    { image, by },
+    ...(image.startsWith('multi') ? [{ image, by, platform: 'linux/amd64' }] : []),
+  ]),
+);
+
+export function nameOfCase({ image, by, platform }: Case): string {
+  return `${image} by ${by}${platform === undefined ? '' : ` for ${platform}`}`;
+}
+
+/** What a container of the changed image prints. */
+export function outputOf({ image }: Case): string {
+  const isFull = image.startsWith('cfg:full');
+  const [entry = ''] = fullLines;
+  return [
+    `arguments: ${isFull ? entry.slice('entry: '.length) : '/bin/sh'}`,
+    'directory: /injected',
+    'greeting: injected',
+    `chain: ${isFull ? '["/bin/entry"]' : ''}`,
+    'a file that was injected',
+    '',
+  ].join('\n');
+}
+
+/** Makes the container request of a case. */
+export function requestCase(
+  sluice: Sluice,
+  pushed: ReadonlyMap<string, Pushed>,
+  { image, by, platform }: Case,
+): Promise<ContainerAnswer> {
+  const known = pushed.get(image);
+  assert.ok(known, image);
+  return sluice.request({
+    containerImage: by === 'tag' ? known.reference : byDigest(known),
+    containerConfig: change,
+    ...(platform === undefined ? {} : { containerPlatform: platform }),
+  });
+}
+
+export function byDigest({ reference, tag, digest }: Pushed): string {
+  return `${reference.slice(0, -tag.length - 1)}@${digest}`;
+}
+
+/** A configuration of Sluice that lets it use registries of the tests. */
+export function plainRegistries(...hosts: readonly string[]): object {
+  return { registries: Object.fromEntries(hosts.map(host => [host, { plainHttp: true }])) };
+}
+
+/** Returns the standard output. */
+export function assertSuccess({ code, stdout, stderr }: Result, what = ''): string {
+  assert.equal(code, 0, `${what}: ${stderr || stdout}`);
+  return stdout;
+}
+
+/** The JSON document at a route of a served name. */
+export async function fetchJson<T>(sluice: Sluice, name: string, route: string): Promise<T> {
+  const answer = await fetch(sluice.at(name, route));
+  assert.equal(answer.status, 200, `${route}: ${answer.status}`);
+  return (await answer.json()) as T;
+}
+
+/** Requests for blobs that reached a registry. */
+export function blobRequests(registry: Registry): string[] {
+  return registry.requests
+    .filter(({ method, path }) => method === 'GET' && path.includes('/blobs/sha256:'))
+    .map(({ path }) => path);
+}
+
+/** The digest of an image of the corpus, without pushing it. */
+export async function digestOf(name: string): Promise<string> {
+  return (await makeImage(name)).root.digest;
+}
