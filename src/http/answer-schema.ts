@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-const isoTime = z.iso.datetime().describe('ISO 8601');
+const isoTime = z.string().meta({ format: 'date-time' });
 
 /** Answer to a container request. Source: container service specification, section 2.4. */
 export const containerAnswerSchema = z
@@ -14,12 +14,12 @@ export const containerAnswerSchema = z
     succeeded: z.boolean(),
     warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
   })
-  .meta({ id: 'ContainerAnswer' });
+  .meta({ title: 'ContainerAnswer' });
 
 /** Answer of the deprecated endpoint. */
 export const legacyAnswerSchema = containerAnswerSchema
   .pick({ containerToken: true, targetImage: true, expiration: true, warnings: true })
-  .meta({ id: 'ContainerTokenAnswer' });
+  .meta({ title: 'ContainerTokenAnswer' });
 
 export const containerStatusSchema = z
   .object({
@@ -29,7 +29,7 @@ export const containerStatusSchema = z
     creationTime: isoTime,
     duration: z.number().describe('Seconds'),
   })
-  .meta({ id: 'ContainerStatus' });
+  .meta({ title: 'ContainerStatus' });
 
 export const containerDetailsSchema = z
   .object({
@@ -39,7 +39,7 @@ export const containerDetailsSchema = z
     source: z.object({ image: z.string(), digest: z.string() }),
     served: z.object({ image: z.string(), digest: z.string() }),
   })
-  .meta({ id: 'ContainerDetails' });
+  .meta({ title: 'ContainerDetails' });
 
 /** Source: container service specification, section 2.8. */
 export const inspectAnswerSchema = z
@@ -47,7 +47,7 @@ export const inspectAnswerSchema = z
     container: z.looseObject({ imageName: z.string(), digest: z.string() }).optional(),
     index: z.looseObject({ digest: z.string() }).optional().describe('With `platform=all`'),
   })
-  .meta({ id: 'InspectAnswer' });
+  .meta({ title: 'InspectAnswer' });
 
 /** Source: container service specification, section 2.9. */
 export const metricAnswerSchema = z
@@ -56,13 +56,13 @@ export const metricAnswerSchema = z
     count: z.number().int(),
     orgs: z.record(z.string(), z.number().int()).optional(),
   })
-  .meta({ id: 'MetricAnswer' });
+  .meta({ title: 'MetricAnswer' });
 
 /** Source: container service specification, section 2.6. */
 export const serviceInfoSchema = z
   .object({ serviceInfo: z.object({ version: z.string(), commitId: z.string() }) })
-  .meta({ id: 'ServiceInfo' });
+  .meta({ title: 'ServiceInfo' });
 
 export const errorAnswerSchema = z
   .object({ message: z.string().describe('What happened, what to do, and the id of its log line') })
-  .meta({ id: 'Error' });
+  .meta({ title: 'Error' });

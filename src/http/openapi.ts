@@ -117,9 +117,9 @@ export interface ApiOperation {
 export function createOpenApi(version: string): OpenApi {
   const schemas: Record<string, unknown> = {};
   const reference = (schema: z.ZodType) => {
-    const id = String(schema.meta()?.id);
-    schemas[id] ??= jsonSchema(schema);
-    return { $ref: `#/components/schemas/${id}` };
+    const name = String(schema.meta()?.title);
+    schemas[name] ??= jsonSchema(schema);
+    return { $ref: `#/components/schemas/${name}` };
   };
   const paths: Record<string, Record<string, ApiOperation>> = {};
   for (const operation of operations) {
@@ -174,6 +174,6 @@ function describe(operation: Operation, reference: (schema: z.ZodType) => object
 }
 
 function jsonSchema(schema: z.ZodType): object {
-  const { $schema, id, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  const { $schema, title, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return rest;
 }

@@ -63,7 +63,7 @@ export const containerRequestSchema = z
       'How the built container is named',
     ),
   })
-  .meta({ id: 'ContainerRequest' });
+  .meta({ title: 'ContainerRequest' });
 
 /** Body of `POST /v1alpha1/inspect`. Source: container service specification, section 2.7. */
 export const inspectRequestSchema = z
@@ -73,7 +73,7 @@ export const inspectRequestSchema = z
     platformAccessToken: optional(z.string()),
     platformWorkspaceId: optional(numeric),
   })
-  .meta({ id: 'InspectRequest' });
+  .meta({ title: 'InspectRequest' });
 
 /** The body as the schema types it; throws a {@link Fault} (400) that names the field and what is wrong with it. */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {

@@ -49,14 +49,15 @@ suite('engines', { concurrency: 2 }, () => {
     );
   };
 
-  const check = async (engine: Engine, one: Case) => {
+  const check = async (engine: Engine, one: Case): Promise<void> => {
     const what = nameOfCase(one);
     const answer = await requestCase(sluice, pushed, one);
     const { targetImage, digest } = answer;
     assertSuccess(await engine.pull(targetImage), what);
     assert.ok(await engine.knows(targetImage, digest), `${what}: ${digest}`);
     const blobs = (await requestsOf(answer, 'blobs')).length;
-    assert.ok(blobs > 0, `${what}: the first pull fetches blobs`);
+    // Later cases share their blobs with the first.
+    if (one === cases[0]) assert.ok(blobs > 0, `${what}: no blobs`);
     assertSuccess(await engine.pull(targetImage), what);
     const again = (await requestsOf(answer, 'blobs')).length;
     assert.equal(again, blobs, `${what}: the second pull finds nothing new`);

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { ConfigError, loadConfig } from '../../src/config/load.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+async function withFile<T>(yaml: string, use: (path: string) => T): Promise<T> {
+  await using directory = await makeTempDir('config');
+  const path = directory.join('sluice.yaml');
+  await writeFile(path, yaml);
+  return use(path);
+}
+
+test('without anything the contract defaults hold', () => {
+  const { config, warnings } = loadConfig({});
+  assert.equal(config.listen, '127.0.0.1:9090');
+  assert.equal(config.data, './data');
+  assert.equal(config.prefix, 'ct');
+  assert.equal(config.tokenLife, 36 * 3_600_000);
+  assert.deepEqual(config.limits.pulls.anonymous, { count: 250, seconds: 3600 });
+  assert.deepEqual(config.limits.pulls.authenticated, { count: 1000, seconds: 60 });
+  assert.equal(config.limits.requests.anonymous, undefined);
+  assert.deepEqual(config.accounts, {});
+  assert.deepEqual(warnings, []);
+});
+
+test('the environment wins over the file, the file over the defaults', async () => {
+  await withFile('prefix: file\nlimits: {bodyBytes: 1 MiB}\ndata: state\n', path => {
+    const { config } = loadConfig({ SLUICE_CONFIG: path, SLUICE_PREFIX: 'env' });
+    assert.equal(config.prefix, 'env');
+    assert.equal(config.limits.bodyBytes, 1024 * 1024);
+    assert.equal(config.data, path.replace('sluice.yaml', 'state'));
+  });
+});
+
+test('nested settings, lists and accounts come from the environment', () => {
+  const { config } = loadConfig({
+    SLUICE_LIMITS_PULLS_ANONYMOUS: 'off',
+    SLUICE_LAYERS_PRIVATE_HOSTS: 'a.internal, b.internal:8080',
+    SLUICE_ACCOUNTS: 'ada:lovelace,bob:pass:word',
+    SLUICE_TRUSTED_PROXIES: '2',
+    SLUICE_UPSTREAM_CONNECT_TIMEOUT: '250ms',
+  });
+  assert.equal(config.limits.pulls.anonymous, undefined);
+  assert.deepEqual(config.layers.privateHosts, ['a.internal', 'b.internal:8080']);
+  assert.deepEqual(config.accounts, { ada: 'lovelace', bob: 'pass:word' });
+  assert.equal(config.trustedProxies, 2);
+  assert.equal(config.upstream.connectTimeout, 250);
+});
+
+test('a nested setting of the environment leaves its neighbours in the file alone', async () => {
+  await withFile('limits: {pulls: {anonymous: 1/day, authenticated: 2/day}}\n', path => {
+    const { config } = loadConfig({ SLUICE_CONFIG: path, SLUICE_LIMITS_PULLS_ANONYMOUS: '3/day' });
+    assert.equal(config.limits.pulls.anonymous?.count, 3);
+    assert.equal(config.limits.pulls.authenticated?.count, 2);
+  });
+});
+
+test('a variable that is no setting is warned of', () => {
+  const { warnings } = loadConfig({ SLUICE_PERFIX: 'ct', HOME: '/root' });
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? '', /SLUICE_PERFIX/);
+});
+
+const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
+  [{ SLUICE_LISTEN: '9090' }, /SLUICE_LISTEN: expected address:port/],
+  [{ SLUICE_URL: 'ftp://x' }, /SLUICE_URL: expected an http/],
+  [{ SLUICE_PREFIX: 'a/b' }, /SLUICE_PREFIX: expected one path segment/],
+  [{ SLUICE_TOKEN_LIFE: '36' }, /SLUICE_TOKEN_LIFE: expected a time/],
+  [{ SLUICE_LIMITS_BODY_BYTES: 'much' }, /SLUICE_LIMITS_BODY_BYTES: expected a size/],
+  [{ SLUICE_LIMITS_PULLS_ANONYMOUS: '0/hour' }, /expected a rate/],
+  [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
+  [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /cannot be read/],
+];
+
+for (const [environment, message] of wrong) {
+  test(`refuses ${JSON.stringify(environment)}`, () => {
+    assert.throws(
+      () => loadConfig(environment),
+      (error: unknown) => {
+        assert.ok(error instanceof ConfigError);
+        assert.match(error.message, message);
+        return true;
+      },
+    );
+  });
+}
+
+test('an account without a password is refused, and a password is not repeated', () => {
+  for (const accounts of ['ada', 'ada:', ':secret']) {
+    assert.throws(
+      () => loadConfig({ SLUICE_ACCOUNTS: accounts }),
+      (error: unknown) => {
+        assert.ok(error instanceof ConfigError);
+        assert.match(error.message, /SLUICE_ACCOUNTS/);
+        assert.doesNotMatch(error.message, /secret/);
+        return true;
+      },
+    );
+  }
+});
+
+test('a misspelled setting in the file is named', async () => {
+  await withFile('registries: {r.example: {plainhttp: true}}\n', path => {
+    assert.throws(
+      () => loadConfig({ SLUICE_CONFIG: path }),
+      /r\.example.*no such setting: plainhttp/,
+    );
+  });
+  await withFile('prefixx: ct\n', path => {
+    assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /no such setting: prefixx/);
+  });
+});
+
+test('a file that is no YAML, or no settings, is refused with its name', async () => {
+  for (const yaml of ['a: [', '- one\n']) {
+    await withFile(yaml, path => {
+      assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /sluice\.yaml/);
+    });
+  }
+});

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { pattern, rangeStart, type Script } from './scripted-upstream.ts';
+
+let world: FaultWorld;
+const big = pattern(3_000_000);
+
+before(async () => {
+  world = await startFaultWorld();
+});
+
+after(async () => {
+  const lines = await world.log();
+  assert.deepEqual(
+    lines.filter(({ msg }) => msg === 'unexpected error'),
+    [],
+  );
+  await world[Symbol.asyncDispose]();
+});
+
+/** Sends so many bytes of what is asked for and then breaks the connection, as often as told. */
+function breaking(bytes: Buffer, step: number, times: number, ranges = true): Script {
+  let broken = 0;
+  return (request, response) => {
+    const start = ranges ? rangeStart(request) : 0;
+    response.writeHead(start > 0 ? 206 : 200, {
+      'content-length': bytes.length - start,
+      ...(start > 0
+        ? { 'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}` }
+        : {}),
+    });
+    broken += 1;
+    if (broken > times) return void response.end(bytes.subarray(start));
+    const end = ranges ? start + step : step * broken;
+    response.write(bytes.subarray(start, end), () => setTimeout(() => response.destroy(), 20));
+  };
+}
+
+for (const mode of ['relay', 'cache'] as const) {
+  test(`a blob that breaks off four times comes whole all the same (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('broken/resumed', [big]);
+    const path = `/v2/broken/resumed/blobs/${image.layers[0]?.digest}`;
+    upstream.on(`GET ${path}`, breaking(big, 500_000, 4));
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.equal(reply.status, 200);
+    assert.ok(reply.isWhole);
+    assert.deepEqual(reply.body, big);
+    const ranges = upstream.requests
+      .filter(({ method, path: asked }) => method === 'GET' && asked === path)
+      .map(({ headers }) => headers.range);
+    assert.equal(ranges.length, 5);
+    assert.equal(ranges[0], undefined);
+    for (const range of ranges.slice(1)) assert.match(range ?? '', /^bytes=[1-9]\d*-$/);
+  });
+
+  test(`a registry that ignores Range begins anew, the client does not (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('broken/rangeless', [big]);
+    upstream.on('GET /v2/broken/rangeless/blobs/', breaking(big, 400_000, 3, false));
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.ok(reply.isWhole);
+    assert.deepEqual(reply.body, big);
+    assert.equal(upstream.count('GET', '/v2/broken/rangeless/blobs/'), 4);
+  });
+
+  test(`a blob that never gets further is broken off, never finished short (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('broken/for-ever', [big]);
+    upstream.on('GET /v2/broken/for-ever/blobs/', (request, response) => {
+      const start = rangeStart(request);
+      response.writeHead(start > 0 ? 206 : 200, { 'content-length': big.length - start });
+      const rest = big.subarray(start, Math.max(start, 1_000_000));
+      response.write(rest, () => setTimeout(() => response.destroy(), 20));
+    });
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.equal(reply.status, 200);
+    assert.equal(reply.headers['content-length'], String(big.length));
+    assert.equal(reply.isWhole, false);
+    assert.ok(reply.body.length <= 1_000_000);
+    assert.deepEqual(reply.body, big.subarray(0, reply.body.length));
+    assert.ok(upstream.count('GET', '/v2/broken/for-ever/blobs/') >= 4, 'three tries to go on');
+  });
+
+  test(`a slow drip that is faster than the idle time-out is whole (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const bytes = pattern(6000, 7);
+    const image = upstream.image('drip/fast', [bytes]);
+    upstream.on('GET /v2/drip/fast/blobs/', (_request, response) => {
+      response.writeHead(200, { 'content-length': bytes.length });
+      let sent = 0;
+      const timer = setInterval(() => {
+        response.write(bytes.subarray(sent, sent + 1000));
+        sent += 1000;
+        if (sent < bytes.length) return;
+        clearInterval(timer);
+        response.end();
+      }, 200);
+    });
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.ok(reply.isWhole);
+    assert.deepEqual(reply.body, bytes);
+    assert.ok(reply.ms > 1000, 'it took longer than the idle time-out as a whole');
+    assert.equal(upstream.count('GET', '/v2/drip/fast/blobs/'), 1);
+  });
+
+  test(`a transfer that stalls is given up after the idle time-outs (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('drip/stalled', [big]);
+    upstream.on('GET /v2/drip/stalled/blobs/', (request, response) => {
+      const start = rangeStart(request);
+      response.writeHead(start > 0 ? 206 : 200, { 'content-length': big.length - start });
+      if (start === 0) response.write(big.subarray(0, 100_000));
+      else response.flushHeaders();
+    });
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.equal(reply.isWhole, false);
+    assert.ok(reply.ms > 1500 && reply.ms < 8000, `${reply.ms} ms`);
+    await eventually('the connections are closed', () => upstream.connections() <= 1);
+  });
+}
+
+test('a stalled part is not confused with the wrong part', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('broken/gap', [big]);
+  // After the break it answers for a later byte than was asked for: the gap must not be papered over.
+  relay.on('GET /v2/broken/gap/blobs/', (request, response) => {
+    const start = rangeStart(request);
+    if (start === 1000) {
+      response.writeHead(206, {
+        'content-length': 9000,
+        'content-range': `bytes 1000-9999/${big.length}`,
+      });
+      response.write(big.subarray(1000, 5000), () => setTimeout(() => response.destroy(), 20));
+      return;
+    }
+    response.writeHead(206, {
+      'content-length': 4000,
+      'content-range': `bytes 6000-9999/${big.length}`,
+    });
+    response.end(big.subarray(6000, 10_000));
+  });
+  const pull = await world.serve(image);
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`, {
+    headers: { range: 'bytes=1000-9999' },
+  });
+  assert.equal(reply.status, 206);
+  assert.equal(reply.isWhole, false);
+  assert.deepEqual(reply.body, big.subarray(1000, 1000 + reply.body.length));
+});

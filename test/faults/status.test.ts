@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { assertApiFault, assertRegistryFault, type Call, type Reply } from './http-client.ts';
+import type { Script, ScriptedImage } from './scripted-upstream.ts';
+
+let world: FaultWorld;
+let image: ScriptedImage;
+let pull: (route: string, call?: Call) => Promise<Reply>;
+const faultIds: string[] = [];
+
+before(async () => {
+  world = await startFaultWorld();
+  image = world.upstreams.relay.image('team/app');
+  pull = await world.serve(image, { env: ['A=1'] });
+});
+
+after(async () => {
+  assertLogged(await world.log(), faultIds);
+  await world[Symbol.asyncDispose]();
+});
+
+const answer =
+  (status: number, headers: Record<string, string> = {}): Script =>
+  (_request, response) => {
+    response.writeHead(status, headers);
+    response.end('an error page that nobody asked for');
+  };
+
+interface Case {
+  readonly title: string;
+  readonly script: Script;
+  readonly api: { readonly status: number; readonly message: RegExp };
+  readonly registry: { readonly status: number; readonly code: string; readonly message: RegExp };
+  readonly tries?: number;
+  readonly retryAfter?: string;
+}
+
+const refused = /refused access to .* no credentials are configured/;
+const cases: readonly Case[] = [
+  {
+    title: '401 without a challenge',
+    script: answer(401),
+    api: { status: 403, message: refused },
+    registry: { status: 403, code: 'DENIED', message: refused },
+    tries: 1,
+  },
+  {
+    title: '401 with a Basic challenge and no credentials for it',
+    script: answer(401, { 'www-authenticate': 'Basic realm="upstream"' }),
+    api: { status: 403, message: refused },
+    registry: { status: 403, code: 'DENIED', message: refused },
+    tries: 1,
+  },
+  {
+    title: '403',
+    script: answer(403),
+    api: { status: 403, message: refused },
+    registry: { status: 403, code: 'DENIED', message: refused },
+    tries: 1,
+  },
+  {
+    title: '404',
+    script: answer(404),
+    api: { status: 400, message: /does not exist at .*: check 'containerImage'/ },
+    registry: { status: 404, code: 'BLOB_UNKNOWN', message: /does not exist at/ },
+    tries: 1,
+  },
+  {
+    title: '429 with a long Retry-After, which is handed on at once',
+    script: answer(429, { 'retry-after': '77' }),
+    api: { status: 429, message: /limits the rate of requests: try later/ },
+    registry: { status: 429, code: 'TOOMANYREQUESTS', message: /limits the rate of requests/ },
+    tries: 1,
+    retryAfter: '77',
+  },
+  {
+    title: '500, asked three times',
+    script: answer(500),
+    api: { status: 502, message: /answered 500 for .*: try later/ },
+    registry: { status: 502, code: 'UNAVAILABLE', message: /answered 500 for .*: try later/ },
+    tries: 3,
+  },
+];
+
+for (const { title, script, api, registry, tries, retryAfter } of cases) {
+  test(`an upstream that answers ${title}`, async () => {
+    const { relay } = world.upstreams;
+    const repository = `status/${title.replace(/[^a-z0-9]+/gi, '').toLowerCase()}`;
+    const broken = relay.image(repository);
+    relay.on(`/v2/${repository}/manifests/`, script);
+    const made = await world.ask({ containerImage: broken.name });
+    faultIds.push(assertApiFault(made, api.status, api.message));
+    assert.equal(made.headers['retry-after'], retryAfter);
+    assert.equal(relay.count('HEAD', `/v2/${repository}/manifests/`), tries);
+
+    const [layer] = image.layers;
+    relay.on(`/blobs/${layer?.digest}`, script);
+    const before = relay.count('GET', `/blobs/${layer?.digest}`);
+    const pulled = await pull(`blobs/${layer?.digest}`);
+    faultIds.push(assertRegistryFault(pulled, registry));
+    assert.equal(pulled.headers['retry-after'], retryAfter);
+    assert.equal(relay.count('GET', `/blobs/${layer?.digest}`) - before, tries);
+
+    relay.on(`/blobs/${layer?.digest}`, (_request, _response, serve) => serve());
+    const mended = await pull(`blobs/${layer?.digest}`);
+    assert.deepEqual(mended.body, layer?.bytes, 'works as soon as the upstream does');
+  });
+}
+
+test('an upstream that answers 503 once is asked again', async () => {
+  const { relay } = world.upstreams;
+  const flaky = relay.image('team/flaky');
+  for (const part of ['/v2/team/flaky/manifests/', '/v2/team/flaky/blobs/']) {
+    let answered = 0;
+    relay.on(part, (request, response, serve) => {
+      answered += 1;
+      if (answered > 1) return serve();
+      answer(503)(request, response, serve);
+    });
+  }
+  const get = await world.serve(flaky);
+  const [layer] = flaky.layers;
+  const reply = await get(`blobs/${layer?.digest}`);
+  assert.equal(reply.status, 200);
+  assert.deepEqual(reply.body, layer?.bytes);
+  assert.equal(relay.count('GET', '/v2/team/flaky/blobs/'), 2);
+});
+
+test('an upstream that wishes for a short pause gets it', async () => {
+  const { relay } = world.upstreams;
+  const paced = relay.image('team/paced');
+  const times: number[] = [];
+  relay.on('/v2/team/paced/manifests/', (request, response, serve) => {
+    times.push(performance.now());
+    if (times.length > 1) return serve();
+    answer(429, { 'retry-after': '1' })(request, response, serve);
+  });
+  await world.serve(paced);
+  const [first = 0, second = 0] = times;
+  assert.ok(second - first >= 990, `${second - first} ms`);
+});
+
+test('a manifest that breaks off in the middle is asked for again', async () => {
+  const { relay } = world.upstreams;
+  const cut = relay.image('team/cut');
+  let broken = 0;
+  relay.on('GET /v2/team/cut/manifests/', (_request, response, serve) => {
+    broken += 1;
+    if (broken > 2) return serve();
+    response.writeHead(200, {
+      'content-type': 'application/vnd.oci.image.manifest.v1+json',
+      'content-length': cut.manifest.length,
+    });
+    response.write(cut.manifest.subarray(0, 50), () => response.destroy());
+  });
+  const get = await world.serve(cut);
+  assert.deepEqual((await get('manifests/latest')).body, cut.manifest);
+  assert.equal(broken, 3);
+});
+
+test('a manifest that breaks off each time is a fault of the upstream', async () => {
+  const { relay } = world.upstreams;
+  const cut = relay.image('team/always-cut');
+  relay.on('GET /v2/team/always-cut/manifests/', (_request, response) => {
+    response.writeHead(200, { 'content-length': cut.manifest.length });
+    response.write(cut.manifest.subarray(0, 50), () => response.destroy());
+  });
+  const reply = await world.ask({ containerImage: cut.name });
+  faultIds.push(assertApiFault(reply, 502, /broke the connection off/));
+});

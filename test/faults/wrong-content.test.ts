@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { assertLogged, eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { assertApiFault } from './http-client.ts';
+import { pattern } from './scripted-upstream.ts';
+
+let world: FaultWorld;
+const right = pattern(2_000_000, 3);
+const wrong = Buffer.from(right);
+wrong[wrong.length - 1] = (wrong.at(-1) ?? 0) ^ 1;
+const brokenPaths: string[] = [];
+const faultIds: string[] = [];
+
+before(async () => {
+  world = await startFaultWorld();
+});
+
+after(async () => {
+  const lines = await world.log();
+  assertLogged(lines, faultIds);
+  for (const path of brokenPaths) {
+    const line = lines.find(entry => entry.path?.includes(path));
+    assert.equal(line?.level, 'error', `${path} has an error line`);
+    assert.equal(line?.aborted, true);
+    assert.ok(line?.err);
+  }
+  await world[Symbol.asyncDispose]();
+});
+
+async function keptFiles(): Promise<string[]> {
+  const content = join(world.sluice.data, 'content');
+  const entries = await readdir(content, { recursive: true });
+  const files: string[] = [];
+  for (const entry of entries) {
+    if ((await stat(join(content, entry)).catch(() => undefined))?.isFile()) files.push(entry);
+  }
+  return files;
+}
+
+for (const mode of ['relay', 'cache'] as const) {
+  const broken = [
+    { what: 'other bytes', bytes: wrong, length: wrong.length },
+    { what: 'a shorter blob', bytes: right.subarray(0, 1_500_000), length: 1_500_000 },
+    { what: 'a longer blob', bytes: Buffer.concat([right, right]), length: right.length * 2 },
+  ];
+  for (const { what, bytes, length } of broken) {
+    test(`a registry that sends ${what} (${mode})`, async () => {
+      const upstream = world.upstreams[mode];
+      const repository = `wrong/${what.replaceAll(' ', '-')}`;
+      const image = upstream.image(repository, [right]);
+      const digest = image.layers[0]?.digest ?? '';
+      upstream.on(`GET /v2/${repository}/blobs/${digest}`, (_request, response) => {
+        response.writeHead(200, { 'content-length': length });
+        response.end(bytes);
+      });
+      const pull = await world.serve(image);
+      const reply = await pull(`blobs/${digest}`);
+      assert.equal(reply.isWhole, false, 'the client can tell that it is broken');
+      assert.ok(reply.body.length < length, 'the last byte is kept back');
+      brokenPaths.push(`${repository}/blobs/${digest}`);
+      const hex = digest.slice('sha256:'.length);
+      await eventually('nothing of it is left', async () => {
+        const files = await keptFiles();
+        return files.every(file => !file.includes(hex) && !file.startsWith('tmp'));
+      });
+
+      upstream.on(`GET /v2/${repository}/blobs/${digest}`, (_request, _response, serve) => serve());
+      const mended = await pull(`blobs/${digest}`);
+      assert.ok(mended.isWhole, 'a right answer is taken afterwards');
+      assert.deepEqual(mended.body, right);
+      if (mode === 'cache') await forgetCopy(hex);
+    });
+  }
+}
+
+/** The tests share one blob: each begins without a copy of it. */
+async function forgetCopy(hex: string): Promise<void> {
+  const { rm } = await import('node:fs/promises');
+  await rm(join(world.sluice.data, 'content', 'blobs', 'sha256', hex.slice(0, 2), hex), {
+    force: true,
+  });
+}
+
+test('a registry that answers another manifest than the digest', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('wrong/manifest');
+  relay.on('GET /v2/wrong/manifest/manifests/', (_request, response) => {
+    const other = image.manifest.toString().replace('"schemaVersion":2', '"schemaVersion": 2');
+    response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' });
+    response.end(other);
+  });
+  const reply = await world.ask({ containerImage: image.name });
+  faultIds.push(assertApiFault(reply, 502, /answered other bytes than those of .*wrong\/manifest/));
+  const hex = image.digest.slice('sha256:'.length);
+  assert.deepEqual(
+    (await keptFiles()).filter(file => file.includes(hex)),
+    [],
+  );
+});
+
+test('a registry that answers another config than the digest', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('wrong/config');
+  relay.on('GET /v2/wrong/config/blobs/', (_request, response) => response.end('{"os":"linux"}'));
+  const reply = await world.ask({
+    containerImage: image.name,
+    containerConfig: { env: ['WRONG=1'] },
+  });
+  faultIds.push(assertApiFault(reply, 502, /answered other bytes than those of .*wrong\/config/));
+});
+
+test('a manifest of many megabytes is refused', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('wrong/huge');
+  relay.on('/v2/wrong/huge/manifests/', (request, response) => {
+    response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' });
+    if (request.method === 'HEAD') return void response.end();
+    const send = () => {
+      while (!response.destroyed && response.write(pattern(65_536)));
+    };
+    response.on('drain', send);
+    send();
+  });
+  const reply = await world.ask({ containerImage: image.name });
+  faultIds.push(assertApiFault(reply, 502, /is larger than the \d+ bytes that are allowed/));
+});
+
+test('a manifest that is no JSON is refused', async () => {
+  const { relay } = world.upstreams;
+  const bytes = Buffer.from('<html>Please sign in</html>');
+  const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+  for (const name of ['latest', digest]) {
+    relay.put(`wrong/html/manifests/${name}`, 'application/vnd.oci.image.manifest.v1+json', bytes);
+  }
+  const reply = await world.ask({ containerImage: `${relay.host}/wrong/html:latest` });
+  faultIds.push(assertApiFault(reply, 400, /manifest/));
+});

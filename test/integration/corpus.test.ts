@@ -1,0 +1,344 @@
+/** Every shape of image there is goes through Sluice and comes out right to the byte. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { bytesOf, type Descriptor, mediaTypes, sha256 } from '../corpus/content.ts';
+import { corpusNames, type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess, byDigest, change, injected, plainRegistries } from './served.ts';
+
+const isIndex = (type: string) => type === mediaTypes.ociIndex || type === mediaTypes.dockerList;
+const isImageConfig = (type: string) =>
+  type === mediaTypes.ociConfig || type === mediaTypes.dockerConfig;
+
+// What has nothing to change: no images, or none that is there.
+const untouched: readonly string[] = [
+  'artifact:oras11',
+  'artifact:sif',
+  'artifact:helm',
+  'artifact:referrer',
+  'multi:empty',
+];
+// Blobs that the registry does not have.
+const gapped: readonly string[] = ['odd:foreign', 'odd:missing-layer'];
+
+interface Document {
+  readonly mediaType?: string;
+  readonly config?: Descriptor;
+  readonly layers?: readonly Descriptor[];
+  readonly manifests?: readonly Descriptor[];
+}
+
+interface Config {
+  readonly config?: Readonly<Record<string, unknown>> | null;
+  readonly rootfs?: { readonly diff_ids: readonly string[] };
+  readonly history?: readonly { empty_layer?: boolean }[];
+}
+
+suite('corpus', () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let pushed: Map<string, Pushed>;
+  const answers = new Map<string, ContainerAnswer>();
+
+  before(async () => {
+    registry = await startRegistry({ schema1: true });
+    pushed = await pushCorpus(registry, [...corpusNames(), 'schema1:latest']);
+    sluice = await startSluice({ config: plainRegistries(registry.host) });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await registry?.stop();
+  });
+
+  const known = (name: string): Pushed => {
+    const found = pushed.get(name);
+    assert.ok(found, name);
+    return found;
+  };
+  const request = (name: string, config: object | undefined = change) =>
+    sluice.request({
+      containerImage: known(name).reference,
+      ...(config === undefined ? {} : { containerConfig: config }),
+    });
+
+  for (const name of corpusNames()) {
+    test(name, async () => {
+      const image = known(name);
+      const answer = await request(name);
+      answers.set(name, answer);
+      const isUntouched = untouched.includes(name);
+      assert.equal(answer.digest === image.digest, isUntouched);
+      const seen = await walk(sluice, answer);
+      assert.equal(seen.root.mediaType, image.mediaType);
+      checkWarnings(name, answer, seen);
+      const originals = new Map(
+        [image.image.root, ...image.image.children, ...image.image.blobs].map(content => [
+          content.digest,
+          content,
+        ]),
+      );
+      for (const { digest, bytes, pathKey } of seen.documents) {
+        const original = originals.get(digest);
+        if (original) assert.deepEqual(bytes, bytesOf(original), pathKey);
+      }
+      const before = await walkOriginal(image);
+      assert.equal(seen.images.length, before.length, 'the same images are there');
+      for (const [at, one] of seen.images.entries()) {
+        const base = before[at];
+        assert.ok(base);
+        if (isUntouched || one.isAttestation) assert.deepEqual(one.manifest, base.manifest);
+        else checkChanged(one, base);
+      }
+      for (const one of seen.images) {
+        for (const blob of [one.manifest.config, ...(one.manifest.layers ?? [])]) {
+          if (blob) await checkBlob(sluice, answer, blob, name);
+        }
+      }
+    });
+  }
+
+  test('without a configuration every root keeps its bytes', async () => {
+    for (const [name, image] of pushed) {
+      if (name.startsWith('schema1')) continue;
+      for (const reference of [image.reference, byDigest(image)]) {
+        const answer = await sluice.request({ containerImage: reference });
+        assert.equal(answer.digest, image.digest, name);
+        assert.equal(answer.warnings, undefined, name);
+        const served = await fetch(sluice.at(answer.targetImage, `manifests/${image.digest}`));
+        assert.equal(sha256(Buffer.from(await served.arrayBuffer())), image.digest, name);
+        assert.equal(served.headers.get('content-type'), image.mediaType, name);
+      }
+    }
+  });
+
+  test('Docker schema 1 is refused with a sentence', async () => {
+    for (const config of [change, undefined]) {
+      await assert.rejects(request('schema1:latest', config), /400: .*schema 1 format.*push it again/);
+    }
+  });
+
+  test('an image of another platform than the one asked for is refused', async () => {
+    const asked = { containerImage: known('multi:arm64only').reference };
+    await assert.rejects(
+      sluice.request({ ...asked, containerPlatform: 'linux/amd64' }),
+      /400: .*has no image for linux\/amd64; it has: linux\/arm64/,
+    );
+    const answer = await sluice.request({ ...asked, containerPlatform: 'linux/arm64' });
+    assert.equal(answer.digest, known('multi:arm64only').image.children[0]?.digest);
+  });
+
+  test('unknown members and numbers beyond 2^53 survive', async () => {
+    const answer = await request('cfg:unknown-fields');
+    const { images } = await walk(sluice, answer);
+    const [one] = images;
+    assert.ok(one);
+    assert.deepEqual((one.manifest as Record<string, unknown>)['x.unknown'], { kept: true });
+    for (const part of ['9007199254740993', '1e400', '"x.exact":1.10']) {
+      assert.ok(one.configText?.includes(part), part);
+    }
+    assert.match(one.configText ?? '', /"x\.unknown":\{"deep":\[null,\{"a":""\}\]\}/);
+  });
+
+  test('the same request has the same digest again, and at a server with another state', async () => {
+    await using other = await startSluice({ config: plainRegistries(registry.host) });
+    for (const [name, first] of answers) {
+      assert.equal((await request(name)).digest, first.digest, name);
+      const fromOther = await other.request({
+        containerImage: known(name).reference,
+        containerConfig: change,
+      });
+      assert.equal(fromOther.digest, first.digest, name);
+    }
+    assert.equal(answers.size, corpusNames().length);
+  });
+
+  test('skopeo copies all of it', async () => {
+    await using root = await openRoot('forky');
+    for (const [name, { targetImage, digest }] of answers) {
+      const into = `/tmp/${name.replace(':', '-')}`;
+      const result = await root.exec([
+        ...['skopeo', 'copy', '--all', '--src-tls-verify=false'],
+        ...[`docker://${targetImage}`, `dir:${into}`],
+      ]);
+      const [why, wording] = notCopied[name] ?? [];
+      if (wording !== undefined) {
+        assert.notEqual(result.code, 0, `${name} was copied although ${why}`);
+        assert.match(result.stderr, wording, name);
+        continue;
+      }
+      assertSuccess(result, name);
+      const manifest = await readFile(join(root.directory, into, 'manifest.json'));
+      assert.equal(sha256(manifest), digest, name);
+    }
+  });
+});
+
+// skopeo cannot copy these from anywhere.
+const notCopied: Readonly<Record<string, readonly [why: string, wording: RegExp]>> = {
+  'attest:sparse': ['children are missing', /manifest unknown/],
+  'attest:nested': ['it knows no nested index', /index/],
+  'odd:missing-layer': ['a layer is missing', /blob unknown|404/i],
+  'odd:foreign': ['a layer is elsewhere', /refused|404|unknown/],
+};
+
+interface ServedImage {
+  readonly manifest: Document;
+  readonly type: string;
+  readonly configText: string | undefined;
+  readonly isAttestation: boolean;
+}
+
+interface Seen {
+  readonly root: { mediaType: string };
+  readonly documents: { digest: string; bytes: Buffer; pathKey: string }[];
+  readonly images: ServedImage[];
+}
+
+type Fetch = (kind: 'manifests' | 'blobs', digest: string) => Promise<Served | undefined>;
+interface Served {
+  readonly bytes: Buffer;
+  readonly type: string;
+}
+
+/** Every manifest below the root, verified, and the config of every image. */
+async function walk(sluice: Sluice, answer: ContainerAnswer): Promise<Seen> {
+  const get: Fetch = async (kind, digest) => {
+    const response = await fetch(sluice.at(answer.targetImage, `${kind}/${digest}`));
+    const bytes = Buffer.from(await response.arrayBuffer());
+    if (response.status === 404) return undefined;
+    assert.equal(response.status, 200, `${digest}: ${bytes}`);
+    assert.equal(response.headers.get('content-length'), String(bytes.length));
+    assert.equal(response.headers.get('docker-content-digest'), digest);
+    return { bytes, type: response.headers.get('content-type') ?? '' };
+  };
+  return walkWith(get, answer.digest);
+}
+
+async function walkWith(get: Fetch, rootDigest: string): Promise<Seen> {
+  const seen: Seen = { root: { mediaType: '' }, documents: [], images: [] };
+  const visit = async (digest: string, from: Descriptor | undefined): Promise<void> => {
+    const served = await get('manifests', digest);
+    // A sparse index: what is missing is missing here too.
+    if (served === undefined) return;
+    const { bytes, type } = served;
+    assert.equal(sha256(bytes), digest);
+    if (from) {
+      assert.equal(bytes.length, from.size);
+      assert.equal(type, from.mediaType);
+    } else {
+      seen.root.mediaType = type;
+    }
+    seen.documents.push({ digest, bytes, pathKey: `manifest ${digest}` });
+    const manifest = JSON.parse(bytes.toString()) as Document;
+    if (isIndex(type)) {
+      for (const entry of manifest.manifests ?? []) await visit(entry.digest, entry);
+      return;
+    }
+    const { config } = manifest;
+    assert.ok(config);
+    const found = await get('blobs', config.digest);
+    assert.ok(found, `the config ${config.digest} is there`);
+    assert.equal(sha256(found.bytes), config.digest);
+    assert.equal(found.bytes.length, config.size);
+    if (config.data !== undefined) assert.equal(config.data, found.bytes.toString('base64'));
+    seen.documents.push({ digest: config.digest, bytes: found.bytes, pathKey: 'config' });
+    const annotations = (from?.annotations ?? {}) as Record<string, string>;
+    seen.images.push({
+      manifest,
+      type,
+      configText: isImageConfig(config.mediaType) ? found.bytes.toString() : undefined,
+      isAttestation: annotations['vnd.docker.reference.type'] === 'attestation-manifest',
+    });
+  };
+  await visit(rootDigest, undefined);
+  return seen;
+}
+
+async function walkOriginal({ image }: Pushed): Promise<ServedImage[]> {
+  const contents = [image.root, ...image.children, ...image.blobs];
+  const isGone = (digest: string) => image.gone?.some(content => content.digest === digest);
+  const { images } = await walkWith(async (_kind, digest) => {
+    const content = contents.find(one => one.digest === digest);
+    if (content === undefined || isGone(digest)) return undefined;
+    return { bytes: bytesOf(content), type: content.mediaType };
+  }, image.root.digest);
+  return images;
+}
+
+function checkWarnings(name: string, { warnings = [] }: ContainerAnswer, { images }: Seen): void {
+  const most = Math.max(0, ...images.map(({ manifest }) => manifest.layers?.length ?? 0));
+  const expected = [
+    ...(most > 125 ? [new RegExp(`has ${most} layers .* at most 125`)] : []),
+    ...(untouched.includes(name) ? [/no container image but an artifact/] : []),
+  ];
+  assert.equal(warnings.length, expected.length, warnings.join());
+  for (const [at, wording] of expected.entries()) assert.match(warnings[at] ?? '', wording);
+}
+
+function checkChanged(one: ServedImage, base: ServedImage): void {
+  const { layers = [], config, ...rest } = one.manifest;
+  const { layers: baseLayers = [], config: baseConfig, ...baseRest } = base.manifest;
+  assert.deepEqual(rest, baseRest, 'other members are the same');
+  assert.deepEqual(Object.keys(one.manifest), Object.keys(base.manifest), 'in the same order');
+  assert.deepEqual(layers.slice(0, -1), baseLayers, 'the layers of the base are the same');
+  const isDocker = one.type === mediaTypes.dockerManifest;
+  assert.deepEqual(layers.at(-1), {
+    mediaType: isDocker ? mediaTypes.dockerLayer : `${mediaTypes.ociLayer}+gzip`,
+    digest: injected.gzipDigest,
+    size: injected.gzipSize,
+  });
+  assert.equal(config?.mediaType, baseConfig?.mediaType);
+  const before = JSON.parse(base.configText ?? '{}') as Config;
+  const after = JSON.parse(one.configText ?? '{}') as Config;
+  assert.deepEqual(after.rootfs?.diff_ids, [
+    ...(before.rootfs?.diff_ids ?? []),
+    injected.tarDigest,
+  ]);
+  const filled = (after.history ?? []).filter(({ empty_layer }) => !empty_layer).length;
+  assert.equal(filled, layers.length, 'one entry of history for each layer');
+  const historyBefore = before.history ?? [];
+  assert.deepEqual(after.history?.slice(0, historyBefore.length), historyBefore);
+  const { Env = [], Entrypoint, Cmd, WorkingDir, ...others } = after.config ?? {};
+  const { Env: oldEnv, Entrypoint: oldEntrypoint, Cmd: oldCmd, WorkingDir: _, ...oldOthers } =
+    before.config ?? {};
+  assert.deepEqual(Entrypoint, change.entrypoint);
+  assert.equal(WorkingDir, change.workingDir);
+  assert.deepEqual(Cmd, oldCmd);
+  assert.deepEqual(others, oldOthers);
+  const kept = ((oldEnv ?? []) as string[]).filter(entry => !entry.startsWith('GREETING='));
+  const chain = oldEntrypoint ? [`SLUICE_ENTRY_CHAIN=${JSON.stringify(oldEntrypoint)}`] : [];
+  assert.deepEqual(
+    [...(Env as string[])].sort(),
+    [...kept, ...change.env, ...chain].sort(),
+    'the environment is merged',
+  );
+  const untouchedMembers = Object.entries(before).filter(
+    ([member]) => !['config', 'rootfs', 'history'].includes(member),
+  );
+  for (const [member, value] of untouchedMembers) {
+    assert.ok(isDeepStrictEqual((after as Record<string, unknown>)[member], value), member);
+  }
+}
+
+async function checkBlob(
+  sluice: Sluice,
+  answer: ContainerAnswer,
+  { digest, size }: Descriptor,
+  name: string,
+): Promise<void> {
+  const url = sluice.at(answer.targetImage, `blobs/${digest}`);
+  const response = await fetch(url);
+  const bytes = Buffer.from(await response.arrayBuffer());
+  if (gapped.includes(name) && response.status === 404) return;
+  assert.equal(response.status, 200, `${digest}: ${response.status}`);
+  assert.equal(sha256(bytes), digest);
+  const isTold = name === 'odd:wrong-size' ? bytes.length + 1 >= size : bytes.length === size;
+  assert.ok(isTold, `${digest} has ${bytes.length} bytes, not ${size}`);
+  const head = await fetch(url, { method: 'HEAD' });
+  assert.equal(head.headers.get('content-length'), String(bytes.length));
+}

@@ -1,0 +1,169 @@
+/** The clients without a daemon pull what Sluice serves, byte for byte; podman runs it too. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Client, clientsOf, pull, runWithPodman } from '../world/clients.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot, type Root } from '../world/root.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { suites } from '../world/tools.ts';
+import {
+  assertSuccess,
+  caseImages,
+  cases,
+  fetchJson,
+  injected,
+  nameOfCase,
+  outputOf,
+  plainRegistries,
+  requestCase,
+} from './served.ts';
+
+interface Manifest {
+  readonly config: { digest: string };
+  readonly layers: readonly { digest: string }[];
+  readonly manifests?: readonly { digest: string; platform?: { architecture: string } }[];
+}
+
+/** What a client with the machine's platform must have in the end. */
+interface Expected {
+  readonly answer: ContainerAnswer;
+  /** The manifest of linux/amd64, the root itself when there is no other. */
+  readonly manifestDigest: string;
+  readonly manifest: Manifest;
+}
+
+suite('daemonless clients', { concurrency: 2 }, () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let pushed: Map<string, Pushed>;
+
+  before(async () => {
+    registry = await startRegistry();
+    pushed = await pushCorpus(registry, caseImages);
+    sluice = await startSluice({ config: plainRegistries(registry.host) });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await registry?.stop();
+  });
+
+  const expect = async (answer: ContainerAnswer): Promise<Expected> => {
+    const get = (digest: string) =>
+      fetchJson<Manifest>(sluice, answer.targetImage, `manifests/${digest}`);
+    const root = await get(answer.digest);
+    const child = root.manifests?.find(({ platform }) => platform?.architecture === 'amd64');
+    const manifestDigest = child?.digest ?? answer.digest;
+    const manifest = await get(manifestDigest);
+    assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
+    return { answer, manifestDigest, manifest };
+  };
+
+  for (const name of suites) {
+    test(`of ${name} have the bytes that were promised`, async () => {
+      await using root = await openRoot(name);
+      for (const client of clientsOf(name)) {
+        for (const one of cases) {
+          // A name of its own for each: podman and buildah share what they have pulled.
+          const expected = await expect(await requestCase(sluice, pushed, one));
+          const { targetImage } = expected.answer;
+          const into = `/tmp/${expected.answer.containerToken}`;
+          const what = `${client}: ${nameOfCase(one)}`;
+          assertSuccess(await pull(root, client, targetImage, { into }), what);
+          const place = join(root.directory, into);
+          await checks[client]({ root, place, name: targetImage, expected, what });
+        }
+      }
+    });
+
+    test(`podman of ${name} runs it`, async () => {
+      await using root = await openRoot(name);
+      for (const one of cases) {
+        const { targetImage } = await requestCase(sluice, pushed, one);
+        const what = nameOfCase(one);
+        assert.equal(
+          assertSuccess(await runWithPodman(root, targetImage), what),
+          outputOf(one),
+          what,
+        );
+      }
+    });
+  }
+});
+
+interface Pull {
+  readonly root: Root;
+  readonly place: string;
+  readonly name: string;
+  readonly expected: Expected;
+  readonly what: string;
+}
+
+type Check = (pull: Pull) => Promise<void>;
+
+const inLayout: Check = async ({ place, expected, what }) => {
+  const { answer, manifest, manifestDigest } = expected;
+  const index = JSON.parse(await readFile(join(place, 'index.json'), 'utf8')) as Manifest;
+  // oras lists what is below the root too.
+  const roots = index.manifests?.map(({ digest }) => digest);
+  assert.ok(roots?.includes(answer.digest), `${what}: ${roots}`);
+  const blobs = await contents(join(place, 'blobs/sha256'));
+  for (const digest of blobs.keys()) {
+    assert.equal(`sha256:${digest}`, blobs.get(digest), what);
+  }
+  const wanted = [answer.digest, manifestDigest, manifest.config.digest];
+  for (const digest of [...wanted, ...manifest.layers.map(layer => layer.digest)]) {
+    assert.ok(blobs.has(digest.slice('sha256:'.length)), `${what}: ${digest} is missing`);
+  }
+};
+
+const inStore: Check = async ({ root, name, expected, what }) => {
+  const format = '{{.Id}} {{json .RepoDigests}}';
+  const command = ['podman', 'image', 'inspect', '--format', format, name];
+  const found = assertSuccess(await root.exec(command), what);
+  const { answer, manifest, manifestDigest } = expected;
+  const [id = '', names = '[]'] = found.split(' ');
+  assert.equal(`sha256:${id}`, manifest.config.digest, what);
+  const digests = (JSON.parse(names) as string[]).map(known => known.split('@')[1]);
+  assert.ok(digests.includes(manifestDigest), `${what}: ${names}`);
+  assert.ok(digests.includes(answer.digest), `${what}: ${names}`);
+};
+
+const checks: Readonly<Record<Client, Check>> = {
+  podman: inStore,
+  buildah: inStore,
+  async skopeo({ place, expected, what }) {
+    const files = await contents(place);
+    const { manifest, manifestDigest } = expected;
+    assert.equal(files.get('manifest.json'), manifestDigest, what);
+    for (const { digest } of [manifest.config, ...manifest.layers]) {
+      assert.equal(files.get(digest.slice('sha256:'.length)), digest, what);
+    }
+  },
+  async crane({ root, place, name, expected, what }) {
+    const digest = await root.exec(['crane', 'digest', '--insecure', name]);
+    assert.equal(assertSuccess(digest, what).trim(), expected.answer.digest, what);
+    // The tar of `docker save`, with manifest.json of its own.
+    const list = await root.exec(['tar', '-xOf', place.slice(root.directory.length), 'manifest.json']);
+    const [image] = JSON.parse(assertSuccess(list, what)) as { Config: string; Layers: string[] }[];
+    const { manifest } = expected;
+    assert.equal(image?.Config, manifest.config.digest, what);
+    const files = manifest.layers.map(layer => `${layer.digest.slice('sha256:'.length)}.tar.gz`);
+    assert.deepEqual(image?.Layers, files, what);
+  },
+  oras: inLayout,
+  cosign: inLayout,
+};
+
+/** The digest of each file in a folder, by name. */
+async function contents(folder: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
+  for (const name of await readdir(folder)) {
+    const hash = createHash('sha256').update(await readFile(join(folder, name)));
+    found.set(name, `sha256:${hash.digest('hex')}`);
+  }
+  return found;
+}
