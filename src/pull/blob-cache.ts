@@ -207,7 +207,8 @@ class Fill {
     };
     return {
       read: async () => {
-        await lent;
+        // The last chunk may still be on loan when its reader makes sure that nothing follows.
+        if (!isClosed && position <= end) await lent;
         if (isClosed || position > end) {
           close();
           return null;

@@ -3,6 +3,7 @@ import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
+import { isSchema1Type } from '../oci/media-type.ts';
 import {
   formatPlatform,
   listPlatforms,
@@ -37,6 +38,8 @@ export function createBaseResolver(
   // asker may see the image, and what a tag stands for at this moment.
   const resolve = async (access: Access, reference: string): Promise<Document> => {
     const head = await registry.headManifest(access, reference);
+    // Told by its type already: what it is asked for by is no digest of its bytes, which are signed.
+    if (head && isSchema1Type(head.mediaType)) throw schema1();
     if (head) return documents.manifest(access, head.digest, head.mediaType);
     const document = await registry.getManifest(access, reference);
     await documents.keep(document);
@@ -84,12 +87,14 @@ async function select(
 }
 
 function refuseSchema1(root: Document): Document {
-  if (parseManifest(root).kind === 'schema1') {
-    throw new Fault(
-      'bad-request',
-      'The image has the retired Docker schema 1 format, which current clients refuse: push it again with a current docker or skopeo',
-      { phase: 'upstream' },
-    );
-  }
+  if (parseManifest(root).kind === 'schema1') throw schema1();
   return root;
+}
+
+function schema1(): Fault {
+  return new Fault(
+    'bad-request',
+    'The image has the retired Docker schema 1 format, which current clients refuse: push it again with a current docker or skopeo',
+    { phase: 'upstream' },
+  );
 }

@@ -86,7 +86,8 @@ class HashThread {
     this.#post({ id, open: algorithm });
     return {
       update: async chunk => {
-        await this.#ask(job, { id, bytes: shared(chunk) });
+        if (chunk.buffer instanceof SharedArrayBuffer) await this.#ask(job, { id, bytes: chunk });
+        else await this.#askWithCopy(job, id, new Uint8Array(chunk));
       },
       digest: () => this.#ask(job, { id, close: 'digest' }),
       abort: () => {
@@ -102,12 +103,17 @@ class HashThread {
     await this.#worker.terminate();
   }
 
-  #ask(job: Job, order: HashOrder): Promise<string> {
+  /** Bytes that are not shared memory are copied once and moved, or the memory under them would be copied. */
+  #askWithCopy(job: Job, id: number, bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+    return this.#ask(job, { id, bytes }, [bytes.buffer]);
+  }
+
+  #ask(job: Job, order: HashOrder, moved: readonly ArrayBuffer[] = []): Promise<string> {
     if (job.lost !== null) return Promise.reject(job.lost);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     job.waiting.push({ resolve, reject });
     this.#settle(1);
-    this.#post(order);
+    this.#post(order, moved);
     return promise;
   }
 
@@ -130,17 +136,12 @@ class HashThread {
     if (before > 0 && this.#due === 0) this.#worker.unref();
   }
 
-  #post(order: HashOrder): void {
-    this.#worker.postMessage(order);
+  #post(order: HashOrder, moved: readonly ArrayBuffer[] = []): void {
+    this.#worker.postMessage(order, moved);
   }
 }
 
 function lose(job: Job, reason: Error): void {
   job.lost = reason;
   for (const waiting of job.waiting.splice(0)) waiting.reject(reason);
-}
-
-/** Shared memory goes over as it is; other bytes are copied, or the whole memory under them would be. */
-function shared(chunk: Uint8Array): Uint8Array {
-  return chunk.buffer instanceof SharedArrayBuffer ? chunk : new Uint8Array(chunk);
 }

@@ -206,11 +206,10 @@ class Transfer {
     return error;
   }
 
-  /** Waits until it is so; throws when the transfer is stopped. */
+  /** Waits until it is so; throws when the transfer is stopped before. */
   async #until(isSo: () => boolean): Promise<void> {
-    for (;;) {
+    while (!isSo()) {
       if (this.#stopped !== null) throw this.#stopped;
-      if (isSo()) return;
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#changed = resolve;
       await promise;

@@ -11,14 +11,14 @@ import { bodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './wire-head.ts';
 import { WireBody } from './wire-source.ts';
+import { secureContextOf } from './wire-trust.ts';
 
 /** Where and how to connect. */
 export interface DialOptions {
   readonly url: URL;
   readonly connectMs: number;
   readonly lookup?: LookupFunction | undefined;
-  readonly checkAddress?: ((address: string) => void) | undefined;
-  readonly ca?: string | Buffer | undefined;
+  readonly ca?: string | undefined;
 }
 
 /** Bytes of the buffer that a connection owns for heads. */
@@ -83,6 +83,10 @@ export class WireConnection {
       body: WireBody;
     }>();
     this.#answered = false;
+    if (this.#dead) {
+      reject(new WireError('reset', 'the connection was closed before the request'));
+      return promise;
+    }
     this.#exchange = { slabs, idleMs, head: new HeadReader(), resolve, reject };
     this.#socket.write(head, 'latin1');
     return promise;
@@ -122,13 +126,14 @@ export class WireConnection {
     this.#reusable = keepsAlive(head) && !decoder.endsAtClose;
     const carrier = {
       resume: () => void this.#socket.resume(),
-      drop: (reason: Error) => this.#end(reason),
+      drop: () => this.#end(),
     };
     const body = new WireBody(exchange.slabs, decoder, carrier, exchange.idleMs);
     this.#exchange = null;
     this.#body = body;
-    const excess = rest.length - body.copy(rest);
+    // Before the first bytes are decoded: when they are malformed it is the body that fails.
     exchange.resolve({ head, body });
+    const excess = rest.length - body.copy(rest);
     if (body.over) this.#free(excess);
     return true;
   }
@@ -159,12 +164,12 @@ export class WireConnection {
   kill(reason: WireError): void {
     const exchange = this.#exchange;
     const body = this.#body;
-    this.#end(reason);
+    this.#end();
     exchange?.reject(reason);
     body?.fail(reason);
   }
 
-  #end(_reason: Error): void {
+  #end(): void {
     if (this.#dead) return;
     this.#close();
     this.#exchange = null;
@@ -184,11 +189,6 @@ export function dial(options: DialOptions): Promise<WireConnection> {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const { promise, resolve, reject } = Promise.withResolvers<WireConnection>();
-  try {
-    if (isIP(host) !== 0) options.checkAddress?.(host);
-  } catch (cause) {
-    return Promise.reject(new WireError('connect', `the address ${host} is refused`, { cause }));
-  }
   const headBuffer = Buffer.allocUnsafeSlow(headBytes);
   let connection: WireConnection | undefined;
   const common: TcpNetConnectOpts = {
@@ -241,13 +241,13 @@ export function dial(options: DialOptions): Promise<WireConnection> {
 function dialTls(
   common: TcpNetConnectOpts,
   host: string,
-  ca: string | Buffer | undefined,
+  ca: string | undefined,
 ): TLSSocket {
   return connectTls({
     ...common,
     // RFC 6066, 3: a server name is never an address.
     servername: isIP(host) === 0 ? host : '',
     ALPNProtocols: ['http/1.1'],
-    ...(ca === undefined ? {} : { ca }),
+    secureContext: secureContextOf(ca),
   });
 }

@@ -1,7 +1,9 @@
 import type { LookupFunction } from 'node:net';
+import type { SecureContext } from 'node:tls';
 import { SlabPool } from './buffers.ts';
 import { type DialOptions, dial, type WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
+import { secureContextOf } from './wire-trust.ts';
 
 export interface WirePoolOptions {
   /** Idle connections kept for one origin (default 8) and in all (default 64). */
@@ -26,8 +28,8 @@ export class WirePool {
   readonly #perOrigin: number;
   readonly #total: number;
   readonly #idleMs: number;
-  readonly #guards = new WeakMap<object, number>();
-  #guardCount = 0;
+  readonly #ids = new WeakMap<object, number>();
+  #lastId = 0;
 
   constructor({ perOrigin = 8, total = 64, idleMs = 15_000, slabs }: WirePoolOptions = {}) {
     this.slabs = slabs ?? new SlabPool();
@@ -92,15 +94,16 @@ export class WirePool {
     idle.connection.kill(new WireError('aborted', 'closed while idle'));
   }
 
-  /** Connections are shared only between requests with the same trust: origin, roots and guards. */
-  #key({ url, ca, lookup, checkAddress }: DialOptions): string {
-    return [url.origin, this.#guard(lookup), this.#guard(checkAddress), ca ?? ''].join('\n');
+  /** Connections are shared only between requests with the same trust: origin, roots and lookup. */
+  #key({ url, ca, lookup }: DialOptions): string {
+    const roots = url.protocol === 'https:' ? secureContextOf(ca) : undefined;
+    return [url.origin, this.#idOf(lookup), this.#idOf(roots)].join(' ');
   }
 
-  #guard(guard: LookupFunction | ((address: string) => void) | undefined): number {
-    if (guard === undefined) return 0;
-    const known = this.#guards.get(guard) ?? ++this.#guardCount;
-    this.#guards.set(guard, known);
+  #idOf(trust: LookupFunction | SecureContext | undefined): number {
+    if (trust === undefined) return 0;
+    const known = this.#ids.get(trust) ?? ++this.#lastId;
+    this.#ids.set(trust, known);
     return known;
   }
 }

@@ -9,7 +9,7 @@ import { WireError } from './wire-error.ts';
  */
 export const slabsPerBody = 4;
 /** A chunk of this size is handed over at once; smaller ones wait for the end of the loop's turn to grow. */
-const eagerBytes = 128 * 1024;
+const eagerBytes = 256 * 1024;
 /** A small buffer that fills within this time belongs to a fast transfer, which is given large ones. */
 const fastFillMs = 10;
 /** A large buffer that took longer to fill is wasted on a slow transfer. */
@@ -27,7 +27,7 @@ export interface BodyCarrier {
   /** Reads on after a pause. */
   resume(): void;
   /** Ends the connection: the body will not be read to its end. */
-  drop(reason: Error): void;
+  drop(): void;
 }
 
 /**
@@ -137,12 +137,12 @@ export class WireBody implements ByteSource {
   }
 
   destroy(reason?: Error): void {
-    const cause = new WireError('aborted', 'the transfer was given up', { cause: reason });
+    const cause = reason ?? new WireError('aborted', 'the transfer was given up');
     // The connection goes first: it must not write into a buffer that has another owner.
-    if (!this.#over) this.#carrier.drop(cause);
-    this.#failure = reason ?? cause;
-    for (const run of this.#runs.splice(0)) this.#give(run.slab);
+    if (!this.#over) this.#carrier.drop();
+    this.#failure ??= cause;
     this.#finish();
+    for (const run of this.#runs.splice(0)) this.#give(run.slab);
     this.#wake();
   }
 
@@ -247,7 +247,7 @@ export class WireBody implements ByteSource {
         'timeout-idle',
         `the upstream sent nothing for ${this.#idleMs} ms`,
       );
-      this.#carrier.drop(reason);
+      this.#carrier.drop();
       this.fail(reason);
     };
     this.#timer = setTimeout(check, this.#idleMs);

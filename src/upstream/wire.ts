@@ -18,12 +18,10 @@ export interface WireRequest {
   signal?: AbortSignal | undefined;
   /** Milliseconds: until connected (DNS and TLS included); from the request to the response's head; between bytes of the body while a reader waits. */
   timeouts: { connectMs: number; headersMs: number; idleMs: number };
-  /** DNS lookup with the address guard. Connections are reused between requests with the same function only. */
+  /** DNS lookup with the address guard; it is not asked for literal addresses. Connections are reused between requests with the same function only. */
   lookup?: LookupFunction | undefined;
-  /** Throws when a literal address in the URL is refused; `lookup` is not asked for those. */
-  checkAddress?: ((address: string) => void) | undefined;
   /** PEM roots that take the place of the built-in ones. */
-  ca?: string | Buffer | undefined;
+  ca?: string | undefined;
 }
 
 export interface WireResponse {
@@ -65,12 +63,12 @@ export async function openWire(
 
 /** Takes a connection from the pool; one that comes too late for an aborted request is closed. */
 async function connect(
-  { url, timeouts, lookup, checkAddress, ca, signal }: WireRequest,
+  { url, timeouts, lookup, ca, signal }: WireRequest,
   pool: WirePool,
   fresh: boolean,
 ): Promise<{ connection: WireConnection; reused: boolean }> {
   if (signal?.aborted) throw aborted(signal);
-  const taking = pool.take({ url, connectMs: timeouts.connectMs, lookup, checkAddress, ca }, fresh);
+  const taking = pool.take({ url, connectMs: timeouts.connectMs, lookup, ca }, fresh);
   if (signal === undefined) return taking;
   const { promise, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(aborted(signal));
@@ -92,6 +90,10 @@ async function exchange(
   { url, timeouts, signal }: WireRequest,
   pool: WirePool,
 ): Promise<WireResponse> {
+  if (signal?.aborted) {
+    connection.kill(aborted(signal));
+    throw aborted(signal);
+  }
   const timer = setTimeout(
     () =>
       connection.kill(

@@ -4,7 +4,6 @@ import { eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
 import { pattern, rangeStart, type Script } from './scripted-upstream.ts';
 
 let world: FaultWorld;
-const big = pattern(3_000_000);
 
 before(async () => {
   world = await startFaultWorld();
@@ -40,6 +39,7 @@ function breaking(bytes: Buffer, step: number, times: number, ranges = true): Sc
 for (const mode of ['relay', 'cache'] as const) {
   test(`a blob that breaks off four times comes whole all the same (${mode})`, async () => {
     const upstream = world.upstreams[mode];
+    const big = pattern(3_000_000, `broken/resumed ${mode}`);
     const image = upstream.image('broken/resumed', [big]);
     const path = `/v2/broken/resumed/blobs/${image.layers[0]?.digest}`;
     upstream.on(`GET ${path}`, breaking(big, 500_000, 4));
@@ -58,6 +58,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
   test(`a registry that ignores Range begins anew, the client does not (${mode})`, async () => {
     const upstream = world.upstreams[mode];
+    const big = pattern(3_000_000, `broken/rangeless ${mode}`);
     const image = upstream.image('broken/rangeless', [big]);
     upstream.on('GET /v2/broken/rangeless/blobs/', breaking(big, 400_000, 3, false));
     const pull = await world.serve(image);
@@ -69,6 +70,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
   test(`a blob that never gets further is broken off, never finished short (${mode})`, async () => {
     const upstream = world.upstreams[mode];
+    const big = pattern(3_000_000, `broken/for-ever ${mode}`);
     const image = upstream.image('broken/for-ever', [big]);
     upstream.on('GET /v2/broken/for-ever/blobs/', (request, response) => {
       const start = rangeStart(request);
@@ -88,7 +90,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
   test(`a slow drip that is faster than the idle time-out is whole (${mode})`, async () => {
     const upstream = world.upstreams[mode];
-    const bytes = pattern(6000, 7);
+    const bytes = pattern(6000, `drip ${mode}`);
     const image = upstream.image('drip/fast', [bytes]);
     upstream.on('GET /v2/drip/fast/blobs/', (_request, response) => {
       response.writeHead(200, { 'content-length': bytes.length });
@@ -111,6 +113,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
   test(`a transfer that stalls is given up after the idle time-outs (${mode})`, async () => {
     const upstream = world.upstreams[mode];
+    const big = pattern(3_000_000, `drip/stalled ${mode}`);
     const image = upstream.image('drip/stalled', [big]);
     upstream.on('GET /v2/drip/stalled/blobs/', (request, response) => {
       const start = rangeStart(request);
@@ -128,6 +131,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
 test('a stalled part is not confused with the wrong part', async () => {
   const { relay } = world.upstreams;
+  const big = pattern(3_000_000, 'gap');
   const image = relay.image('broken/gap', [big]);
   // After the break it answers for a later byte than was asked for: the gap must not be papered over.
   relay.on('GET /v2/broken/gap/blobs/', (request, response) => {

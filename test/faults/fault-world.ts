@@ -64,6 +64,9 @@ export async function startFaultWorld(
       ...config,
       registries: { ...registries, ...own },
     },
+  }).catch(async error => {
+    await Promise.all([relay.stop(), cache.stop(), redirect.stop()]);
+    throw error;
   });
   const stop = async () => {
     await Promise.all([sluice.stop(), relay.stop(), cache.stop(), redirect.stop()]);

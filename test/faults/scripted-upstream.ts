@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
   createServer,
@@ -22,7 +23,7 @@ export type Script = (
   request: IncomingMessage,
   response: ServerResponse,
   serve: () => void,
-) => void | Promise<void>;
+) => unknown;
 
 export interface ScriptedImage {
   /** `host/repository:latest` */
@@ -95,7 +96,8 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
       requests.filter(seen => seen.method === method && seen.path.includes(part)).length,
     put,
     on: (part, script) => scripts.push({ part, script }),
-    image: (repository, layers = [emptyLayer]) => addImage(host, put, repository, layers),
+    image: (repository, layers = [Buffer.from(`the layer of ${host}/${repository}`)]) =>
+      addImage(host, put, repository, layers),
     stop,
     [Symbol.asyncDispose]: stop,
   };
@@ -104,10 +106,10 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
 /** A gzip file of an empty tar archive. */
 export const emptyLayer = gzipSync(Buffer.alloc(1024));
 
-/** So many bytes that do not repeat, the same each time. */
-export function pattern(length: number, seed = 1): Buffer {
+/** So many bytes that do not repeat, the same each time for one seed. */
+export function pattern(length: number, seed: string): Buffer {
   const bytes = Buffer.alloc(length);
-  let state = seed >>> 0 || 1;
+  let state = createHash('sha256').update(seed).digest().readUInt32LE(0);
   for (let at = 0; at + 4 <= length; at += 4) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     bytes.writeUInt32LE(state, at);
@@ -131,7 +133,8 @@ function addImage(
     JSON.stringify({
       architecture: 'amd64',
       os: 'linux',
-      config: { Env: ['PATH=/bin'], Cmd: ['sh'] },
+      // Each image is another one, so that no test finds what a test before it has left.
+      config: { Env: ['PATH=/bin'], Cmd: ['sh'], Labels: { repository, host } },
       rootfs: { type: 'layers', diff_ids: described.map(({ digest }) => digest) },
     }),
   );

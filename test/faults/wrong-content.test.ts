@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { assertLogged, eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
@@ -8,7 +8,7 @@ import { assertApiFault } from './http-client.ts';
 import { pattern } from './scripted-upstream.ts';
 
 let world: FaultWorld;
-const right = pattern(2_000_000, 3);
+const right = pattern(2_000_000, 'right');
 const wrong = Buffer.from(right);
 wrong[wrong.length - 1] = (wrong.at(-1) ?? 0) ^ 1;
 const brokenPaths: string[] = [];
@@ -78,7 +78,6 @@ for (const mode of ['relay', 'cache'] as const) {
 
 /** The tests share one blob: each begins without a copy of it. */
 async function forgetCopy(hex: string): Promise<void> {
-  const { rm } = await import('node:fs/promises');
   await rm(join(world.sluice.data, 'content', 'blobs', 'sha256', hex.slice(0, 2), hex), {
     force: true,
   });
@@ -119,7 +118,7 @@ test('a manifest of many megabytes is refused', async () => {
     response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' });
     if (request.method === 'HEAD') return void response.end();
     const send = () => {
-      while (!response.destroyed && response.write(pattern(65_536)));
+      while (!response.destroyed && response.write(pattern(65_536, 'huge')));
     };
     response.on('drain', send);
     send();

@@ -82,9 +82,9 @@ suite('corpus', () => {
           content,
         ]),
       );
-      for (const { digest, bytes, pathKey } of seen.documents) {
+      for (const { digest, bytes } of seen.documents) {
         const original = originals.get(digest);
-        if (original) assert.deepEqual(bytes, bytesOf(original), pathKey);
+        if (original) assert.deepEqual(bytes, bytesOf(original), digest);
       }
       const before = await walkOriginal(image);
       assert.equal(seen.images.length, before.length, 'the same images are there');
@@ -181,7 +181,7 @@ suite('corpus', () => {
 // skopeo cannot copy these from anywhere.
 const notCopied: Readonly<Record<string, readonly [why: string, wording: RegExp]>> = {
   'attest:sparse': ['children are missing', /manifest unknown/],
-  'attest:nested': ['it knows no nested index', /index/],
+  'attest:nested': ['it knows no nested index', /manifest list instead of/],
   'odd:missing-layer': ['a layer is missing', /blob unknown|404/i],
   'odd:foreign': ['a layer is elsewhere', /refused|404|unknown/],
 };
@@ -195,7 +195,7 @@ interface ServedImage {
 
 interface Seen {
   readonly root: { mediaType: string };
-  readonly documents: { digest: string; bytes: Buffer; pathKey: string }[];
+  readonly documents: { digest: string; bytes: Buffer }[];
   readonly images: ServedImage[];
 }
 
@@ -233,7 +233,7 @@ async function walkWith(get: Fetch, rootDigest: string): Promise<Seen> {
     } else {
       seen.root.mediaType = type;
     }
-    seen.documents.push({ digest, bytes, pathKey: `manifest ${digest}` });
+    seen.documents.push({ digest, bytes });
     const manifest = JSON.parse(bytes.toString()) as Document;
     if (isIndex(type)) {
       for (const entry of manifest.manifests ?? []) await visit(entry.digest, entry);
@@ -246,7 +246,7 @@ async function walkWith(get: Fetch, rootDigest: string): Promise<Seen> {
     assert.equal(sha256(found.bytes), config.digest);
     assert.equal(found.bytes.length, config.size);
     if (config.data !== undefined) assert.equal(config.data, found.bytes.toString('base64'));
-    seen.documents.push({ digest: config.digest, bytes: found.bytes, pathKey: 'config' });
+    seen.documents.push({ digest: config.digest, bytes: found.bytes });
     const annotations = (from?.annotations ?? {}) as Record<string, string>;
     seen.images.push({
       manifest,
@@ -337,8 +337,8 @@ async function checkBlob(
   if (gapped.includes(name) && response.status === 404) return;
   assert.equal(response.status, 200, `${digest}: ${response.status}`);
   assert.equal(sha256(bytes), digest);
-  const isTold = name === 'odd:wrong-size' ? bytes.length + 1 >= size : bytes.length === size;
-  assert.ok(isTold, `${digest} has ${bytes.length} bytes, not ${size}`);
+  const isWrong = name === 'odd:wrong-size' && bytes.length + 1 === size;
+  if (!isWrong) assert.equal(bytes.length, size, digest);
   const head = await fetch(url, { method: 'HEAD' });
   assert.equal(head.headers.get('content-length'), String(bytes.length));
 }

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually, startFaultWorld } from './fault-world.ts';
+import { emptyLayer, pattern } from './scripted-upstream.ts';
+
+const blobBytes = 300_000;
+const cacheBytes = 1_000_000;
+
+test('the copies of blobs stay below cacheBytes, the least recently used go first', async () => {
+  await using world = await startFaultWorld({ cacheBytes: `${cacheBytes} B` });
+  const { cache } = world.upstreams;
+  const blobs = Array.from({ length: 8 }, (_, at) => pattern(blobBytes, `swept ${at}`));
+  const image = cache.image('swept/app', blobs);
+  const pull = await world.serve(image, {
+    layers: [{ location: `data:${emptyLayer.toString('base64')}` }],
+  });
+  const size = async () => {
+    const root = join(world.sluice.data, 'content', 'blobs');
+    const entries = await readdir(root, { recursive: true });
+    const sizes = await Promise.all(
+      entries.map(entry => stat(join(root, entry)).catch(() => null)),
+    );
+    return sizes.reduce((sum, found) => sum + (found?.isFile() ? found.size : 0), 0);
+  };
+  const documents = await size();
+  const get = async (at: number) => {
+    const { body, isWhole } = await pull(`blobs/${image.layers[at]?.digest}`);
+    assert.ok(isWhole);
+    assert.deepEqual(body, blobs[at]);
+  };
+  const fetches = (at: number) => cache.count('GET', `${image.layers[at]?.digest}`);
+  for (let at = 0; at < 5; at += 1) {
+    await get(at);
+    await eventually('the sweep is done', async () => (await size()) - documents <= cacheBytes);
+    // Used again and again, the first one stays.
+    await get(0);
+  }
+  assert.equal(fetches(0), 1);
+  await get(4);
+  assert.equal(fetches(4), 1, 'the latest is still here');
+  await get(1);
+  assert.equal(fetches(1), 2, 'the least recently used was swept');
+
+  await Promise.all([2, 3, 5, 6, 7].map(get));
+  await eventually('the sweep is done', async () => (await size()) - documents <= cacheBytes);
+  const { body } = await pull('manifests/latest');
+  const { config, layers } = JSON.parse(body.toString());
+  assert.equal((await pull(`blobs/${config.digest}`)).status, 200, 'a sweep takes copies only');
+  assert.deepEqual((await pull(`blobs/${layers.at(-1).digest}`)).body, emptyLayer);
+});

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { assertApiFault, assertRegistryFault, call } from './http-client.ts';
+import { type ScriptedUpstream, startScriptedUpstream } from './scripted-upstream.ts';
+
+const password = 'the-password-of-the-registry';
+let world: FaultWorld;
+let elsewhere: ScriptedUpstream;
+const faultIds: string[] = [];
+
+before(async () => {
+  elsewhere = await startScriptedUpstream();
+  world = await startFaultWorld(
+    { registries: { [elsewhere.host]: { plainHttp: true } } },
+    { username: 'robot', password },
+  );
+  for (const upstream of Object.values(world.upstreams)) {
+    // Wants Basic credentials for everything.
+    upstream.on('/v2/', (request, response, serve) => {
+      if (request.headers.authorization) return serve();
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="it"' });
+      response.end();
+    });
+  }
+});
+
+after(async () => {
+  assertLogged(await world.log(), faultIds);
+  const text = world.sluice.output();
+  assert.ok(!text.includes(password) && !text.includes(basic.slice(6)), 'no password in the log');
+  await Promise.all([world[Symbol.asyncDispose](), elsewhere.stop()]);
+});
+
+const basic = `Basic ${Buffer.from(`robot:${password}`).toString('base64')}`;
+
+test('a redirect loop ends', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('round/and-round');
+  relay.on('/v2/round/and-round/manifests/', (request, response) => {
+    response.writeHead(307, { location: request.url ?? '', 'content-length': 0 });
+    response.end();
+  });
+  const reply = await world.ask({ containerImage: image.name });
+  faultIds.push(assertApiFault(reply, 502, /redirects in circles, or more than 5 times/));
+});
+
+test('a blob redirect loop ends', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('round/blob');
+  const pull = await world.serve(image);
+  relay.on('/v2/round/blob/blobs/', (request, response) => {
+    response.writeHead(302, { location: request.url ?? '' });
+    response.end('moved');
+  });
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+  faultIds.push(
+    assertRegistryFault(reply, { status: 502, code: 'UNAVAILABLE', message: /in circles/ }),
+  );
+});
+
+for (const mode of ['relay', 'cache'] as const) {
+  test(`credentials do not go along to another origin (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('moved/blob');
+    const [layer] = image.layers;
+    elsewhere.put(`storage/${mode}`, 'application/octet-stream', layer?.bytes ?? Buffer.alloc(0));
+    upstream.on('GET /v2/moved/blob/blobs/', (request, response) => {
+      assert.equal(request.headers.authorization, basic);
+      response.writeHead(307, {
+        location: `http://${elsewhere.host}/v2/storage/${mode}?sig=s3cr3t`,
+      });
+      response.end();
+    });
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${layer?.digest}`);
+    assert.equal(reply.status, 200);
+    assert.deepEqual(reply.body, layer?.bytes);
+    const seen = elsewhere.requests.filter(({ path }) => path.includes(`storage/${mode}`));
+    assert.equal(seen.length, 1);
+    assert.equal(seen[0]?.headers.authorization, undefined);
+  });
+}
+
+test('credentials stay with a redirect inside the registry, and do not come back to it', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('moved/inside');
+  const [layer] = image.layers;
+  relay.put('inside/target', 'application/octet-stream', layer?.bytes ?? Buffer.alloc(0));
+  const seen: (string | undefined)[] = [];
+  relay.on('/v2/inside/target', (request, _response, serve) => {
+    seen.push(request.headers.authorization);
+    serve();
+  });
+  relay.on('GET /v2/moved/inside/blobs/', (_request, response) => {
+    response.writeHead(308, { location: '/v2/inside/target' });
+    response.end();
+  });
+  const pull = await world.serve(image);
+  assert.deepEqual((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
+  assert.deepEqual(seen, [basic]);
+
+  elsewhere.on('/v2/ping-pong', (_request, response) => {
+    response.writeHead(307, { location: `http://${relay.host}/v2/inside/target` });
+    response.end();
+  });
+  relay.on('GET /v2/moved/inside/blobs/', (_request, response) => {
+    response.writeHead(307, { location: `http://${elsewhere.host}/v2/ping-pong` });
+    response.end();
+  });
+  assert.deepEqual((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
+  assert.equal(seen[1], undefined, 'what left the origin stays without credentials');
+});
+
+test('blobs: redirect hands the address on and transfers nothing', async () => {
+  const { redirect } = world.upstreams;
+  const image = redirect.image('moved/handed-on');
+  const location = `http://${elsewhere.host}/v2/storage/handed-on?X-Signature=abc%2Fdef`;
+  redirect.on('GET /v2/moved/handed-on/blobs/', (_request, response) => {
+    response.writeHead(307, { location });
+    response.end('<a href="...">Temporary Redirect</a>');
+  });
+  const { targetImage } = await world.sluice.request({ containerImage: image.name });
+  const url = world.sluice.at(targetImage, `blobs/${image.layers[0]?.digest}`);
+  for (const headers of [{}, { range: 'bytes=3-5' }]) {
+    const reply = await call(url, { headers });
+    assert.equal(reply.status, 307);
+    assert.equal(reply.headers.location, location);
+    assert.equal(reply.headers['content-length'], '0');
+    assert.equal(reply.body.length, 0);
+    assert.equal(reply.headers.connection, 'close');
+  }
+  assert.equal(elsewhere.count('GET', 'handed-on'), 0);
+});
+
+test('blobs: redirect streams what the registry itself sends', async () => {
+  const { redirect } = world.upstreams;
+  const image = redirect.image('moved/not-at-all');
+  const pull = await world.serve(image);
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+  assert.equal(reply.status, 200);
+  assert.deepEqual(reply.body, image.layers[0]?.bytes);
+});
+
+for (const [title, location, message] of [
+  ['a closed address', 'http://10.1.2.3/blob', /redirects to '10\.1\.2\.3', a loopback, private/],
+  ['the metadata service', 'http://169.254.169.254/latest', /redirects to '169\.254\.169\.254'/],
+  ['a name at a closed address', 'http://localhost:1/blob', /redirects to 'localhost:1'/],
+  ['another protocol', 'file:///etc/passwd', /redirects to the protocol file:/],
+  ['nonsense', 'http://[', /redirects to an address that is not a URL/],
+] as const) {
+  test(`a registry that redirects to ${title}`, async () => {
+    const { relay } = world.upstreams;
+    const repository = `moved/to-${title.replaceAll(' ', '-')}`;
+    const image = relay.image(repository);
+    const pull = await world.serve(image);
+    const leave = (_request: unknown, response: import('node:http').ServerResponse) => {
+      response.writeHead(307, { location });
+      response.end();
+    };
+    relay.on(`/v2/${repository}/`, leave);
+    const blob = await pull(`blobs/${image.layers[0]?.digest}`);
+    faultIds.push(assertRegistryFault(blob, { status: 502, code: 'UNAVAILABLE', message }));
+    const made = await world.ask({ containerImage: image.name });
+    faultIds.push(assertApiFault(made, 502, message));
+  });
+}

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, before, test } from 'node:test';
+import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { assertApiFault, assertRegistryFault } from './http-client.ts';
+import { type ScriptedUpstream, startScriptedUpstream } from './scripted-upstream.ts';
+
+const password = 'the-password-of-the-robot';
+const bearer = 'a-bearer-token-that-nobody-may-see';
+let world: FaultWorld;
+/** Listens, but is not listed anywhere. */
+let stranger: ScriptedUpstream;
+/** Listed as a token host only. */
+let tokens: ScriptedUpstream;
+const faultIds: string[] = [];
+
+before(async () => {
+  stranger = await startScriptedUpstream();
+  tokens = await startScriptedUpstream();
+  world = await startFaultWorld({}, { username: 'robot', password, tokenHosts: [tokens.host] });
+});
+
+after(async () => {
+  assertLogged(await world.log(), faultIds);
+  const text = world.sluice.output();
+  for (const secret of [password, bearer, Buffer.from(`robot:${password}`).toString('base64')]) {
+    assert.ok(!text.includes(secret), `${secret} is not in the log`);
+  }
+  assert.deepEqual(stranger.requests, [], 'nothing was ever sent to a realm that is refused');
+  await Promise.all([world[Symbol.asyncDispose](), stranger.stop(), tokens.stop()]);
+});
+
+/** A repository that wants a bearer token of the realm. */
+function guarded(repository: string, realm: string) {
+  const { relay } = world.upstreams;
+  const image = relay.image(repository);
+  relay.on(`/v2/${repository}/`, (request, response, serve) => {
+    if (request.headers.authorization === `Bearer ${bearer}`) return serve();
+    response.writeHead(401, {
+      'www-authenticate': `Bearer realm="${realm}",service="registry, of tests",scope="repository:${repository}:pull"`,
+    });
+    response.end();
+  });
+  return image;
+}
+
+const json = (response: ServerResponse, status: number, body: unknown) => {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify(body));
+};
+
+for (const member of ['token', 'access_token'] as const) {
+  test(`a token service of the registry's own host answers with ${member}`, async () => {
+    const { relay } = world.upstreams;
+    const image = guarded(`own/${member}`, `http://${relay.host}/tokens/${member}`);
+    relay.on(`/tokens/${member}`, (request, response) => {
+      const { searchParams } = new URL(request.url ?? '', 'http://x');
+      assert.equal(searchParams.get('service'), 'registry, of tests');
+      assert.equal(searchParams.get('scope'), `repository:own/${member}:pull`);
+      json(response, 200, { [member]: bearer, expires_in: 300 });
+    });
+    const pull = await world.serve(image);
+    assert.equal((await pull(`blobs/${image.layers[0]?.digest}`)).status, 200);
+    const asked = relay.requests.filter(({ path }) => path.startsWith(`/tokens/${member}`));
+    assert.equal(asked.length, 1, 'the token is used again');
+    const basic = `Basic ${Buffer.from(`robot:${password}`).toString('base64')}`;
+    assert.equal(asked[0]?.headers.authorization, basic);
+  });
+}
+
+test('a token service that the operator listed may be elsewhere', async () => {
+  const image = guarded('listed/app', `http://${tokens.host}/auth`);
+  tokens.on('/auth', (_request, response) => json(response, 200, { token: bearer }));
+  await world.serve(image);
+  assert.equal(tokens.count('GET', '/auth'), 1);
+});
+
+test('a token that the registry refuses is got anew once', async () => {
+  const { relay } = world.upstreams;
+  const image = guarded('own/stale', `http://${relay.host}/tokens/stale`);
+  let given = 0;
+  relay.on('/tokens/stale', (_request, response) => {
+    given += 1;
+    json(response, 200, { token: given === 1 ? bearer : `${bearer}-2`, expires_in: 300 });
+  });
+  const pull = await world.serve(image);
+  relay.on('/v2/own/stale/', (request, response, serve) => {
+    if (request.headers.authorization === `Bearer ${bearer}-2`) return serve();
+    response.writeHead(401, {
+      'www-authenticate': `Bearer realm="http://${relay.host}/tokens/stale"`,
+    });
+    response.end();
+  });
+  assert.equal((await pull(`blobs/${image.layers[0]?.digest}`)).status, 200);
+  assert.equal(given, 2);
+  relay.on('/v2/own/stale/', (_request, response) => {
+    response.writeHead(401, {
+      'www-authenticate': `Bearer realm="http://${relay.host}/tokens/stale"`,
+    });
+    response.end();
+  });
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+  faultIds.push(
+    assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /refused access/ }),
+  );
+});
+
+interface Refusal {
+  readonly title: string;
+  readonly realm: () => string;
+  readonly message: RegExp;
+}
+const refusals: readonly Refusal[] = [
+  {
+    title: 'on another host',
+    realm: () => 'http://tokens.example.com/auth',
+    message: /a token service that is not its own \('tokens\.example\.com'\).*tokenHosts/,
+  },
+  {
+    title: 'at a private address of another host',
+    realm: () => 'http://10.9.8.7/auth',
+    message: /is not its own \('10\.9\.8\.7'\)/,
+  },
+  {
+    title: 'at an unlisted port of a private host',
+    realm: () => `http://${stranger.host}/auth`,
+    message: /a token service at a loopback, private .*tokenHosts/,
+  },
+  {
+    title: 'of another protocol',
+    realm: () => 'file:///etc/passwd',
+    message: /is not reached over https/,
+  },
+  { title: 'that is no URL', realm: () => 'nonsense', message: /is not a URL/ },
+];
+for (const { title, realm, message } of refusals) {
+  test(`a realm ${title} is refused`, async () => {
+    const image = guarded(`refused/${title.toLowerCase().replaceAll(' ', '-')}`, realm());
+    const reply = await world.ask({ containerImage: image.name });
+    faultIds.push(assertApiFault(reply, 502, message));
+  });
+}
+
+const failures = [
+  [200, { nothing: 'here' }, 502, /answered without a token/],
+  [200, 'no object', 502, /answered without a token/],
+  [200, { token: 'two\r\nlines' }, 502, /answered without a token/],
+  [401, { errors: [] }, 403, /refused the credentials configured for it \(401\)/],
+  [403, {}, 403, /refused the credentials configured for it \(403\)/],
+  [429, {}, 429, /token service .* limits the rate/],
+  [500, {}, 502, /token service .* answered 500: try later/],
+] as const;
+for (const [status, body, expected, message] of failures) {
+  test(`a token service that answers ${status} ${JSON.stringify(body)}`, async () => {
+    const { relay } = world.upstreams;
+    const name = `t${status}${JSON.stringify(body).replace(/\W/g, '')}`.toLowerCase();
+    const image = guarded(`failing/${name}`, `http://${relay.host}/tokens/${name}/`);
+    relay.on(`/tokens/${name}/`, (_request, response) => json(response, status, body));
+    const reply = await world.ask({ containerImage: image.name });
+    faultIds.push(assertApiFault(reply, expected, message));
+    assert.ok(relay.count('GET', `/tokens/${name}/`) >= 1);
+  });
+}
