@@ -16,6 +16,9 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
+// Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools.
+const variablesBeside = ['SLUICE_CONFIG', 'SLUICE_COMMIT', 'SLUICE_TOOLS'];
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -25,7 +28,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function loadConfig(environment: Environment): LoadedConfig {
   const path = environment.SLUICE_CONFIG || undefined;
   const values = path === undefined ? {} : readConfigFile(path);
-  const known = new Set(['SLUICE_CONFIG']);
+  const known = new Set(variablesBeside);
   for (const { path: at, variable } of settings) {
     if (variable === undefined) continue;
     known.add(variable);

@@ -37,7 +37,7 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
-      if (fault && fault.status >= 500) log.error(line, 'request');
+      if (fault && fault.status >= 500 && fault.kind !== 'not-built') log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
 
-/** Of a body that is too large, so much is read before the connection is broken. */
+/** Of a body that is too large, so much more is read before the answer is given all the same. */
 const droppedBytes = 64 * 1024 * 1024;
 
 /**
@@ -19,45 +19,40 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
       },
     );
   }
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw await tooLarge(request, limit);
-  const parts: Buffer[] = [];
-  let size = 0;
-  // Left early it must stay open, or the answer would have no connection to go out by.
-  for await (const part of request.iterator({ destroyOnReturn: false })) {
-    size += part.length;
-    if (size > limit) throw await tooLarge(request, limit);
-    parts.push(part);
+  const body = await readBody(request, limit);
+  if (!body) {
+    throw new Fault(
+      'too-large',
+      `The body is larger than the ${limit} bytes allowed: give large layers by URL`,
+      { phase: 'request', headers: { connection: 'close' } },
+    );
   }
-  if (size === 0) throw malformed('The body is empty: send a JSON object');
+  if (body.length === 0) throw malformed('The body is empty: send a JSON object');
   try {
-    return JSON.parse(Buffer.concat(parts, size).toString('utf8'));
+    return JSON.parse(body.toString('utf8'));
   } catch {
     // Without the parser's words, which would show a part of the body in the log.
     throw malformed('The body is not valid JSON');
   }
 }
 
-async function tooLarge(request: IncomingMessage, limit: number): Promise<Fault> {
-  // The rest is read and dropped, within reason, or the client would see a broken connection in
-  // place of the answer.
-  await drop(request);
-  return new Fault(
-    'too-large',
-    `The body is larger than the ${limit} bytes allowed: give large layers by URL`,
-    { phase: 'request', headers: { connection: 'close' } },
-  );
-}
-
-async function drop(request: IncomingMessage): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let left = droppedBytes;
+/**
+ * The bytes of the body, undefined when they are more than `limit`. What is too large is read on
+ * and dropped, within reason, or the client would see a broken connection in place of the answer.
+ */
+function readBody(request: IncomingMessage, limit: number): Promise<Buffer | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
+  const parts: Buffer[] = [];
+  let size = 0;
   request.on('data', (part: Buffer) => {
-    left -= part.length;
-    if (left < 0) resolve();
+    size += part.length;
+    if (size <= limit) parts.push(part);
+    else parts.length = 0;
+    if (size > limit + droppedBytes) resolve(undefined);
   });
-  for (const event of ['end', 'error', 'close']) request.once(event, () => resolve());
-  request.resume();
-  await promise;
+  request.once('end', () => resolve(size > limit ? undefined : Buffer.concat(parts, size)));
+  request.once('error', reject);
+  return promise;
 }
 
 function malformed(message: string): Fault {

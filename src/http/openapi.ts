@@ -174,6 +174,9 @@ function describe(operation: Operation, reference: (schema: z.ZodType) => object
 }
 
 function jsonSchema(schema: z.ZodType): object {
-  const { $schema, title, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  const { $schema, title, ...rest } = z.toJSONSchema(schema, {
+    io: 'input',
+    unrepresentable: 'any',
+  });
   return rest;
 }

@@ -6,18 +6,11 @@ import { withoutAliases } from './aliases.ts';
 const optional = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
 
+const wholeNumber = 'expected a whole number, or its digits as a string';
 const numeric = z
-  .union(
-    [
-      z.number().int().nonnegative(),
-      z
-        .string()
-        .regex(/^\d{1,15}$/)
-        .transform(Number),
-    ],
-    'expected a whole number, or its digits as a string',
-  )
-  .pipe(z.number());
+  .union([z.number(), z.string()], wholeNumber)
+  .transform(value => (/^\d+$/.test(String(value)) ? Number(value) : Number.NaN))
+  .refine(value => Number.isSafeInteger(value) && value >= 0, wholeNumber);
 
 const text = z.string().refine(value => !value.includes('\0'), 'has a NUL character in it');
 const strings = z.array(text);

@@ -7,7 +7,9 @@ export interface Challenge {
 }
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const schemePattern = new RegExp(`(${token})(?:\\s+|$)`, 'y');
+const schemePattern = new RegExp(`(${token})(?=[\\s,]|$)`, 'y');
+// Some schemes have one bare value in place of parameters; nobody here needs it.
+const token68Pattern = /[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y;
 const parameterPattern = new RegExp(
   `(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
   'y',
@@ -39,6 +41,7 @@ export function parseChallenges(header: string): Challenge[] {
     }
     const scheme = parameter ? null : take(schemePattern);
     if (!scheme) break;
+    take(token68Pattern);
     challenges.push({ scheme: (scheme[1] ?? '').toLowerCase(), parameters: Object.create(null) });
   }
   return challenges;

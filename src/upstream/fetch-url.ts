@@ -18,12 +18,12 @@ export async function fetchUrl(
     if (!next) {
       if (answer.status === 200) return answer;
       answer.body.destroy();
-      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, { phase: 'layer' });
+      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, { phase: 'upstream' });
     }
     answer.body.destroy();
     hop = next;
   }
   throw new Fault('bad-request', `${url.host} redirects more than ${maxRedirects} times`, {
-    phase: 'layer',
+    phase: 'upstream',
   });
 }

@@ -47,7 +47,8 @@ export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | und
   const text = answer.headers.get('retry-after');
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  const date = Date.parse(text);
+  // Only what begins with a day is a date: Date.parse would read one into many other things.
+  const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((date - Date.now()) / 1000));
 }
 

@@ -118,7 +118,10 @@ suite('corpus', () => {
 
   test('Docker schema 1 is refused with a sentence', async () => {
     for (const config of [change, undefined]) {
-      await assert.rejects(request('schema1:latest', config), /400: .*schema 1 format.*push it again/);
+      await assert.rejects(
+        request('schema1:latest', config),
+        /400: .*schema 1 format.*push it again/,
+      );
     }
   });
 
@@ -304,8 +307,13 @@ function checkChanged(one: ServedImage, base: ServedImage): void {
   const historyBefore = before.history ?? [];
   assert.deepEqual(after.history?.slice(0, historyBefore.length), historyBefore);
   const { Env = [], Entrypoint, Cmd, WorkingDir, ...others } = after.config ?? {};
-  const { Env: oldEnv, Entrypoint: oldEntrypoint, Cmd: oldCmd, WorkingDir: _, ...oldOthers } =
-    before.config ?? {};
+  const {
+    Env: oldEnv,
+    Entrypoint: oldEntrypoint,
+    Cmd: oldCmd,
+    WorkingDir: _,
+    ...oldOthers
+  } = before.config ?? {};
   assert.deepEqual(Entrypoint, change.entrypoint);
   assert.equal(WorkingDir, change.workingDir);
   assert.deepEqual(Cmd, oldCmd);

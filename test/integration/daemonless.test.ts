@@ -147,7 +147,12 @@ const checks: Readonly<Record<Client, Check>> = {
     const digest = await root.exec(['crane', 'digest', '--insecure', name]);
     assert.equal(assertSuccess(digest, what).trim(), expected.answer.digest, what);
     // The tar of `docker save`, with manifest.json of its own.
-    const list = await root.exec(['tar', '-xOf', place.slice(root.directory.length), 'manifest.json']);
+    const list = await root.exec([
+      'tar',
+      '-xOf',
+      place.slice(root.directory.length),
+      'manifest.json',
+    ]);
     const [image] = JSON.parse(assertSuccess(list, what)) as { Config: string; Layers: string[] }[];
     const { manifest } = expected;
     assert.equal(image?.Config, manifest.config.digest, what);

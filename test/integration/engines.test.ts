@@ -103,7 +103,9 @@ suite('engines', { concurrency: 2 }, () => {
       containerConfig: { env: ['A=1'] },
     });
     assertSuccess(await containerd.pull(answer.targetImage));
-    const fetched = (await requestsOf(answer, 'manifests')).filter(({ path }) => path.includes('/sha256:'));
+    const fetched = (await requestsOf(answer, 'manifests')).filter(({ path }) =>
+      path.includes('/sha256:'),
+    );
     // The index, its two images and their two attestations.
     assert.equal(new Set(fetched.map(({ path }) => path)).size, 5);
     assert.deepEqual(

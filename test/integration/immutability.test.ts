@@ -79,7 +79,7 @@ for (const [first, second] of [
 }
 
 test('what is here is served while the registry is down', async () => {
-  const registry = await startRegistry();
+  await using registry = await startRegistry();
   await using data = await makeTempDir('data');
   const options = {
     config: plainRegistries(registry.host),
@@ -116,7 +116,6 @@ test('what is here is served while the registry is down', async () => {
     await check();
   } finally {
     await sluice.stop();
-    await registry.stop();
   }
 });
 

@@ -162,7 +162,9 @@ suite('registries', { concurrency: 2 }, () => {
         registries: Record<string, object>;
       };
       const tokenHost = new URL(registry.tokenService?.realm ?? '').host;
-      await pullThrough(registry, { config: { registries: { ...registries, [tokenHost]: { ca } } } });
+      await pullThrough(registry, {
+        config: { registries: { ...registries, [tokenHost]: { ca } } },
+      });
     });
   });
 

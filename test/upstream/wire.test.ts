@@ -137,7 +137,10 @@ for (const [name, rest] of [
 for (const [name, head] of [
   ['switching protocols', 'HTTP/1.1 101 Switching\r\n\r\n'],
   ['an endless head', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}\r\n\r\n`],
-  ['length and coding', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n'],
+  [
+    'length and coding',
+    'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n',
+  ],
   ['two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n'],
   ['a bare line feed', 'HTTP/1.1 200 OK\ncontent-length: 0\n\n'],
   ['a folded field', 'HTTP/1.1 200 OK\r\nx: 1\r\n 2\r\n\r\n'],
@@ -162,7 +165,10 @@ test('interim responses are skipped', async t => {
 test('a field that would begin another line never leaves', async t => {
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength('')));
   for (const headers of [{ a: 'b\r\nhost: x' }, { 'a\r\nb': 'c' }, { host: 'x' }, { a: 'ż' }]) {
-    await assert.rejects(get({ headers: headers as Record<string, string> }), failsWith('protocol'));
+    await assert.rejects(
+      get({ headers: headers as Record<string, string> }),
+      failsWith('protocol'),
+    );
   }
   assert.equal(sockets.length, 0);
 });

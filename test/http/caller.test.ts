@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { callerAddress } from '../../src/http/caller.ts';
+
+const request = (remoteAddress: string | undefined, forwarded?: string) =>
+  ({
+    socket: { remoteAddress },
+    headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+  }) as unknown as IncomingMessage;
+
+test('without trusted proxies the header means nothing', () => {
+  assert.equal(callerAddress(request('192.0.2.1', '6.6.6.6'), 0), '192.0.2.1');
+  assert.equal(callerAddress(request('::ffff:192.0.2.1'), 0), '192.0.2.1');
+  assert.equal(callerAddress(request('2001:db8::1'), 0), '2001:db8::1');
+  assert.equal(callerAddress(request(undefined), 0), 'unknown');
+});
+
+test('as many entries are trusted as there are proxies, from the right', () => {
+  for (const [header, proxies, expected] of [
+    ['1.1.1.1', 1, '1.1.1.1'],
+    ['6.6.6.6, 1.1.1.1', 1, '1.1.1.1'],
+    ['6.6.6.6, 1.1.1.1, 10.0.0.2', 2, '1.1.1.1'],
+    ['1.1.1.1,10.0.0.2', 2, '1.1.1.1'],
+    ['1.1.1.1', 2, '1.1.1.1'],
+    [' , 1.1.1.1 ,, ', 1, '1.1.1.1'],
+    ['2001:db8::9', 1, '2001:db8::9'],
+    ['[2001:db8::9]:4711', 1, '2001:db8::9'],
+    ['[2001:db8::9]', 1, '2001:db8::9'],
+    ['1.1.1.1:4711', 1, '1.1.1.1'],
+    ['::ffff:1.1.1.1', 1, '1.1.1.1'],
+    ['unknown', 1, '10.0.0.1'],
+    ['_hidden', 1, '10.0.0.1'],
+    ['', 1, '10.0.0.1'],
+  ] as const) {
+    assert.equal(callerAddress(request('10.0.0.1', header), proxies), expected, header);
+  }
+});
+
+test('no entry left of the trusted ones has any effect', () => {
+  fc.assert(
+    fc.property(fc.string(), fc.ipV4(), (invented, address) => {
+      assert.equal(callerAddress(request('10.0.0.1', `${invented}, ${address}`), 1), address);
+    }),
+  );
+});

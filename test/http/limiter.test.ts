@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Fault } from '../../src/fault.ts';
+import { createLimiter, limitHeaders } from '../../src/http/limiter.ts';
+
+const rate = fc.record({
+  count: fc.integer({ min: 1, max: 50 }),
+  seconds: fc.constantFrom(1, 60, 3600, 86_400),
+});
+
+test('never more than the count at once, nor more than refills', () => {
+  fc.assert(
+    fc.property(rate, fc.array(fc.nat(5000), { maxLength: 200 }), (limit, pauses) => {
+      let now = 1_000_000;
+      const limiter = createLimiter('events', () => now);
+      const taken: number[] = [];
+      for (const pause of pauses) {
+        now += pause;
+        try {
+          const { remaining } = limiter.take('key', limit);
+          taken.push(now);
+          assert.ok(remaining >= 0 && remaining < limit.count);
+        } catch (error) {
+          assert.ok(error instanceof Fault && error.status === 429);
+        }
+      }
+      for (const [from, start] of taken.entries()) {
+        for (const [to, end] of taken.entries()) {
+          if (to < from) continue;
+          const refilled = ((end - start) * limit.count) / (limit.seconds * 1000);
+          assert.ok(to - from + 1 <= limit.count + refilled + 0.001);
+        }
+      }
+    }),
+  );
+});
+
+test('a whole allowance is there at the beginning, and again after the time', () => {
+  fc.assert(
+    fc.property(rate, limit => {
+      let now = 0;
+      const limiter = createLimiter('events', () => now);
+      for (let round = 0; round < 2; round += 1) {
+        for (let left = limit.count; left > 0; left -= 1) {
+          limiter.check('key', limit);
+          assert.equal(limiter.take('key', limit).remaining, left - 1);
+          assert.equal(limiter.peek('key', limit).remaining, left - 1);
+        }
+        assert.throws(() => limiter.check('key', limit), Fault);
+        assert.throws(() => limiter.take('key', limit), Fault);
+        now += limit.seconds * 1000;
+      }
+    }),
+  );
+});
+
+test('who waits as long as told is let through, who does not is not', () => {
+  fc.assert(
+    fc.property(rate, limit => {
+      let now = 0;
+      const limiter = createLimiter('events', () => now);
+      for (let left = limit.count; left > 0; left -= 1) limiter.take('key', limit);
+      let wait = 0;
+      try {
+        limiter.take('key', limit);
+      } catch (error) {
+        assert.ok(error instanceof Fault && error.retryAfterSeconds !== undefined);
+        wait = error.retryAfterSeconds;
+        assert.equal(error.headers['ratelimit-remaining'], '0');
+      }
+      assert.ok(wait > 0);
+      now = wait * 1000 * 0.99;
+      assert.throws(() => limiter.take('key', limit), Fault);
+      now = Math.ceil(wait * 1000);
+      limiter.take('key', limit);
+    }),
+  );
+});
+
+test('keys do not share, and the message has a remedy', () => {
+  const limiter = createLimiter('pulls', () => 0);
+  const limit = { count: 1, seconds: 3600 };
+  limiter.take('one', limit);
+  limiter.take('two', limit);
+  assert.throws(
+    () => limiter.take('one', limit),
+    /limit of 1 pulls per hour is reached: try again in 3600 s, or send a platform access token/,
+  );
+  assert.deepEqual(limitHeaders(limiter.peek('one', limit)), {
+    'ratelimit-limit': '1',
+    'ratelimit-remaining': '0',
+    'ratelimit-reset': '3600',
+  });
+});

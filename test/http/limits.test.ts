@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { postJson, startFaultWorld } from '../faults/fault-world.ts';
+import { assertApiFault, assertRegistryFault, call } from '../faults/http-client.ts';
+
+test('pulls are limited by the manifest, never by the blob, and once each', async () => {
+  await using world = await startFaultWorld({
+    trustedProxies: 1,
+    limits: { pulls: { anonymous: '3/hour', authenticated: '5/hour' } },
+  });
+  const image = world.upstreams.relay.image('team/app');
+  const from = (address: string) => ({ 'x-forwarded-for': address });
+  const make = async (body: object = {}) => {
+    const { targetImage } = await world.sluice.request({ containerImage: image.name, ...body });
+    return (route: string, headers: Record<string, string>, method = 'GET') =>
+      call(world.sluice.at(targetImage, route), { method, headers });
+  };
+  const left = (reply: Awaited<ReturnType<typeof call>>) => reply.headers['ratelimit-remaining'];
+
+  // The sequence of docker: HEAD and GET, then by digest; that of cosign: three GETs.
+  const first = await make();
+  const head = await first('manifests/latest', from('192.0.2.1'), 'HEAD');
+  assert.equal(head.status, 200);
+  assert.equal(head.headers['ratelimit-limit'], '3');
+  assert.equal(left(head), '3', 'looking costs nothing');
+  for (const route of ['latest', image.digest, 'latest', 'latest']) {
+    const reply = await first(`manifests/${route}`, from('192.0.2.1'));
+    assert.equal(reply.status, 200);
+    assert.equal(left(reply), '2', 'one pull has been taken');
+    assert.ok(Number(reply.headers['ratelimit-reset']) > 1000);
+  }
+
+  for (const remaining of ['1', '0']) {
+    const pull = await make();
+    assert.equal(left(await pull('manifests/latest', from('192.0.2.1'))), remaining);
+  }
+  const over = await make();
+  for (const method of ['GET', 'HEAD']) {
+    const refused = await over('manifests/latest', from('192.0.2.1'), method);
+    assert.equal(refused.status, 429);
+    const wait = Number(refused.headers['retry-after']);
+    assert.ok(wait > 1100 && wait <= 1200, `${wait} s until one of three an hour is free`);
+    assert.equal(left(refused), '0');
+    if (method === 'HEAD') continue;
+    assertRegistryFault(refused, {
+      status: 429,
+      code: 'TOOMANYREQUESTS',
+      message:
+        /limit of 3 pulls per hour is reached: try again in \d+ s, or send a platform access token/,
+    });
+  }
+
+  const blob = await over(`blobs/${image.layers[0]?.digest}`, from('192.0.2.1'));
+  assert.equal(blob.status, 200, 'blobs are never limited');
+  assert.equal(
+    (await first('manifests/latest', from('192.0.2.1'))).status,
+    200,
+    'nor a pull under way',
+  );
+  assert.equal((await over('manifests/latest', from('192.0.2.2'))).status, 200, 'another client');
+  assert.equal((await over('manifests/latest', from('192.0.2.1, 192.0.2.3'))).status, 200);
+  assert.equal((await over('manifests/latest', from('192.0.2.3, 192.0.2.1'))).status, 429);
+  assert.equal((await over('manifests/latest', from('192.0.2.1:4711'))).status, 429, 'with a port');
+
+  const known = await make({ platformAccessToken: 'an access token' });
+  const reply = await known('manifests/latest', from('192.0.2.1'));
+  assert.equal(reply.status, 200, 'an access token has a limit of its own');
+  assert.equal(reply.headers['ratelimit-limit'], '5');
+});
+
+test('of many pulls at once no more pass than the limit allows, however often they are repeated', async () => {
+  await using world = await startFaultWorld({ limits: { pulls: { anonymous: '5/day' } } });
+  const image = world.upstreams.relay.image('team/app');
+  const urls = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const { targetImage } = await world.sluice.request({ containerImage: image.name });
+      return world.sluice.at(targetImage, 'manifests/latest');
+    }),
+  );
+  const passed = new Set<string>();
+  for (let round = 0; round < 3; round += 1) {
+    const replies = await Promise.all(urls.map(async url => ({ url, reply: await call(url) })));
+    for (const { url, reply } of replies) if (reply.status === 200) passed.add(url);
+  }
+  assert.equal(passed.size, 5);
+});
+
+test('container requests can be limited as well', async () => {
+  await using world = await startFaultWorld({
+    limits: { requests: { anonymous: '2/minute', authenticated: '1/minute' } },
+  });
+  const { name } = world.upstreams.relay.image('team/app');
+  for (const remaining of ['1', '0']) {
+    const reply = await world.ask({ containerImage: name });
+    assert.equal(reply.status, 200);
+    assert.equal(reply.headers['ratelimit-remaining'], remaining);
+  }
+  const refused = await postJson(`${world.sluice.url}/container-token`, { containerImage: name });
+  assertApiFault(refused, 429, /limit of 2 container requests per minute is reached/);
+  assert.ok(Number(refused.headers['retry-after']) <= 30);
+  const own = await world.ask({ containerImage: name, towerAccessToken: 'x' });
+  assert.equal(own.status, 200);
+});

@@ -1,0 +1,259 @@
+/** The command line against a running server. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmod, chown, lutimes, mkdir, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { freePort } from '../world/free-port.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import type { Result } from '../world/root.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { assertSuccess, fetchJson, injected, plainRegistries } from './served.ts';
+
+const program = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
+
+suite('command line', { concurrency: 2 }, () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let pushed: Map<string, Pushed>;
+  let directory: TempDir;
+
+  before(async () => {
+    registry = await startRegistry();
+    pushed = await pushCorpus(registry, ['cfg:full', 'multi:index', 'layers:127']);
+    sluice = await startSluice({ config: plainRegistries(registry.host) });
+    directory = await makeTempDir('command-line');
+  });
+  after(async () => {
+    await directory?.remove();
+    await sluice?.stop();
+    await registry?.stop();
+  });
+
+  const run = (...args: readonly string[]): Promise<Result> =>
+    new Promise(resolve => {
+      const env = { PATH: process.env.PATH, SLUICE_URL: sluice.url };
+      execFile(process.execPath, [program, ...args], { env }, (error, stdout, stderr) => {
+        resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr });
+      });
+    });
+  const reference = (name: string) => pushed.get(name)?.reference ?? assert.fail(name);
+
+  const request = async (image: string, ...args: readonly string[]): Promise<ContainerAnswer> => {
+    const flags = ['--image', reference(image), '--json', ...args];
+    return JSON.parse(assertSuccess(await run('request', ...flags)));
+  };
+  /** The runtime configuration of what is served. */
+  const runtimeOf = async ({ targetImage, digest }: ContainerAnswer) => {
+    const manifest = await fetchJson<{ config: { digest: string } }>(
+      sluice,
+      targetImage,
+      `manifests/${digest}`,
+    );
+    const route = `blobs/${manifest.config.digest}`;
+    const { config } = await fetchJson<{ config: Record<string, unknown> }>(
+      sluice,
+      targetImage,
+      route,
+    );
+    return config;
+  };
+
+  suite('request', () => {
+    test('prints the name, and the whole answer with --json', async () => {
+      const plain = assertSuccess(await run('request', '--image', reference('cfg:full')));
+      assert.match(plain, /^127\.0\.0\.1:\d+\/ct\/[a-z0-9]+\/corpus\/cfg:full\n$/);
+      const answer = await request('cfg:full');
+      assert.equal(answer.digest, pushed.get('cfg:full')?.digest);
+      assert.ok(answer.targetImage.includes(answer.containerToken));
+    });
+
+    test('sets everything that it has options for', async () => {
+      const words = await runtimeOf(
+        await request(
+          'cfg:full',
+          ...['--env', 'A=1', '--env', 'GREETING=b=c d', '--workdir', '/tmp'],
+          ...['--entrypoint', 'sh', '--entrypoint=-c', '--cmd', 'echo a', '--cmd', 'b'],
+        ),
+      );
+      assert.deepEqual(words.Entrypoint, ['sh', '-c']);
+      assert.deepEqual(words.Cmd, ['echo a', 'b']);
+      assert.equal(words.WorkingDir, '/tmp');
+      const env = words.Env as string[];
+      assert.ok(env.includes('A=1') && env.includes('GREETING=b=c d'), env.join());
+      const json = await runtimeOf(
+        await request('cfg:full', '--entrypoint', '["sh","-c"]', '--cmd', '[]'),
+      );
+      assert.deepEqual(json.Entrypoint, ['sh', '-c']);
+      assert.deepEqual(json.Cmd, []);
+    });
+
+    test('chooses a platform', async () => {
+      const answer = await request('multi:index', '--platform', 'linux/arm64');
+      assert.equal(answer.digest, pushed.get('multi:index')?.image.children[1]?.digest);
+    });
+
+    test('shows the warnings of the server', async () => {
+      const { stderr } = await run('request', '--image', reference('layers:127'), '--env', 'A=1');
+      assert.match(stderr, /^Warning: The image has 127 layers/);
+    });
+
+    test('packs a directory the same way wherever and whenever it is', async () => {
+      const early = await fill(directory.join('early'), entries, new Date(1_000_000_000), 0);
+      const late = await fill(directory.join('late'), [...entries].reverse(), new Date(), 12_345);
+      const first = await request('cfg:full', '--layer', early);
+      assert.equal((await request('cfg:full', '--layer', late)).digest, first.digest);
+      const changes: [string, (folder: string) => Promise<void>][] = [
+        ['mode', folder => chmod(join(folder, 'opt/tool/run'), 0o700)],
+        ['content', folder => writeFile(join(folder, 'B'), 'other')],
+        ['link', folder => symlink('elsewhere', join(folder, 'other-link'))],
+        ['directory', async folder => void (await mkdir(join(folder, 'another')))],
+      ];
+      const digests = new Set([first.digest]);
+      for (const [what, apply] of changes) {
+        const folder = await fill(directory.join(`changed-${what}`), entries, new Date(), 0);
+        await apply(folder);
+        digests.add((await request('cfg:full', '--layer', folder)).digest);
+      }
+      assert.equal(digests.size, changes.length + 1);
+    });
+
+    test('takes a tar.gz file as it is', async () => {
+      const file = directory.join('layer.tar.gz');
+      await writeFile(file, injected.bytes);
+      const { targetImage, digest } = await request('cfg:full', '--layer', file);
+      const { layers } = await fetchJson<{ layers: { digest: string }[] }>(
+        sluice,
+        targetImage,
+        `manifests/${digest}`,
+      );
+      assert.equal(layers.at(-1)?.digest, injected.gzipDigest);
+    });
+
+    test('tells what is wrong with a layer, an image or an answer', async () => {
+      const image = ['--image', reference('cfg:full')];
+      const nothing = await run('request', ...image, '--layer', '/nonexistent');
+      assert.deepEqual([nothing.code, nothing.stdout], [1, '']);
+      assert.match(nothing.stderr, /\/nonexistent: there is no such directory or file/);
+      const file = directory.join('not-a-layer');
+      await writeFile(file, gzipSync('no tar'));
+      const broken = await run('request', ...image, '--layer', file);
+      assert.equal(broken.code, 1);
+      assert.match(broken.stderr, /^containerConfig\.layers\[0\]/);
+      const unknown = await run('request', '--image', `${registry.host}/no/such:image`);
+      assert.equal(unknown.code, 1);
+      assert.match(unknown.stderr, /no\/such:image does not exist/);
+    });
+  });
+
+  suite('inspect', () => {
+    test('shows a table', async () => {
+      const table = assertSuccess(await run('inspect', reference('cfg:full')));
+      const rows = new Map(table.split('\n').map(row => [row.slice(0, 12).trim(), row.slice(13)]));
+      assert.equal(rows.get('Digest'), pushed.get('cfg:full')?.digest);
+      assert.equal(rows.get('Platform'), 'linux/amd64');
+      assert.equal(rows.get('Entrypoint'), '["/bin/entry"]');
+      assert.equal(rows.get('Command'), '["arg1","arg two"]');
+      assert.equal(rows.get('Working dir'), '/home/user');
+      assert.equal(rows.get('User'), 'user');
+      assert.match(rows.get('Layers') ?? '', /^2, \d+ bytes$/);
+      assert.match(table, /^Env +GREETING=hello, world = 1$/m);
+    });
+
+    test('shows JSON, of one platform or of all', async () => {
+      const inspect = async (...args: readonly string[]) =>
+        JSON.parse(assertSuccess(await run('inspect', reference('multi:index'), ...args)));
+      const { image, digest } = pushed.get('multi:index') ?? assert.fail();
+      const one = await inspect('--json');
+      assert.equal(one.container.digest, image.children[0]?.digest);
+      const arm = await inspect('--json', '--platform', 'linux/arm64');
+      assert.equal(arm.container.digest, image.children[1]?.digest);
+      const all = await inspect('--platform', 'all');
+      assert.equal(all.index.digest, digest);
+      assert.equal(all.index.manifests.length, 2);
+    });
+  });
+
+  test('help is printed where it is asked for', async () => {
+    const overview = assertSuccess(await run('--help'));
+    for (const name of ['serve', 'request', 'inspect']) {
+      assert.ok(overview.includes(`\n  ${name} `), overview);
+      const help = assertSuccess(await run(name, '--help'));
+      assert.match(help, new RegExp(`^Usage: sluice ${name}`, 'm'));
+      assert.match(help, /--json/);
+    }
+    assert.match(assertSuccess(await run('--version')), /^\d+\.\d+\.\d+\n$/);
+  });
+
+  test('a wrong command line ends with 2 and the help', async () => {
+    for (const [args, wording] of [
+      [['request', '--imagine', 'x'], /--imagine[\s\S]*Usage: sluice request/],
+      [['request', '--image'], /--image[\s\S]*Usage: sluice request/],
+      [['inspect', '--platfrom', 'all'], /--platfrom[\s\S]*Usage: sluice inspect/],
+      [['serve', '--port', '1'], /--port[\s\S]*Usage: sluice serve/],
+      [['build'], /No such command: build[\s\S]*Usage: sluice COMMAND/],
+      [['request'], /Name the image/],
+      [['inspect'], /Name the image/],
+      [['request', '--image', 'a', '--cmd', '[1]'], /--cmd begins like a JSON array/],
+      [['request', '--image', 'a', '--server', 'nowhere'], /'nowhere' is not a URL/],
+      [['serve', '--listen', 'nowhere'], /listen.*expected address:port/i],
+    ] as const) {
+      const { code, stdout, stderr } = await run(...args);
+      assert.deepEqual([code, stdout], [2, ''], `${args.join(' ')}: ${stderr}`);
+      assert.match(stderr, wording, args.join(' '));
+    }
+  });
+
+  test('a server that does not run is told with what to do', async () => {
+    const server = `http://127.0.0.1:${await freePort()}`;
+    for (const args of [
+      ['request', '--image', 'alpine'],
+      ['inspect', 'alpine'],
+    ]) {
+      const { code, stdout, stderr } = await run(...args, '--server', server);
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, /^No answer from http:.*is it running\? Start it with 'npm start'/);
+    }
+  });
+});
+
+type File = readonly [path: string, mode: number, content: string | { readonly link: string }];
+
+const entries: readonly File[] = [
+  ['opt/tool/run', 0o755, '#!/bin/sh\n'],
+  ['opt/tool/data', 0o640, 'data\n'],
+  ['opt/tool/link', 0, { link: 'run' }],
+  ['opt/tool.d/empty', 0o600, ''],
+  ['a', 0o644, 'a'],
+  ['B', 0o644, 'b'],
+  ['é', 0o644, 'accent'],
+  [`${'long/'.repeat(30)}file`, 0o644, 'deep'],
+];
+
+/** Makes the files in the order given, with times and owners of its own. */
+async function fill(
+  folder: string,
+  files: readonly File[],
+  time: Date,
+  owner: number,
+): Promise<string> {
+  for (const [path, mode, content] of files) {
+    const place = join(folder, path);
+    await mkdir(join(place, '..'), { recursive: true, mode: 0o755 });
+    if (typeof content === 'object') {
+      await symlink(content.link, place);
+      await lutimes(place, time, time);
+      continue;
+    }
+    await writeFile(place, content);
+    await chmod(place, mode);
+    await chown(place, owner, owner);
+    await utimes(place, time, time);
+  }
+  await chown(join(folder, 'opt'), owner, owner);
+  return folder;
+}

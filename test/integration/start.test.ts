@@ -1,0 +1,109 @@
+/** `npm start` as a newcomer runs it, and how the server ends. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { get, type IncomingMessage } from 'node:http';
+import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Daemon, startDaemon, waitForLine } from '../world/daemon.ts';
+import { startRegistry } from '../world/registry.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { plainRegistries } from './served.ts';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+// Without the folder of the project's own Node, which `node --test` runs under.
+const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+interface Started {
+  readonly daemon: Daemon;
+  readonly url: string;
+}
+
+async function npmStart(env: Record<string, string>): Promise<Started> {
+  const daemon = startDaemon('npm', ['start'], {
+    cwd: project,
+    env: { PATH: machinePath, ...env },
+  });
+  try {
+    const [, url = ''] = await waitForLine(daemon, /"url":"([^"]+)"/);
+    return { daemon, url };
+  } catch (error) {
+    await daemon.stop();
+    throw error;
+  }
+}
+
+async function request(url: string, image: string): Promise<string> {
+  const answer = await fetch(`${url}/v1alpha2/container`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ containerImage: image, containerConfig: { env: ['A=1'] } }),
+  });
+  assert.equal(answer.status, 200);
+  const { targetImage } = (await answer.json()) as { targetImage: string };
+  return `/v2${targetImage.slice(targetImage.indexOf('/'), targetImage.lastIndexOf(':'))}`;
+}
+
+test('npm start: ready from nothing, drains on SIGTERM, and knows its tokens again', async () => {
+  await using registry = await startRegistry();
+  const pushed = await pushCorpus(registry, ['big:64m']);
+  const { reference, image } = pushed.get('big:64m') ?? assert.fail();
+  const layer = image.blobs[1] ?? assert.fail();
+  await using directory = await makeTempDir('npm-start');
+  const configFile = directory.join('sluice.yaml');
+  await writeFile(configFile, stringify(plainRegistries(registry.host)));
+  const env = {
+    SLUICE_CONFIG: configFile,
+    SLUICE_DATA: directory.join('not/there/yet'),
+    SLUICE_LISTEN: '127.0.0.1:0',
+  };
+  const first = await npmStart(env);
+  let path: string;
+  try {
+    const { url, daemon } = first;
+    assert.equal((await fetch(`${url}/readyz`)).status, 200);
+    path = await request(url, reference);
+
+    // A client that has read a little and is slow with the rest.
+    const pull = get(`${url}${path}/blobs/${layer.digest}`, { agent: false });
+    const [transfer] = (await once(pull, 'response')) as [IncomingMessage];
+    const hash = createHash('sha256');
+    const [head] = await once(transfer, 'data');
+    transfer.pause();
+    hash.update(head);
+    const stopping = waitForLine(daemon, /"msg":"stopping/);
+    daemon.process.kill('SIGTERM');
+    await stopping;
+    const refused = await fetch(`${url}/readyz`).then(
+      ({ status }) => status,
+      () => 'refused',
+    );
+    assert.ok(refused === 503 || refused === 'refused', String(refused));
+    await setTimeout(500);
+    assert.equal(daemon.process.exitCode, null, 'the transfer keeps it running');
+    for await (const chunk of transfer) hash.update(chunk);
+    assert.equal(`sha256:${hash.digest('hex')}`, layer.digest);
+    await daemon.ended;
+    assert.equal(daemon.process.exitCode, 0, daemon.output());
+    assert.match(daemon.output(), /"msg":"stopped"/);
+  } finally {
+    await first.daemon.stop();
+  }
+
+  const second = await npmStart(env);
+  try {
+    const answer = await fetch(`${second.url}${path}/manifests/64m`);
+    assert.equal(answer.status, 200);
+    const { config } = (await answer.json()) as { config: { digest: string } };
+    const served = await fetch(`${second.url}${path}/blobs/${config.digest}`);
+    const { config: runtime } = (await served.json()) as { config: { Env: string[] } };
+    assert.ok(runtime.Env.includes('A=1'));
+  } finally {
+    await second.daemon.stop();
+  }
+  assert.equal(second.daemon.process.exitCode, 0);
+});

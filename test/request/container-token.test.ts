@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isRepository } from '../../src/oci/reference.ts';
+import { createToken, hashToken, isToken, tokenLabel } from '../../src/request/container-token.ts';
+
+test('tokens are 160 random bits in lower-case letters and digits', () => {
+  const tokens = Array.from({ length: 5000 }, createToken);
+  assert.equal(new Set(tokens).size, tokens.length);
+  for (const token of tokens) {
+    assert.match(token, /^[a-z2-7]{32}$/);
+    assert.ok(isToken(token));
+    assert.ok(isRepository(`ct/${token}/team/app`));
+  }
+  // Each place takes each of the 32 letters about as often: none is stuck or left out.
+  for (let place = 0; place < 32; place += 1) {
+    const counts = new Map<string, number>();
+    for (const token of tokens) {
+      const letter = token[place] ?? '';
+      counts.set(letter, (counts.get(letter) ?? 0) + 1);
+    }
+    assert.equal(counts.size, 32, `place ${place}`);
+    for (const count of counts.values()) assert.ok(count > 70 && count < 260, `${count}`);
+  }
+});
+
+test('what is no token', () => {
+  for (const text of [
+    '',
+    'a',
+    'A'.repeat(32),
+    '1'.repeat(32),
+    `${'a'.repeat(32)}\n`,
+    'a'.repeat(33),
+  ]) {
+    assert.ok(!isToken(text), text);
+  }
+});
+
+test('neither hash nor label gives the token away', () => {
+  const token = createToken();
+  assert.equal(hashToken(token).length, 32);
+  assert.match(tokenLabel(token), /^[0-9a-f]{12}$/);
+  assert.equal(tokenLabel(token), tokenLabel(token));
+  assert.notEqual(tokenLabel(token), tokenLabel(createToken()));
+});

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fault } from '../../src/fault.ts';
+import { fetchBearer } from '../../src/upstream/bearer.ts';
+import type { Credentials } from '../../src/upstream/credentials.ts';
+import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
+import type { Hop, Transport } from '../../src/upstream/transport.ts';
+
+const credentials: Credentials = { kind: 'password', username: 'robot', password: 'secret' };
+
+interface Asked {
+  readonly realm: string;
+  readonly registry?: string;
+  readonly plainHttp?: boolean;
+  readonly tokenHosts?: readonly string[];
+  readonly credentials?: Credentials;
+  readonly body?: object;
+}
+
+/** Asks for a token of a transport that answers everything, and says what was sent. */
+async function ask(asked: Asked) {
+  const hops: Hop[] = [];
+  const { realm, registry = 'registry.example.com', plainHttp = false, tokenHosts = [] } = asked;
+  const answer = Buffer.from(JSON.stringify(asked.body ?? { token: 't' }));
+  const parts = [answer];
+  const transport: Transport = {
+    async send(hop) {
+      hops.push(hop);
+      return {
+        status: 200,
+        headers: new Map(),
+        contentLength: answer.length,
+        body: {
+          async read() {
+            const bytes = parts.shift();
+            return bytes ? { bytes, release() {} } : null;
+          },
+          destroy() {},
+        },
+      };
+    },
+    sendBlob: () => assert.fail('a token is no blob'),
+    close: async () => {},
+  };
+  const token = await fetchBearer(transport, {
+    registry,
+    endpoint: new URL(`${plainHttp ? 'http' : 'https'}://${registry}`),
+    repository: 'team/app',
+    settings: { ...defaultRegistrySettings, plainHttp, tokenHosts },
+    credentials: asked.credentials ?? credentials,
+    challenge: { scheme: 'bearer', parameters: { realm, service: 'it & that' } },
+  });
+  return { token, hop: hops[0] };
+}
+
+test('realms of the registry are asked', async () => {
+  for (const asked of [
+    { realm: 'https://registry.example.com/token' },
+    { realm: 'https://registry.example.com:8443/token?x=1' },
+    { realm: 'https://auth.example.com/token' },
+    { realm: 'https://auth.docker.io/token', registry: 'registry-1.docker.io' },
+    { realm: 'http://registry.example.com/token', plainHttp: true },
+    { realm: 'https://elsewhere.org/t', tokenHosts: ['elsewhere.org'] },
+    { realm: 'https://10.0.0.1:81/t', registry: '10.0.0.1:80' },
+  ]) {
+    const { token, hop } = await ask(asked);
+    assert.equal(token.token, 't');
+    assert.equal(hop?.url.searchParams.get('scope'), 'repository:team/app:pull');
+    assert.equal(hop?.url.searchParams.get('service'), 'it & that');
+    assert.equal(hop?.headers.authorization, `Basic ${btoa('robot:secret')}`);
+  }
+});
+
+test('realms elsewhere are refused, and nothing is sent', async () => {
+  for (const [asked, message] of [
+    [{ realm: 'http://registry.example.com/token' }, /not reached over https/],
+    [{ realm: 'https://evil.org/token' }, /not its own \('evil\.org'\)/],
+    [{ realm: 'https://example.com.evil.org/token' }, /not its own/],
+    [{ realm: 'https://evilexample.com/token' }, /not its own/],
+    [{ realm: 'https://registry.example.com@evil.org/' }, /not its own \('evil\.org'\)/],
+    [{ realm: 'https://two.github.io/', registry: 'one.github.io' }, /not its own/],
+    [{ realm: 'https://b.co.uk/', registry: 'a.co.uk' }, /not its own/],
+    [{ realm: 'https://10.0.0.2/', registry: '10.0.0.1' }, /not its own/],
+    [{ realm: 'https://elsewhere.org:444/t', tokenHosts: ['elsewhere.org'] }, /not its own/],
+    [{ realm: '/token' }, /not a URL/],
+    [{ realm: 'ftp://registry.example.com/' }, /not reached over https/],
+  ] as const) {
+    await assert.rejects(ask(asked), (error: unknown) => {
+      assert.ok(error instanceof Fault);
+      assert.equal(error.status, 502);
+      assert.equal(error.phase, 'credentials');
+      assert.match(error.message, message);
+      return true;
+    });
+  }
+});
+
+test('an identity token is exchanged by POST', async () => {
+  const { hop } = await ask({
+    realm: 'https://registry.example.com/token',
+    credentials: { kind: 'identity-token', token: 'refresh me' },
+    body: { access_token: 'a' },
+  });
+  assert.equal(hop?.method, 'POST');
+  assert.equal(hop?.url.search, '');
+  const form = new URLSearchParams(hop?.body);
+  assert.equal(form.get('grant_type'), 'refresh_token');
+  assert.equal(form.get('refresh_token'), 'refresh me');
+  assert.equal(form.get('scope'), 'repository:team/app:pull');
+});
+
+test('a token lives as long as it is told, or a minute', async () => {
+  for (const [body, seconds] of [
+    [{ token: 't' }, 60],
+    [{ token: 't', expires_in: 300 }, 300],
+    [{ token: 't', expires_in: 0 }, 1],
+    [{ token: 't', expires_in: -5 }, 1],
+  ] as const) {
+    const before = Date.now();
+    const { token } = await ask({ realm: 'https://registry.example.com/token', body });
+    const life = (token.expiresAt - before) / 1000;
+    assert.ok(life > seconds * 0.8 && life <= seconds + 0.5, `${life} of ${seconds}`);
+  }
+});
