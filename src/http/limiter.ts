@@ -25,6 +25,8 @@ export interface Limiter {
 }
 
 const maxKeys = 100_000;
+// Part of an event: rounding of the times must not cost the last one.
+const tolerance = 0.001;
 
 /**
  * A token bucket for each key, kept as one number: the moment when it will be full again (the generic
@@ -46,7 +48,7 @@ export function createLimiter(what: string, now: () => number = Date.now): Limit
     const overMs = fullAt - at - rate.seconds * 1000;
     const allowance = {
       limit: rate.count,
-      remaining: Math.max(0, Math.floor(-overMs / intervalMs)),
+      remaining: Math.max(0, Math.floor(-overMs / intervalMs + tolerance)),
       resetSeconds: Math.ceil((fullAt - at) / 1000),
     };
     return { allowance, fullAt };
@@ -54,8 +56,8 @@ export function createLimiter(what: string, now: () => number = Date.now): Limit
   const refuseBelowOne = (key: string, rate: Rate): void => {
     const { allowance, fullAt } = look(key, rate, 1);
     const waitMs = fullAt - now() - rate.seconds * 1000;
-    // Rounding of the interval must not cost the last event.
-    if (waitMs > 0.001) throw exhausted(what, rate, waitMs / 1000, allowance);
+    if ((waitMs * rate.count) / (rate.seconds * 1000) > tolerance)
+      throw exhausted(what, rate, waitMs / 1000, allowance);
   };
 
   return {

@@ -18,7 +18,9 @@ export async function fetchUrl(
     if (!next) {
       if (answer.status === 200) return answer;
       answer.body.destroy();
-      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, { phase: 'upstream' });
+      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, {
+        phase: 'upstream',
+      });
     }
     answer.body.destroy();
     hop = next;

@@ -101,10 +101,7 @@ class Transfer {
     while (this.#bytes < length) {
       const chunk = await source.read();
       if (chunk === null) {
-        throw this.#error(
-          'upstream',
-          `the upstream ended after ${this.#bytes} of ${length} bytes`,
-        );
+        throw this.#error('upstream', `the upstream ended after ${this.#bytes} of ${length} bytes`);
       }
       const bytes = this.#bytes + chunk.bytes.length;
       if (bytes > length || this.#stopped !== null) {

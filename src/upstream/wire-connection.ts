@@ -238,11 +238,7 @@ export function dial(options: DialOptions): Promise<WireConnection> {
   return promise;
 }
 
-function dialTls(
-  common: TcpNetConnectOpts,
-  host: string,
-  ca: string | undefined,
-): TLSSocket {
+function dialTls(common: TcpNetConnectOpts, host: string, ca: string | undefined): TLSSocket {
   return connectTls({
     ...common,
     // RFC 6066, 3: a server name is never an address.

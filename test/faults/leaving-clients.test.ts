@@ -144,3 +144,15 @@ test('a client that stops reading stops the upstream, not the memory', async () 
   assert.ok(sent < bytes.length / 2, `${sent} bytes were taken though nobody reads`);
   assert.deepEqual(Buffer.concat(await answer.toArray()), bytes);
 });
+
+test('a client may leave in the middle of a blob that is kept here', async () => {
+  const { cache } = world.upstreams;
+  const bytes = pattern(32 * 1024 * 1024, 'kept');
+  const url = await urlOf(cache.image('leaves/kept', [bytes]));
+  assert.deepEqual(Buffer.concat(await (await begin(url)).toArray()), bytes);
+  const answer = await begin(url);
+  answer.destroy();
+  const again = await begin(url);
+  assert.deepEqual(Buffer.concat(await again.toArray()), bytes);
+  assert.equal(cache.count('GET', '/v2/leaves/kept/blobs/'), 1);
+});

@@ -18,7 +18,7 @@ function pieces(seed: number, count = 20): Uint8Array[] {
   );
 }
 
-const valueOf = (parts: readonly Uint8Array[], algorithm = 'sha256') =>
+const hexOf = (parts: readonly Uint8Array[], algorithm = 'sha256') =>
   createHash(algorithm).update(Buffer.concat(parts)).digest('hex');
 
 for (const [where, expected] of [
@@ -31,10 +31,10 @@ for (const [where, expected] of [
       const parts = pieces(3);
       const hash = createFlowHash(algorithm, expected, threads);
       const read = parts.map(part => hash.update(part));
-      assert.equal(await hash.digest(), valueOf(parts, algorithm));
+      assert.equal(await hash.digest(), hexOf(parts, algorithm));
       await Promise.all(read);
       const empty = createFlowHash(algorithm, expected, threads);
-      assert.equal(await empty.digest(), valueOf([], algorithm));
+      assert.equal(await empty.digest(), hexOf([], algorithm));
     });
   }
 }
@@ -47,13 +47,13 @@ test('many hashes at once do not mix', async () => {
   }
   assert.deepEqual(
     await Promise.all(hashes.map(hash => hash.digest())),
-    all.map(parts => valueOf(parts)),
+    all.map(parts => hexOf(parts)),
   );
 });
 
 test('one flipped bit makes another value', async () => {
   const parts = pieces(5);
-  const right = valueOf(parts);
+  const right = hexOf(parts);
   const [part] = parts;
   if (part) part[0] = (part[0] ?? 0) ^ 1;
   const hash = createFlowHash('sha256', undefined, threads);
@@ -72,7 +72,7 @@ test('memory may be used again once update has resolved; bytes of a larger buffe
     await hash.update(part);
   }
   assert.equal(large.length, 2 * mebibyte);
-  assert.equal(await hash.digest(), valueOf(seen));
+  assert.equal(await hash.digest(), hexOf(seen));
 });
 
 test('an aborted hash rejects what waits and leaves the others alone', async () => {
@@ -85,7 +85,7 @@ test('an aborted hash rejects what waits and leaves the others alone', async () 
   await assert.rejects(hash.digest(), /given up/);
   const parts = pieces(9);
   for (const part of parts) void other.update(part);
-  assert.equal(await other.digest(), valueOf(parts));
+  assert.equal(await other.digest(), hexOf(parts));
 });
 
 test('a thread that dies fails its hashes, and the next one finds a new thread', async () => {
@@ -96,6 +96,6 @@ test('a thread that dies fails its hashes, and the next one finds a new thread',
   await Promise.all([own.close(), assert.rejects(waiting, /thread ended/)]);
   await assert.rejects(hash.digest(), /thread ended/);
   const next = createFlowHash('sha256', undefined, own);
-  assert.equal(await next.digest(), valueOf([]));
+  assert.equal(await next.digest(), hexOf([]));
   await own.close();
 });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;
@@ -55,6 +55,7 @@ export function busyboxPath(architecture: BusyboxArchitecture): string {
 
 /** The absolute path of a command of the machine, or undefined. */
 export function findCommand(name: string): string | undefined {
+  if (isAbsolute(name)) return isExecutable(name) ? name : undefined;
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
   return folders.map(folder => join(folder, name)).find(isExecutable);
 }

@@ -1,0 +1,14 @@
+/** Measures Sluice beside its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
+import { blobs } from './blobs.ts';
+import { containerRequests } from './container-requests.ts';
+import { manifests } from './manifests.ts';
+import { report } from './report.ts';
+import { start } from './start.ts';
+
+const parts = { a: manifests, b: blobs, c: containerRequests, e: start };
+
+const wanted = process.argv.slice(2);
+for (const [letter, measure] of Object.entries(parts)) {
+  if (wanted.length > 0 && !wanted.includes(letter)) continue;
+  for (const part of await measure()) report(part);
+}

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import type { Document } from '../../src/oci/document.ts';
+import { createImageFinder } from '../../src/pull/image.ts';
+import type { ContainerRequest } from '../../src/request/container-request.ts';
+import type { Documents } from '../../src/request/documents.ts';
+
+const manifestType = 'application/vnd.oci.image.manifest.v1+json';
+const indexType = 'application/vnd.oci.image.index.v1+json';
+
+function document(mediaType: string, body: object): Document {
+  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, ...body }));
+  return { bytes, mediaType, digest: digestOf(bytes) };
+}
+
+const part = (text: string) => ({ mediaType: 'x/y', digest: digestOf(text), size: text.length });
+const entry = ({ mediaType, digest, bytes }: Document) => ({
+  mediaType,
+  digest,
+  size: bytes.length,
+});
+
+test('the parts of an image below an index are known to all who ask for them at once', async () => {
+  const child = document(manifestType, {
+    config: part('config'),
+    layers: [part('one'), part('two')],
+  });
+  const nested = document(indexType, { manifests: [entry(child)] });
+  const root = document(indexType, { manifests: [entry(nested)] });
+  const all = new Map([child, nested, root].map(one => [one.digest, one]));
+  const documents = {
+    async local(digest: Document['digest']) {
+      // As slow as a disk.
+      await new Promise(resolve => setTimeout(resolve, 5));
+      return all.get(digest);
+    },
+  } as unknown as Documents;
+  const find = createImageFinder({
+    documents,
+    makeImage: () => assert.fail('it is here'),
+    credentials: async () => undefined,
+  });
+  const request = {
+    token: 'a'.repeat(32),
+    image: { registry: 'r.example.com', repository: 'team/app', tag: '1' },
+    base: entry(root),
+    change: {},
+    served: { digest: root.digest, mediaType: indexType },
+  } as unknown as ContainerRequest;
+  const image = await find(request);
+  const asked = ['config', 'one', 'two', 'config'].map(text => image.member(digestOf(text)));
+  for (const member of await Promise.all(asked)) assert.ok(member);
+  assert.equal((await image.member(child.digest))?.size, child.bytes.length);
+  assert.equal(await image.member(digestOf('foreign')), undefined);
+  assert.equal(await find(request), image, 'found once');
+});

@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type FaultWorld, postJson, readLog, startFaultWorld } from '../faults/fault-world.ts';
+import { assertApiFault } from '../faults/http-client.ts';
+
+let world: FaultWorld;
+let containerImage: string;
+
+before(async () => {
+  world = await startFaultWorld();
+  containerImage = world.upstreams.relay.image('team/app').name;
+});
+
+after(async () => {
+  await world.sluice.stop();
+  const errors = readLog(world.sluice.output()).filter(({ level }) => level === 'error');
+  assert.deepEqual(errors, [], 'a bad request is no error of the service');
+  await world[Symbol.asyncDispose]();
+});
+
+const base64 = Buffer.from('FROM alpine').toString('base64');
+
+/** Each with the image of the tests, unless it names one itself. */
+const bad: readonly (readonly [title: string, body: object, status: number, message: RegExp])[] = [
+  [
+    'nothing to serve',
+    { containerImage: undefined },
+    400,
+    /'containerFile' .*is required when 'containerImage' is omitted: send one/,
+  ],
+  [
+    'null for everything',
+    { containerImage: null, containerFile: null },
+    400,
+    /'containerFile' .*is required/,
+  ],
+  [
+    'an empty image name',
+    { containerImage: '' },
+    400,
+    /'containerImage' is empty: give an image name/,
+  ],
+  [
+    'image and file',
+    { containerFile: base64 },
+    400,
+    /'containerImage' must be omitted when 'containerFile' is given: send one/,
+  ],
+  [
+    'image and conda file',
+    { condaFile: base64 },
+    400,
+    /'containerImage' must be omitted when 'condaFile'/,
+  ],
+  [
+    'image and packages',
+    { packages: { type: 'CONDA' } },
+    400,
+    /'containerImage' must be omitted when 'packages'/,
+  ],
+  [
+    'file and packages',
+    { containerImage: undefined, containerFile: base64, packages: { type: 'CONDA' } },
+    400,
+    /'packages' must be omitted when 'containerFile'/,
+  ],
+  [
+    'a file that is not base64',
+    { containerImage: undefined, containerFile: 'FROM alpine' },
+    400,
+    /'containerFile' is not base64: encode/,
+  ],
+  [
+    'a conda file that is not base64',
+    { containerImage: undefined, condaFile: '!!' },
+    400,
+    /'condaFile' is not base64: encode/,
+  ],
+  ['freeze without repository', { freeze: true }, 400, /'freeze' requires 'buildRepository': name/],
+  [
+    'sif without freeze',
+    { format: 'sif', buildRepository: 'r.example.com/a/b' },
+    400,
+    /'format: sif' requires 'freeze: true'/,
+  ],
+  [
+    'a build repository with a tag',
+    { buildRepository: 'r.example.com/a/b:1' },
+    400,
+    /'buildRepository' must be a repository without tag/,
+  ],
+  [
+    'a build repository without a path',
+    { buildRepository: 'team' },
+    400,
+    /'buildRepository' is incomplete: write registry\/path/,
+  ],
+  [
+    'a build repository in upper case',
+    { buildRepository: 'r.example.com/A/b' },
+    400,
+    /'buildRepository': .*lower case/,
+  ],
+  [
+    'a cache repository with a digest',
+    { cacheRepository: `r.example.com/a/b@sha256:${'0'.repeat(64)}` },
+    400,
+    /'cacheRepository' must be a repository/,
+  ],
+  ['a wrong timestamp', { timestamp: 'yesterday' }, 400, /'timestamp' is not an ISO 8601/],
+  ['an image in upper case', { containerImage: 'Alpine' }, 400, /'containerImage': .*lower case/],
+  [
+    'an image with ..',
+    { containerImage: 'r.example.com/../app' },
+    400,
+    /'containerImage': Invalid image name/,
+  ],
+  ['an image with a space', { containerImage: 'al pine' }, 400, /'containerImage': .*space/],
+  [
+    'an image of 300 characters',
+    { containerImage: `r.example.com/${'a'.repeat(300)}` },
+    400,
+    /'containerImage': .*longer than 255/,
+  ],
+  [
+    'an image with a protocol',
+    { containerImage: 'https://r.example.com/app' },
+    400,
+    /'containerImage': .*leave out the protocol/,
+  ],
+  [
+    'an image with half a digest',
+    { containerImage: 'alpine@sha256:abc' },
+    400,
+    /'containerImage': .*not a digest/,
+  ],
+  [
+    'an image with a port of no network',
+    { containerImage: 'r.example.com:99999/app' },
+    400,
+    /'containerImage': .*not a registry host/,
+  ],
+  [
+    'an unknown platform',
+    { containerPlatform: 'windows/amd64' },
+    400,
+    /'containerPlatform': .*use linux\/amd64 or linux\/arm64/,
+  ],
+  [
+    'an unsupported architecture',
+    { containerPlatform: 'linux/s390x' },
+    400,
+    /'containerPlatform': .*use linux\/amd64/,
+  ],
+  [
+    'a platform the image has not',
+    { containerPlatform: 'linux/arm64' },
+    400,
+    /has no image for linux\/arm64; it has: linux\/amd64/,
+  ],
+  ['an image as a number', { containerImage: 5 }, 400, /'containerImage': .*expected string/],
+  ['a config as a list', { containerConfig: [] }, 400, /'containerConfig': .*expected object/],
+  [
+    'an entrypoint as text',
+    { containerConfig: { entrypoint: 'sh' } },
+    400,
+    /'containerConfig\.entrypoint': .*expected array/,
+  ],
+  [
+    'a number in env',
+    { containerConfig: { env: ['A=1', 2] } },
+    400,
+    /'containerConfig\.env\[1\]': .*expected string/,
+  ],
+  [
+    'env without a value',
+    { containerConfig: { env: ['A=1', 'B'] } },
+    400,
+    /'containerConfig\.env\[1\]' is not of the form NAME=value/,
+  ],
+  [
+    'env without a name',
+    { containerConfig: { env: ['=1'] } },
+    400,
+    /'containerConfig\.env\[0\]' is not of the form/,
+  ],
+  [
+    'a NUL character',
+    { containerConfig: { workingDir: '/a\0b' } },
+    400,
+    /'containerConfig\.workingDir': has a NUL/,
+  ],
+  ['freeze as text', { freeze: 'true' }, 400, /'freeze': .*expected boolean/],
+  ['an unknown format', { format: 'zip' }, 400, /'format': /],
+  ['an unknown name strategy', { nameStrategy: 'random' }, 400, /'nameStrategy': /],
+  [
+    'a workspace that is no number',
+    { platformWorkspaceId: 'mine' },
+    400,
+    /'platformWorkspaceId': expected a whole number, or its digits/,
+  ],
+  [
+    'half a workspace',
+    { platformWorkspaceId: 1.5 },
+    400,
+    /'platformWorkspaceId': expected a whole number/,
+  ],
+  [
+    'a negative workspace',
+    { platformWorkspaceId: -1 },
+    400,
+    /'platformWorkspaceId': expected a whole number/,
+  ],
+  [
+    'a build of a file',
+    { containerImage: undefined, containerFile: base64 },
+    501,
+    /'containerFile' is not supported by this version/,
+  ],
+  [
+    'a build of a conda file',
+    { containerImage: undefined, condaFile: base64 },
+    501,
+    /'condaFile' is not supported/,
+  ],
+  [
+    'a build of packages',
+    { containerImage: undefined, packages: { type: 'CONDA', entries: ['samtools'] } },
+    501,
+    /'packages' is not supported/,
+  ],
+  [
+    'a spack build',
+    { containerImage: undefined, spackFile: base64 },
+    501,
+    /'spackFile' is not supported/,
+  ],
+  [
+    'a frozen image',
+    { freeze: true, buildRepository: 'r.example.com/a/b' },
+    501,
+    /'freeze' is not supported/,
+  ],
+];
+
+for (const [title, body, status, message] of bad) {
+  test(`a request with ${title} is answered with ${status} and a sentence`, async () => {
+    assertApiFault(await world.ask({ containerImage, ...body }), status, message);
+  });
+}
+
+test('the deprecated endpoint knows neither packages nor nameStrategy', async () => {
+  for (const [field, value] of [
+    ['packages', { type: 'CONDA' }],
+    ['nameStrategy', 'none'],
+  ] as const) {
+    const reply = await postJson(`${world.sluice.url}/container-token`, {
+      containerImage,
+      [field]: value,
+    });
+    assertApiFault(reply, 400, new RegExp(`'${field}' is not known to /container-token: use POST`));
+  }
+});

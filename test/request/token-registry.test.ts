@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fault } from '../../src/fault.ts';
+import { digestOf } from '../../src/oci/digest.ts';
+import { createTokenRegistry } from '../../src/request/token-registry.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createRequestStore } from '../../src/store/requests.ts';
+
+const hourMs = 3_600_000;
+
+function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
+  return registry.issue(token => ({
+    caller: { address: '192.0.2.1', hasAccessToken: false },
+    image: { registry: 'docker.io', repository: 'library/alpine', tag: 'latest' },
+    base: { mediaType: 'm', digest: digestOf('base') },
+    change: { env: ['A=1'] },
+    served: { mediaType: 'm', digest: digestOf('served') },
+    targetImage: `sluice.example.com/ct/${token}/library/alpine:latest`,
+    isMounted: false,
+  }));
+}
+
+test('another process finds the same request by the token, which the database does not hold', async () => {
+  const database = openDatabase(':memory:');
+  const issued = await issueOne(createTokenRegistry(createRequestStore(database), hourMs));
+  assert.ok(!database.serialize().includes(issued.token), 'the token is not stored as it is');
+  const other = createTokenRegistry(createRequestStore(database), hourMs);
+  assert.deepEqual(
+    JSON.parse(JSON.stringify(other.get(issued.token))),
+    JSON.parse(JSON.stringify(issued)),
+  );
+  assert.equal(issued.expiresAt - issued.createdAt, hourMs);
+  assert.ok(!issued.label.includes(issued.token.slice(0, 6)));
+});
+
+const refused = (message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof Fault);
+  assert.equal(error.status, 404);
+  assert.match(error.message, message);
+  return true;
+};
+
+test('unknown, expired and revoked are told apart, in each process', async () => {
+  const database = openDatabase(':memory:');
+  const store = createRequestStore(database);
+  const registry = createTokenRegistry(store, hourMs);
+  const short = createTokenRegistry(store, -1);
+  const { token } = await issueOne(registry);
+  const expired = await issueOne(short);
+  for (const unknown of ['', 'x', 'a'.repeat(32), `${token}a`]) {
+    assert.throws(() => registry.get(unknown), refused(/^Unknown container token/));
+    assert.throws(() => registry.revoke(unknown), refused(/^Unknown container token/));
+  }
+  for (const own of [short, registry, createTokenRegistry(store, hourMs)]) {
+    assert.throws(
+      () => own.get(expired.token),
+      refused(/library\/alpine expired at .*Z: make a new/),
+    );
+    assert.equal(own.describe(expired.token).token, expired.token);
+  }
+  assert.equal(registry.get(token).token, token);
+  registry.revoke(token);
+  for (const own of [registry, createTokenRegistry(store, hourMs)]) {
+    assert.throws(() => own.get(token), refused(/was revoked at .*Z: make a new/));
+    assert.throws(() => own.revoke(token), refused(/^Unknown container token/));
+    assert.equal(own.describe(token).served.digest, digestOf('served'));
+  }
+  registry.purge();
+  assert.equal(registry.describe(token).token, token, 'remembered for a while');
+});

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createFetchedLayerStore } from '../../src/store/fetched-layers.ts';
+import { createRequestStore } from '../../src/store/requests.ts';
+import { createUsageStore } from '../../src/store/usage.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const hash = (text: string) => Buffer.from(text);
+
+test('requests: inserted, found, revoked once, purged by their end', async () => {
+  const store = createRequestStore(openDatabase(':memory:'));
+  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{"a":1}' });
+  await Promise.all([
+    store.insert(hash('one'), row(10)),
+    store.insert(hash('two'), row(20)),
+    store.insert(hash('three'), row(30)),
+  ]);
+  assert.deepEqual(store.find(hash('two')), { ...row(20), revokedAt: null });
+  assert.equal(store.find(hash('four')), undefined);
+  assert.equal(store.revoke(hash('two'), 15), true);
+  assert.equal(store.revoke(hash('two'), 16), false);
+  assert.equal(store.revoke(hash('four'), 16), false);
+  assert.equal(store.find(hash('two'))?.revokedAt, 15);
+  assert.equal(store.purge(20), 1);
+  assert.equal(store.find(hash('one')), undefined);
+  assert.ok(store.find(hash('three')));
+  await assert.rejects(store.insert(hash('three'), row(30)), /UNIQUE/);
+});
+
+test('usage: counted at once, written together, summed by day and organisation', async () => {
+  await using directory = await makeTempDir('store');
+  const path = directory.join('below', 'sluice.db');
+  const database = openDatabase(path);
+  const usage = createUsageStore(database);
+  for (const [day, org] of [
+    ['2026-01-01', undefined],
+    ['2026-01-01', 'a.org'],
+    ['2026-01-01', 'a.org'],
+    ['2026-01-02', 'a.org'],
+    ['2026-01-02', 'b.org'],
+  ] as const) {
+    usage.add('pulls', day, org);
+  }
+  usage.add('mounted', '2026-01-02', '__proto__');
+  assert.equal(usage.count('pulls', {}), 5);
+  assert.equal(usage.count('pulls', { day: '2026-01-01' }), 3);
+  assert.equal(usage.count('pulls', { org: 'a.org' }), 3);
+  assert.equal(usage.count('pulls', { org: 'a.org', day: '2026-01-02' }), 1);
+  assert.deepEqual(usage.countByOrg('pulls', {}), { 'a.org': 3, 'b.org': 1 });
+  assert.deepEqual(Object.entries(usage.countByOrg('mounted', {})), [['__proto__', 1]]);
+  assert.equal(usage.count('builds', {}), 0);
+  usage.add('pulls', '2026-01-02', 'a.org');
+  usage.flush();
+  usage.flush();
+  database.close();
+  const again = openDatabase(path);
+  assert.equal(createUsageStore(again).count('pulls', {}), 6);
+  again.close();
+});
+
+test('cached blobs: the least recently used is the oldest', () => {
+  const store = createCachedBlobStore(openDatabase(':memory:'));
+  const [a, b, c] = ['a', 'b', 'c'].map(text => digestOf(text));
+  assert.ok(a && b && c);
+  assert.equal(store.total(), 0);
+  assert.equal(store.oldest(), undefined);
+  store.touch(a, 10, 1);
+  store.touch(b, 20, 2);
+  store.touch(c, 30, 3);
+  store.touch(a, 10, 4);
+  assert.equal(store.total(), 60);
+  assert.deepEqual(store.oldest(), { digest: b, size: 20 });
+  store.forget(b);
+  assert.ok(!store.has(b) && store.has(a));
+  assert.deepEqual(store.oldest(), { digest: c, size: 30 });
+  assert.equal(store.total(), 40);
+});
+
+test('fetched layers: found by their location, which is not in the database', () => {
+  const database = openDatabase(':memory:');
+  const store = createFetchedLayerStore(database);
+  const location = 'https://example.com/layer.tar.gz?signature=hush';
+  assert.equal(store.find(location), undefined);
+  store.put(location, 'one');
+  store.put(location, 'two');
+  assert.equal(store.find(location), 'two');
+  assert.equal(store.find('https://example.com/layer.tar.gz'), undefined);
+  assert.ok(!database.serialize().includes('hush'));
+});
+
+test('a database that a newer version wrote is refused', async () => {
+  await using directory = await makeTempDir('store');
+  const path = directory.join('sluice.db');
+  const database = openDatabase(path);
+  database.pragma('user_version = 999');
+  database.close();
+  assert.throws(() => openDatabase(path), /schema 999, .*start the newer version that wrote it/);
+});
