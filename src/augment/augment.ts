@@ -1,10 +1,12 @@
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
-import { asObject, parseLossless, writeJson } from '../oci/json.ts';
+import { parseLossless, writeJson } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
+import { isIndexType, isManifestType } from '../oci/media-type.ts';
 import { isAttestation } from '../oci/platform.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
+import { pointTo } from './descriptor.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
 
@@ -86,7 +88,7 @@ function augmentIndex(
   let changed = false;
   body.manifests = rawEntries.map((raw, position) => {
     const entry = entries[position];
-    const child = entry && !isAttestation(entry) ? run.documents.get(entry.digest) : undefined;
+    const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
     if (!entry || !child) return raw;
     // An entry that declares a type of its own is read by that type, as clients read it.
     const replacement = augmentChild({ ...child, mediaType: entry.mediaType }, run);
@@ -100,20 +102,17 @@ function augmentIndex(
   return document;
 }
 
+/** An entry of an unknown type stays, even where another entry calls the same content an image. */
+function mayBeImage(entry: Descriptor): boolean {
+  return (
+    !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType))
+  );
+}
+
 function augmentChild(child: Document, run: Run): Document | undefined {
   const key = `${child.digest} ${child.mediaType}`;
   if (run.seen.has(key)) return run.seen.get(key);
   const changed = augmentDocument(child, run);
   run.seen.set(key, changed);
   return changed;
-}
-
-function pointTo(descriptor: unknown, document: Document) {
-  const { data, ...rest } = asObject(descriptor) ?? {};
-  return {
-    ...rest,
-    digest: document.digest,
-    size: document.bytes.length,
-    ...(data === undefined ? {} : { data: document.bytes.toString('base64') }),
-  };
 }

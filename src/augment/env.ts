@@ -1,6 +1,9 @@
-/** The name in `NAME=value`; the whole text when there is no `=`. */
+/**
+ * The name in `NAME=value`; the whole text when there is no `=`. One that comes first belongs to the
+ * name, as in the `=C:=C:\dir` that Windows keeps: such entries must not all be one variable.
+ */
 export function envName(entry: string): string {
-  const equals = entry.indexOf('=');
+  const equals = entry.indexOf('=', 1);
   return equals < 0 ? entry : entry.slice(0, equals);
 }
 

@@ -1,8 +1,8 @@
-import { digestOf } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
-import { asObject, parseLossless, writeJson } from '../oci/json.ts';
+import { parseLossless, writeJson } from '../oci/json.ts';
 import { familyOf, type ImageManifest, manifestType } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
+import { pointTo } from './descriptor.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
 import { architectureOf, changeConfig } from './image-config.ts';
 
@@ -15,8 +15,8 @@ export interface ChangedImage {
 
 /**
  * The image with the change applied. The family of media types stays, layers are appended to those of
- * the base, the config descriptor gets the digest and size of the new config; every other member of
- * the manifest keeps its value. Undefined when nothing of the change is for this image: layers of
+ * the base, the config descriptor points to the new config; every other member of the manifest keeps its
+ * value. Undefined when nothing of the change is for this image: layers of
  * another architecture only.
  */
 export function changeImage(
@@ -31,9 +31,12 @@ export function changeImage(
   );
   if (isUnchanged({ ...change, layers })) return undefined;
   const type = manifestType(base);
-  const newConfig = changeConfig(config, change, layers, manifest.layers.length);
+  const newConfig = documentOf(
+    changeConfig(config, change, layers, manifest.layers.length),
+    manifest.config.mediaType,
+  );
   const body = parseLossless(base.bytes, 'manifest');
-  body.config = changeConfigDescriptor(body.config, newConfig);
+  body.config = pointTo(body.config, newConfig);
   if (layers.length > 0) {
     const mediaType =
       familyOf(type) === 'docker' ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
@@ -44,18 +47,7 @@ export function changeImage(
   }
   return {
     manifest: documentOf(writeJson(body), type),
-    config: documentOf(newConfig, manifest.config.mediaType),
+    config: newConfig,
     layerCount: manifest.layers.length + layers.length,
-  };
-}
-
-function changeConfigDescriptor(descriptor: unknown, config: Buffer) {
-  const { data, ...rest } = asObject(descriptor) ?? {};
-  return {
-    ...rest,
-    digest: digestOf(config),
-    size: config.length,
-    // The descriptor may carry the config itself (OCI descriptor.md, `data`): keep it in step.
-    ...(data === undefined ? {} : { data: config.toString('base64') }),
   };
 }

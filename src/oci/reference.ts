@@ -42,8 +42,13 @@ function isRegistry(text: string): boolean {
   const { groups } = (text.length <= maxNameLength && registryPattern.exec(text)) || {};
   if (!groups) return false;
   const { ipv6, port } = groups;
-  // What no URL can be made of is refused here, where there is a sentence for it.
-  return (ipv6 === undefined || isIPv6(ipv6)) && (port === undefined || isPort(Number(port)));
+  // What no URL can be made of is refused here, where there is a sentence for it: a host that ends in
+  // a number is an IPv4 address to URLs, and `host.1` or `1.2.3.256` is a wrong one.
+  return (
+    (ipv6 === undefined || isIPv6(ipv6)) &&
+    (port === undefined || isPort(Number(port))) &&
+    URL.canParse(`https://${text}/`)
+  );
 }
 
 function isPort(number: number): boolean {

@@ -1,11 +1,12 @@
 import type { LookupFunction } from 'node:net';
-import { getCACertificates } from 'node:tls';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import { Agent, buildConnector, request } from 'undici';
 import { checkAddress, guardedLookup } from './address-guard.ts';
 import { type Answer, sourceOfStream } from './answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from './registry-settings.ts';
 import { openWire } from './wire.ts';
+import { WirePool } from './wire-pool.ts';
 
 export interface Timeouts {
   readonly connectMs: number;
@@ -59,13 +60,23 @@ export function createTransport(
     return lookup;
   };
 
+  // Reading all common roots takes milliseconds: done once for each authority in the settings.
+  const trusts = new Map<string, SecureContext>();
+  const trustIn = (host: string): SecureContext => {
+    const { ca = '' } = settingsOf(registries, host);
+    const trust = trusts.get(ca) ?? createSecureContext(ca === '' ? {} : { ca: withUsual(ca) });
+    trusts.set(ca, trust);
+    return trust;
+  };
+
+  const connections = new WirePool();
   const agentFor = (host: string): Agent => {
     const { ca } = settingsOf(registries, host);
     const key = `${isAllowed(host) ? host : '*'} ${ca ?? ''}`;
     let agent = agents.get(key);
     if (!agent) {
       agent = new Agent({
-        connect: guardedConnector(isAllowed(host), timeouts.connectMs, ca),
+        connect: guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host)),
         headersTimeout: timeouts.headersMs,
         bodyTimeout: timeouts.idleMs,
         keepAliveTimeout: 15_000,
@@ -101,25 +112,28 @@ export function createTransport(
 
     sendBlob({ url, headers, signal }) {
       checkAddress(url, isAllowed);
-      const { ca } = settingsOf(registries, url.host);
-      return openWire({
-        url,
-        headers: { ...commonHeaders, ...headers },
-        timeouts,
-        ...(ca === undefined ? {} : { ca: trusted(ca) }),
-        ...(isAllowed(url.host) ? {} : { lookup: lookupFor(url.host) }),
-        ...(signal ? { signal } : {}),
-      });
+      return openWire(
+        {
+          url,
+          headers: { ...commonHeaders, ...headers },
+          timeouts,
+          trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
+          ...(isAllowed(url.host) ? {} : { lookup: lookupFor(url.host) }),
+          ...(signal ? { signal } : {}),
+        },
+        connections,
+      );
     },
 
     async close() {
+      connections.close();
       await Promise.all([...agents.values()].map(agent => agent.destroy()));
     },
   };
 }
 
-function guardedConnector(isAllowed: boolean, timeout: number, ca: string | undefined) {
-  const trust = ca === undefined ? {} : { ca: trusted(ca) };
+function guardedConnector(isAllowed: boolean, timeout: number, secureContext: SecureContext) {
+  const trust = { secureContext };
   if (isAllowed) return buildConnector({ timeout, ...trust });
   return ((options, callback) =>
     buildConnector({ timeout, ...trust, lookup: guardedLookup(options.host ?? options.hostname) })(
@@ -129,7 +143,7 @@ function guardedConnector(isAllowed: boolean, timeout: number, ca: string | unde
 }
 
 /** A registry's own authority is trusted besides the usual ones, not in their place. */
-function trusted(ca: string): string {
+function withUsual(ca: string): string {
   return [...getCACertificates('default'), ca].join('\n');
 }
 

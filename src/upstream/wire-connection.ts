@@ -5,20 +5,20 @@ import {
   type Socket,
   type TcpNetConnectOpts,
 } from 'node:net';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { SlabPool } from './buffers.ts';
 import { bodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './wire-head.ts';
 import { WireBody } from './wire-source.ts';
-import { secureContextOf } from './wire-trust.ts';
 
 /** Where and how to connect. */
 export interface DialOptions {
   readonly url: URL;
   readonly connectMs: number;
   readonly lookup?: LookupFunction | undefined;
-  readonly ca?: string | undefined;
+  /** What an https origin must prove itself with. */
+  readonly trust?: SecureContext | undefined;
 }
 
 /** Bytes of the buffer that a connection owns for heads. */
@@ -201,7 +201,7 @@ export function dial(options: DialOptions): Promise<WireConnection> {
       callback: (count: number) => connection?.take(count) ?? false,
     },
   };
-  const socket: Socket = secure ? dialTls(common, host, options.ca) : connectTcp(common);
+  const socket: Socket = secure ? dialTls(common, host, options.trust) : connectTcp(common);
   let connected = false;
   const fail = (
     code: 'connect' | 'tls' | 'timeout-connect',
@@ -238,12 +238,16 @@ export function dial(options: DialOptions): Promise<WireConnection> {
   return promise;
 }
 
-function dialTls(common: TcpNetConnectOpts, host: string, ca: string | undefined): TLSSocket {
+function dialTls(
+  common: TcpNetConnectOpts,
+  host: string,
+  trust: SecureContext | undefined,
+): TLSSocket {
   return connectTls({
     ...common,
     // RFC 6066, 3: a server name is never an address.
     servername: isIP(host) === 0 ? host : '',
     ALPNProtocols: ['http/1.1'],
-    secureContext: secureContextOf(ca),
+    ...(trust === undefined ? {} : { secureContext: trust }),
   });
 }

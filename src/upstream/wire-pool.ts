@@ -3,7 +3,6 @@ import type { SecureContext } from 'node:tls';
 import { SlabPool } from './buffers.ts';
 import { type DialOptions, dial, type WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
-import { secureContextOf } from './wire-trust.ts';
 
 export interface WirePoolOptions {
   /** Idle connections kept for one origin (default 8) and in all (default 64). */
@@ -95,9 +94,8 @@ export class WirePool {
   }
 
   /** Connections are shared only between requests with the same trust: origin, roots and lookup. */
-  #key({ url, ca, lookup }: DialOptions): string {
-    const roots = url.protocol === 'https:' ? secureContextOf(ca) : undefined;
-    return [url.origin, this.#idOf(lookup), this.#idOf(roots)].join(' ');
+  #key({ url, trust, lookup }: DialOptions): string {
+    return [url.origin, this.#idOf(lookup), this.#idOf(trust)].join(' ');
   }
 
   #idOf(trust: LookupFunction | SecureContext | undefined): number {

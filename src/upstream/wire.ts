@@ -1,9 +1,10 @@
 import type { LookupFunction } from 'node:net';
+import type { SecureContext } from 'node:tls';
 import type { ByteSource } from './byte-source.ts';
 import type { WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
 import { type ResponseHead, requestHead } from './wire-head.ts';
-import { WirePool } from './wire-pool.ts';
+import type { WirePool } from './wire-pool.ts';
 import type { WireBody } from './wire-source.ts';
 
 export type { ByteSource, Chunk } from './byte-source.ts';
@@ -20,8 +21,8 @@ export interface WireRequest {
   timeouts: { connectMs: number; headersMs: number; idleMs: number };
   /** DNS lookup with the address guard; it is not asked for literal addresses. Connections are reused between requests with the same function only. */
   lookup?: LookupFunction | undefined;
-  /** PEM roots that take the place of the built-in ones. */
-  ca?: string | undefined;
+  /** What an https origin must prove itself with; the built-in roots when absent. Making one takes milliseconds: keep it. */
+  trust?: SecureContext | undefined;
 }
 
 export interface WireResponse {
@@ -34,18 +35,13 @@ export interface WireResponse {
   contentLength: number | undefined;
 }
 
-const sharedPool = new WirePool();
-
 /**
  * Sends a GET and returns the response once its head is there; any status is a response. The body
  * costs at most 2 MiB of buffers (wire-source.ts). Rejects with a {@link WireError}; a request on a
  * kept connection that dies before the first byte of an answer is sent once more on a new one,
  * as RFC 9112, 9.3.1 allows for a GET.
  */
-export async function openWire(
-  request: WireRequest,
-  pool: WirePool = sharedPool,
-): Promise<WireResponse> {
+export async function openWire(request: WireRequest, pool: WirePool): Promise<WireResponse> {
   if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
     throw new WireError('protocol', `cannot fetch from a ${request.url.protocol} URL`);
   }
@@ -63,12 +59,12 @@ export async function openWire(
 
 /** Takes a connection from the pool; one that comes too late for an aborted request is closed. */
 async function connect(
-  { url, timeouts, lookup, ca, signal }: WireRequest,
+  { url, timeouts, lookup, trust, signal }: WireRequest,
   pool: WirePool,
   fresh: boolean,
 ): Promise<{ connection: WireConnection; reused: boolean }> {
   if (signal?.aborted) throw aborted(signal);
-  const taking = pool.take({ url, connectMs: timeouts.connectMs, lookup, ca }, fresh);
+  const taking = pool.take({ url, connectMs: timeouts.connectMs, lookup, trust }, fresh);
   if (signal === undefined) return taking;
   const { promise, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(aborted(signal));

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer as createTlsServer } from 'node:tls';
+import { createSecureContext, createServer as createTlsServer } from 'node:tls';
 import { SlabPool } from '../../src/upstream/buffers.ts';
 import type { ByteSource } from '../../src/upstream/byte-source.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire.ts';
@@ -244,7 +244,10 @@ test('no answer, no bytes and no listener are told apart', async t => {
   const { port } = closed.address() as AddressInfo;
   closed.close();
   const url = new URL(`http://127.0.0.1:${port}/`);
-  await assert.rejects(openWire({ url, headers: {}, timeouts }), failsWith('connect'));
+  await assert.rejects(
+    openWire({ url, headers: {}, timeouts }, new WirePool()),
+    failsWith('connect'),
+  );
 });
 
 test('a slow drip is not idle, nor is a body that nobody reads for a while', async t => {
@@ -324,7 +327,9 @@ test('TLS: a private authority is trusted only where it is given', async t => {
   const server = createTlsServer({ ...(key && cert ? { key, cert } : {}) });
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength(body)), server);
   for (let round = 0; round < 2; round += 1) {
-    assert.ok((await readAll((await get({ ca })).body)).equals(body));
+    assert.ok(
+      (await readAll((await get({ trust: createSecureContext({ ca }) })).body)).equals(body),
+    );
   }
   assert.equal(sockets.length, 1, 'the connection is kept');
   await assert.rejects(get(), failsWith('tls'));
