@@ -15,7 +15,8 @@ const image = 'corpus/big:1g';
 export async function blobs(): Promise<Part[]> {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, ['big:1g']);
-  const digest = pushed.get('big:1g')?.image.blobs[0]?.digest ?? '';
+  const contents = pushed.get('big:1g')?.image.blobs ?? [];
+  const { digest = '' } = contents.toSorted((one, other) => other.size - one.size)[0] ?? {};
   await using origin = await startOrigin(registry);
   await using nginx = await startNginx(() => relaySite(origin));
   await using secureNginx = await startNginx(() => secureRelaySite(origin));
