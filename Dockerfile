@@ -23,5 +23,5 @@ VOLUME /data
 EXPOSE 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9090/readyz').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "bin/sluice.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=4", "bin/sluice.js"]
 CMD ["serve"]

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../test/world/free-port.ts';
+import { serverCommand } from '../test/world/server-command.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import type { Part } from './report.ts';
 import { interleave, median, ratio } from './stats.ts';
@@ -32,7 +33,8 @@ async function startServer(): Promise<number> {
   await using data = await makeTempDir('bench');
   const port = await freePort();
   const began = performance.now();
-  const child = spawn(process.execPath, ['src/main.ts'], {
+  const [program = '', ...args] = serverCommand();
+  const child = spawn(program, args, {
     cwd: new URL('..', import.meta.url),
     stdio: 'ignore',
     env: { PATH: process.env.PATH, SLUICE_DATA: data.path, SLUICE_LISTEN: `127.0.0.1:${port}` },

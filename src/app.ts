@@ -169,6 +169,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   serviceRoutes(router, { version: deps.version, ready, metrics, openapi });
 
   const koa = new Koa<RequestState>();
+  // Whatever goes wrong is in the log already; Koa would print it besides, a client that leaves included.
+  koa.silent = true;
   koa.use(outermost(log, createObserver(metrics)));
   koa.use(
     registryRoutes({

@@ -104,9 +104,7 @@ function augmentIndex(
 
 /** An entry of an unknown type stays, even where another entry calls the same content an image. */
 function mayBeImage(entry: Descriptor): boolean {
-  return (
-    !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType))
-  );
+  return !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType));
 }
 
 function augmentChild(child: Document, run: Run): Document | undefined {

@@ -11,6 +11,7 @@ import { stringify } from 'yaml';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Daemon, startDaemon, waitForLine } from '../world/daemon.ts';
 import { startRegistry } from '../world/registry.ts';
+import { startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { plainRegistries } from './served.ts';
 
@@ -106,4 +107,22 @@ test('npm start: ready from nothing, drains on SIGTERM, and knows its tokens aga
     await second.daemon.stop();
   }
   assert.equal(second.daemon.process.exitCode, 0);
+});
+
+test('the log stays JSON lines when a client leaves in mid-transfer', async () => {
+  await using registry = await startRegistry();
+  const pushed = await pushCorpus(registry, ['big:64m']);
+  const { reference, image } = pushed.get('big:64m') ?? assert.fail();
+  await using sluice = await startSluice({ config: plainRegistries(registry.host) });
+  const { targetImage } = await sluice.request({ containerImage: reference });
+  const url = sluice.at(targetImage, `blobs/${image.blobs[1]?.digest}`);
+  const pull = get(url, { agent: false });
+  const [transfer] = (await once(pull, 'response')) as [IncomingMessage];
+  await once(transfer, 'data');
+  transfer.once('error', () => {});
+  transfer.socket.resetAndDestroy();
+  while (!(await sluice.requests()).some(({ aborted }) => aborted)) await setTimeout(20);
+  for (const line of sluice.output().trim().split('\n')) {
+    assert.doesNotThrow(() => JSON.parse(line), line);
+  }
 });

@@ -35,7 +35,10 @@ test('JSON: every kind of number keeps its digits', () => {
     `1${'0'.repeat(400)}`,
   ]) {
     assert.equal(again(`{"n":${number}}`), `{"n":${number}}`);
-    assert.equal(again(`{"n":[[${number}],{"n":${number}}]}`), `{"n":[[${number}],{"n":${number}}]}`);
+    assert.equal(
+      again(`{"n":[[${number}],{"n":${number}}]}`),
+      `{"n":[[${number}],{"n":${number}}]}`,
+    );
   }
 });
 
@@ -74,10 +77,25 @@ test('JSON: half a surrogate pair and broken UTF-8 do not break the writer', () 
 });
 
 test('JSON: anything but an object is refused with a sentence', () => {
-  for (const text of ['', ' ', '{', '[]', 'null', '1', '1.0', '"a"', '{"a":1}x', '{"a":01}', '\ufeff{}']) {
+  for (const text of [
+    '',
+    ' ',
+    '{',
+    '[]',
+    'null',
+    '1',
+    '1.0',
+    '"a"',
+    '{"a":1}x',
+    '{"a":01}',
+    '\ufeff{}',
+  ]) {
     assert.throws(() => parse(text), OciSyntaxError, text);
   }
-  assert.throws(() => parse('['), { message: 'The manifest is not valid JSON', subject: 'manifest' });
+  assert.throws(() => parse('['), {
+    message: 'The manifest is not valid JSON',
+    subject: 'manifest',
+  });
 });
 
 test('JSON: nesting that cannot be written is refused when it is read', () => {

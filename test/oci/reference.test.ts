@@ -55,16 +55,22 @@ test('references: what is written is read again as the same', () => {
 test('references: reading settles after one round, and never fails but with a sentence', () => {
   const pieces = fc.constantFrom('a', 'B', '.', '-', '_', '/', ':', '@', '0', 'sha256:', '[', ']');
   fc.assert(
-    fc.property(fc.oneof(fc.string(), fc.array(pieces).map(some => some.join(''))), text => {
-      try {
-        const once = parseReference(text);
-        assert.deepEqual(parseReference(formatReference(once)), once);
-        assert.ok(URL.canParse(`https://${once.registry}/v2/${once.repository}/`), text);
-      } catch (error) {
-        assert.ok(error instanceof OciSyntaxError, String(error));
-        assert.equal(error.subject, 'reference');
-      }
-    }),
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.array(pieces).map(some => some.join('')),
+      ),
+      text => {
+        try {
+          const once = parseReference(text);
+          assert.deepEqual(parseReference(formatReference(once)), once);
+          assert.ok(URL.canParse(`https://${once.registry}/v2/${once.repository}/`), text);
+        } catch (error) {
+          assert.ok(error instanceof OciSyntaxError, String(error));
+          assert.equal(error.subject, 'reference');
+        }
+      },
+    ),
     { numRuns: 2000 },
   );
 });

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
 import { type Daemon, waitUntil, watch } from './daemon.ts';
+import { serverCommand } from './server-command.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -66,21 +67,17 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   const directory = await makeTempDir('server');
   const data = options.data ?? directory.join('data');
   await writeFile(directory.join('config.yaml'), stringify(options.config ?? {}));
-  const child = spawn(
-    requireCommand('setpriv'),
-    ['--pdeathsig', 'KILL', process.execPath, 'src/main.ts'],
-    {
-      cwd: new URL('../..', import.meta.url),
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        PATH: process.env.PATH,
-        SLUICE_CONFIG: directory.join('config.yaml'),
-        SLUICE_DATA: data,
-        SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,
-        ...options.env,
-      },
+  const child = spawn(requireCommand('setpriv'), ['--pdeathsig', 'KILL', ...serverCommand()], {
+    cwd: new URL('../..', import.meta.url),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env.PATH,
+      SLUICE_CONFIG: directory.join('config.yaml'),
+      SLUICE_DATA: data,
+      SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,
+      ...options.env,
     },
-  );
+  });
   const daemon = watch(child);
   const requests = readLog(daemon);
   const stop = async () => {

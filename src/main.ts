@@ -1,3 +1,0 @@
-import { serve } from './cli/serve.ts';
-
-process.exitCode = await serve(process.env);
