@@ -121,8 +121,13 @@ async function sendManifest(
     ...contentHeaders(digest, manifestType(document), bytes.length),
     ...deps.meter.headers(client, request),
   });
-  res.end(req.method === 'HEAD' ? undefined : bytes);
+  if (req.method === 'HEAD') res.end();
+  // As a string it goes out in one write with the head, as a buffer in a write of its own.
+  else if (bytes.length <= singleWriteBytes) res.end(bytes.toString('latin1'), 'latin1');
+  else res.end(bytes);
 }
+
+const singleWriteBytes = 16 * 1024;
 
 // What a client may learn from the headers of a listing: the next page, and whether it was filtered.
 const listingHeaders = ['content-type', 'oci-filters-applied'];

@@ -71,7 +71,8 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
     if (found) void found.script(request, response, serve);
     else serve();
   };
-  const server = createServer(listener).listen(0, '127.0.0.1');
+  // Never what keeps a test file running when one of its tests has failed.
+  const server = createServer(listener).listen(0, '127.0.0.1').unref();
   server.on('connection', socket => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));

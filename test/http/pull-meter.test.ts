@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fault } from '../../src/fault.ts';
+import { createLimiter } from '../../src/http/limiter.ts';
+import { createPullMeter } from '../../src/http/pull-meter.ts';
+import { createPullCounter } from '../../src/pull/pull-counter.ts';
+import type { ContainerRequest } from '../../src/request/container-request.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createUsageStore } from '../../src/store/usage.ts';
+
+const request = (token: string, isMounted = false) =>
+  ({
+    token,
+    isMounted,
+    caller: { address: '', hasAccessToken: false },
+  }) as unknown as ContainerRequest;
+
+function makeMeter(count: number) {
+  const clock = { now: 1 };
+  const usage = createUsageStore(openDatabase(':memory:'));
+  const rate = { count, seconds: 3600 };
+  const meter = createPullMeter({
+    counter: createPullCounter(() => clock.now),
+    limiter: createLimiter('pulls', () => clock.now),
+    rates: { anonymous: rate, authenticated: rate },
+    usage,
+  });
+  return { meter, usage, clock };
+}
+
+test('a pull that was admitted but came too late does not pass the next time either', () => {
+  const { meter, usage } = makeMeter(1);
+  const [one, two] = [request('one'), request('two')];
+  meter.admit('client', one);
+  meter.admit('client', two);
+  meter.count('client', one);
+  for (let again = 0; again < 2; again += 1) {
+    assert.throws(() => meter.count('client', two), Fault);
+    assert.throws(() => meter.admit('client', two), Fault);
+  }
+  meter.admit('client', one);
+  assert.equal(usage.count('pulls', {}), 1);
+});
+
+test('half a minute of one client and one token is one pull, then the next begins', () => {
+  const { meter, usage, clock } = makeMeter(10);
+  for (const at of [1, 10_000, 29_000]) {
+    clock.now = at;
+    meter.count('client', request('one', true));
+  }
+  assert.equal(usage.count('pulls', {}), 1);
+  meter.count('other client', request('one'));
+  meter.count('client', request('two'));
+  assert.equal(usage.count('pulls', {}), 3);
+  clock.now = 31_000;
+  meter.count('client', request('one', true));
+  assert.equal(usage.count('pulls', {}), 4);
+  assert.equal(usage.count('mounted', {}), 2);
+});
