@@ -16,7 +16,10 @@ test('after kill -9 every token that was answered works', async () => {
   await using upstream = await startScriptedUpstream();
   await using directory = await makeTempDir('crash');
   const data = directory.join('data');
-  const config = { registries: { [upstream.host]: { plainHttp: true, blobs: 'cache' } } };
+  const config = {
+    limits: { pulls: { anonymous: 'off' } },
+    registries: { [upstream.host]: { plainHttp: true, blobs: 'cache' } },
+  };
   const images = Array.from({ length: 4 }, (_, at) =>
     upstream.image(`crash/app${at}`, [pattern(200_000, `crash ${at}`)]),
   );

@@ -68,6 +68,7 @@ export async function startFaultWorld(
     await Promise.all([relay.stop(), cache.stop(), redirect.stop()]);
     throw error;
   });
+  sluice.process.once('exit', (code, signal) => { if (code || signal) console.error('SLUICE EXIT', new Date(), code, signal, sluice.output().slice(-4000)); });
   const stop = async () => {
     await Promise.all([sluice.stop(), relay.stop(), cache.stop(), redirect.stop()]);
   };

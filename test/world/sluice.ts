@@ -86,7 +86,10 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   };
   const ready = /"url":"(https?:\/\/[^"]+)","listen":"([^"]+)"/;
   try {
-    await waitUntil(daemon, async () => ready.test(daemon.output()));
+    await waitUntil(daemon, async () => {
+      if (child.signalCode !== null) throw new Error(`The server got ${child.signalCode}`);
+      return ready.test(daemon.output());
+    });
   } catch (error) {
     await stop();
     throw error;
