@@ -68,7 +68,6 @@ export async function startFaultWorld(
     await Promise.all([relay.stop(), cache.stop(), redirect.stop()]);
     throw error;
   });
-  sluice.process.once('exit', (code, signal) => { if (code || signal) console.error('SLUICE EXIT', new Date(), code, signal, sluice.output().slice(-4000)); });
   const stop = async () => {
     await Promise.all([sluice.stop(), relay.stop(), cache.stop(), redirect.stop()]);
   };
@@ -85,6 +84,9 @@ export async function startFaultWorld(
     },
     async log() {
       await sluice.stop();
+      const { exitCode, signalCode } = sluice.process;
+      const isGood = exitCode === 0 && signalCode === null;
+      assert.ok(isGood, `the server ended with ${exitCode ?? signalCode}:\n${sluice.output()}`);
       return readLog(sluice.output());
     },
     [Symbol.asyncDispose]: stop,
