@@ -1,18 +1,23 @@
-import { asObject, type JsonObject, parseLossless, writeJson } from '../oci/json.ts';
+import {
+  asObject,
+  type JsonObject,
+  memberName,
+  parseJson,
+  parseLossless,
+  writeJson,
+} from '../oci/json.ts';
 import { goArchitecture } from '../oci/platform.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
-import { mergeEnv } from './env.ts';
 import type { ImageChange, InjectedLayer } from './image-change.ts';
-
-/** Names the variable that hands the image's own entrypoint to the injected one, as JSON array text. */
-export const entryChainVariable = 'SLUICE_ENTRY_CHAIN';
+import { changeRuntime, touchesRuntime } from './runtime-config.ts';
 
 // Two images of one change must have one digest, on every replica and for ever: no clock here.
 const layerCreated = '1970-01-01T00:00:00Z';
 
 /** The architecture that an image config names, in Go's spelling; undefined when it names none. */
 export function architectureOf(config: Buffer): string | undefined {
-  const { architecture } = parseLossless(config, 'config');
+  const members = parseJson(config, 'config');
+  const architecture = members[memberName(members, 'architecture')];
   return typeof architecture === 'string' && architecture !== ''
     ? goArchitecture(architecture)
     : undefined;
@@ -33,38 +38,25 @@ export function changeConfig(
   baseLayers: number,
 ): Buffer {
   const config = parseLossless(base, 'config');
+  const rewrite = (member: string, changed: (value: unknown) => unknown) => {
+    const name = memberName(config, member);
+    config[name] = changed(config[name]);
+  };
   if (touchesRuntime(change)) {
-    config.config = changeRuntime(asObject(config.config) ?? {}, change);
+    rewrite('config', runtime => changeRuntime(asObject(runtime) ?? {}, change));
   }
   if (layers.length > 0) {
-    config.rootfs = appendDiffIds(config.rootfs, layers);
-    config.history = appendHistory(config.history, layers, baseLayers);
+    rewrite('rootfs', rootfs => appendDiffIds(rootfs, layers));
+    rewrite('history', history => appendHistory(history, layers, baseLayers));
   }
   return writeJson(config);
 }
 
-function touchesRuntime({ entrypoint, cmd, workingDir, env = [] }: ImageChange): boolean {
-  return [entrypoint, cmd, workingDir].some(part => part !== undefined) || env.length > 0;
-}
-
-function changeRuntime(runtime: JsonObject, change: ImageChange): JsonObject {
-  const changed: JsonObject = { ...runtime };
-  let env = change.env ?? [];
-  if (change.entrypoint !== undefined) {
-    const replaced = asStrings(runtime.Entrypoint);
-    if (replaced.length > 0) env = [...env, `${entryChainVariable}=${JSON.stringify(replaced)}`];
-    changed.Entrypoint = [...change.entrypoint];
-  }
-  if (change.cmd !== undefined) changed.Cmd = [...change.cmd];
-  if (change.workingDir !== undefined) changed.WorkingDir = change.workingDir;
-  if (env.length > 0) changed.Env = mergeEnv(asStrings(runtime.Env), env);
-  return changed;
-}
-
 function appendDiffIds(rootfs: unknown, layers: readonly InjectedLayer[]): JsonObject {
   const base = asObject(rootfs) ?? { type: 'layers' };
-  const diffIds = asList(base.diff_ids, 'rootfs.diff_ids');
-  return { ...base, diff_ids: [...diffIds, ...layers.map(layer => layer.tarDigest)] };
+  const name = memberName(base, 'diff_ids');
+  const diffIds = asList(base[name], 'rootfs.diff_ids');
+  return { ...base, [name]: [...diffIds, ...layers.map(layer => layer.tarDigest)] };
 }
 
 // Builders pair the entries that are not `empty_layer` with the layers in order. Where the base has
@@ -92,9 +84,4 @@ function asList(value: unknown, member: string): unknown[] {
   const list = value ?? [];
   if (Array.isArray(list)) return list;
   throw new OciSyntaxError('config', `The image config has a ${member} that is no list`);
-}
-
-function asStrings(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
 }

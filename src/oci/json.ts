@@ -3,15 +3,29 @@ import { OciSyntaxError, type SyntaxSubject } from './syntax-error.ts';
 export type JsonObject = { [member: string]: unknown };
 
 /**
- * Parses JSON so that writing it again keeps every value: a number that a double cannot hold
- * exactly (beyond 2^53, or spelled with more digits) is kept as its source text. As in Go, which
- * most clients are written in, the last of two members with one name counts and bytes that are no
- * UTF-8 become U+FFFD. Throws {@link OciSyntaxError} for anything but an object.
+ * Parses JSON that is only read; for what is written again there is {@link parseLossless}, which
+ * takes several times as long. As in Go, which most clients are written in, the last of two members
+ * with one name counts and bytes that are no UTF-8 become U+FFFD.
+ * Throws {@link OciSyntaxError} for anything but an object.
+ */
+export function parseJson(bytes: Buffer, subject: SyntaxSubject): JsonObject {
+  return parse(bytes, subject);
+}
+
+/**
+ * Parses JSON as {@link parseJson}, so that writing it again keeps every value: a number that a
+ * double cannot hold exactly (beyond 2^53, or spelled with more digits) is kept as its source text.
  */
 export function parseLossless(bytes: Buffer, subject: SyntaxSubject): JsonObject {
+  return parse(bytes, subject, keepNumbers);
+}
+
+type Reviver = (this: unknown, key: string, value: unknown, ...rest: unknown[]) => unknown;
+
+function parse(bytes: Buffer, subject: SyntaxSubject, reviver?: Reviver): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString('utf8'), keepNumbers);
+    value = JSON.parse(bytes.toString('utf8'), reviver);
   } catch (cause) {
     throw new OciSyntaxError(subject, `The ${subject} is not valid JSON`, { cause });
   }
@@ -47,4 +61,14 @@ export function asObject(value: unknown): JsonObject | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   // A number that was kept as its source text is an object to JavaScript, but not in the document.
   return isRawJSON(value) ? undefined : (value as JsonObject);
+}
+
+/**
+ * The name under which the object has the member. Clients written in Go take any case for the names
+ * they know, and of several the last, so `env` is as good as `Env` to them. The given name when the
+ * object has it in no spelling.
+ */
+export function memberName(object: JsonObject, name: string): string {
+  const folded = name.toLowerCase();
+  return Object.keys(object).findLast(key => key.toLowerCase() === folded) ?? name;
 }

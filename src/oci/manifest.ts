@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { type Descriptor, descriptorSchema } from './descriptor.ts';
 import type { Document } from './document.ts';
-import { asObject, type JsonObject, parseLossless } from './json.ts';
+import { asObject, type JsonObject, parseJson } from './json.ts';
 import {
   type Family,
   isImageConfigType,
   isIndexType,
+  isLayerType,
   isManifestType,
   isSchema1Type,
   mediaTypes,
@@ -62,7 +63,7 @@ export type Manifest = ImageManifest | ImageIndex | OpaqueManifest | Schema1Mani
  */
 export function parseManifest(document: Document): Manifest {
   if (isSchema1Type(document.mediaType)) return { kind: 'schema1' };
-  const body = parseLossless(document.bytes, 'manifest');
+  const body = parseJson(document.bytes, 'manifest');
   if (body.schemaVersion === 1) return { kind: 'schema1' };
   const type = typeOf(body, document.mediaType);
   if (isIndexType(type)) {
@@ -90,7 +91,7 @@ export function manifestType(document: Document): string {
   if (known !== undefined) return known;
   const type = isSchema1Type(document.mediaType)
     ? document.mediaType
-    : typeOf(parseLossless(document.bytes, 'manifest'), document.mediaType);
+    : typeOf(parseJson(document.bytes, 'manifest'), document.mediaType);
   knownTypes.set(document, type);
   return type;
 }
@@ -104,9 +105,14 @@ function typeOf(body: JsonObject, served: string): string {
   return served;
 }
 
-/** True when the manifest describes a runnable image, false for an artifact (ORAS, SIF, Helm ...). */
-export function isImage(manifest: ImageManifest): boolean {
-  return isImageConfigType(manifest.config.mediaType);
+/**
+ * True when the manifest describes a runnable image, false for an artifact (ORAS, SIF, Helm ...).
+ * BuildKit's attestations and cosign's signatures have the config type of an image, but nothing in
+ * them is a layer of a file system.
+ */
+export function isImage({ config, layers }: ImageManifest): boolean {
+  if (!isImageConfigType(config.mediaType)) return false;
+  return layers.length === 0 || layers.some(layer => isLayerType(layer.mediaType));
 }
 
 /** The family whose media types the content of this manifest carries. */

@@ -43,6 +43,16 @@ export function isImageConfigType(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.ociConfig || mediaType === mediaTypes.dockerConfig;
 }
 
+// Compressions, encryption and foreign layers are told by the rest of the name. Old Docker versions
+// named layers `application/vnd.docker.container.image.rootfs.diff+x-gtar`.
+const layerType =
+  /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs|docker\.container\.image\.rootfs)\./;
+
+/** True for the layers of a root file system. */
+export function isLayerType(mediaType: string): boolean {
+  return layerType.test(mediaType);
+}
+
 /** The bare type of a `Content-Type` header: no parameters, lower case. */
 export function bareMediaType(contentType: string | undefined): string | undefined {
   const bare = contentType?.split(';', 1)[0]?.trim().toLowerCase();

@@ -18,6 +18,9 @@ const architectures: Readonly<Record<string, string>> = {
   arm64v8: 'arm64',
 };
 
+// What an image without a variant is for. Source: containerd platforms, database.go, normalizeArch.
+const plainVariants: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8', arm: 'v7' };
+
 /**
  * Reads `linux/amd64`, `amd64`, `linux/arm64/v8` and their usual aliases.
  * Throws {@link OciSyntaxError} for anything but Linux on amd64 or arm64.
@@ -54,38 +57,29 @@ export function formatPlatform(platform: Platform): string {
 
 /**
  * True when an image for `offered` is the one to run on `wanted`: same system and architecture, and
- * the same variant, where none and `v8` are the same thing on arm64.
+ * the same variant, where none is `v1` on amd64, `v8` on arm64 and `v7` on arm.
  */
 export function matchesPlatform(wanted: Platform, offered: Platform): boolean {
-  if (offered.os !== wanted.os) return false;
-  const architecture = goArchitecture(offered.architecture);
-  if (architecture !== wanted.architecture) return false;
-  const normal = (platform: Platform) =>
-    architecture === 'arm64' && /^v?8$/.test(platform.variant ?? '')
-      ? ''
-      : (platform.variant ?? '');
-  return normal(offered) === normal(wanted);
+  return isSameMachine(wanted, offered) && variantOf(wanted) === variantOf(offered);
 }
 
-/** The entry of an index for the platform: an exact match first, then any variant of the architecture. */
+/**
+ * The entry of an index for the platform: an exact match first, then the variant that comes next
+ * below it, which runs there too, then the one that comes next above it, which may.
+ */
 export function selectPlatform(
   manifests: readonly Descriptor[],
   wanted: Platform,
 ): Descriptor | undefined {
-  const offers = manifests.filter(entry => entry.platform && !isAttestation(entry));
-  const exact = offers.find(entry => matchesPlatform(wanted, platformOf(entry)));
-  if (exact) return exact;
-  return offers.find(entry => {
-    const offered = platformOf(entry);
-    return offered.os === wanted.os && goArchitecture(offered.architecture) === wanted.architecture;
-  });
+  return manifests
+    .filter(entry => isOffer(entry) && isSameMachine(wanted, platformOf(entry)))
+    .map(entry => ({ entry, rank: rankOf(wanted, platformOf(entry)) }))
+    .sort((a, b) => a.rank - b.rank)[0]?.entry;
 }
 
 /** The platforms an index offers, for messages: `linux/amd64, linux/arm64/v8`. */
 export function listPlatforms(manifests: readonly Descriptor[]): string {
-  const names = manifests
-    .filter(entry => entry.platform && !isAttestation(entry))
-    .map(entry => formatPlatform(platformOf(entry)));
+  const names = manifests.filter(isOffer).map(entry => formatPlatform(platformOf(entry)));
   return names.length > 0 ? [...new Set(names)].join(', ') : 'none that it names';
 }
 
@@ -98,7 +92,32 @@ export function isAttestation(entry: Descriptor): boolean {
   );
 }
 
+function isOffer(entry: Descriptor): boolean {
+  return Boolean(entry.platform) && !isAttestation(entry);
+}
+
 function platformOf(entry: Descriptor): Platform {
   const { os = '', architecture = '', variant } = entry.platform ?? {};
   return variant ? { os, architecture, variant } : { os, architecture };
+}
+
+function isSameMachine(one: Platform, other: Platform): boolean {
+  return (
+    one.os === other.os && goArchitecture(one.architecture) === goArchitecture(other.architecture)
+  );
+}
+
+function variantOf({ architecture, variant = '' }: Platform): string {
+  if (/^\d/.test(variant)) return `v${variant}`;
+  if (variant !== '') return variant;
+  const name = goArchitecture(architecture);
+  return (Object.hasOwn(plainVariants, name) && plainVariants[name]) || '';
+}
+
+// Smaller is better. Variants that are no numbers come last, in the order of the index.
+function rankOf(wanted: Platform, offered: Platform): number {
+  if (matchesPlatform(wanted, offered)) return 0;
+  const below = Number(variantOf(wanted).slice(1)) - Number(variantOf(offered).slice(1));
+  if (Number.isNaN(below)) return 1e6;
+  return below > 0 ? below : 1e3 - below;
 }

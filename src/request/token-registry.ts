@@ -55,9 +55,8 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
       const body = make(token);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
       await store.insert(hashToken(token), { createdAt, expiresAt, body: JSON.stringify(stored) });
-      const request = { ...body, ...identity(token), createdAt, expiresAt };
-      live.set(token, request);
-      return request;
+      // Kept in memory once it is pulled: many never are.
+      return { ...body, ...identity(token), createdAt, expiresAt };
     },
 
     get(token) {

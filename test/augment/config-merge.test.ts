@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { envName, mergeEnv } from '../../src/augment/env.ts';
 import type { ImageChange, InjectedLayer } from '../../src/augment/image-change.ts';
-import { changeConfig, entryChainVariable } from '../../src/augment/image-config.ts';
+import { changeConfig } from '../../src/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
+const entryChainVariable = 'SLUICE_ENTRY_CHAIN';
 const names = fc.constantFrom('A', 'B', 'PATH', 'a', '__proto__', 'X_1');
 const values = fc.oneof(fc.string(), fc.constantFrom('', '=', 'a=b=c', 'é "quoted"\n'));
 const entries = fc.tuple(names, values).map(([name, value]) => `${name}=${value}`);
@@ -127,7 +129,9 @@ test('the entry chain is the replaced entrypoint, and only when there was one', 
       fc.pre(!given);
       const env = (changed(base, change).config?.Env ?? []) as string[];
       const chain = env.filter(entry => envName(entry) === entryChainVariable);
-      const isChained = change.entrypoint !== undefined && former.length > 0;
+      const isReplaced =
+        change.entrypoint !== undefined && !isDeepStrictEqual([...former], change.entrypoint);
+      const isChained = isReplaced && former.length > 0;
       assert.deepEqual(chain, isChained ? [`${entryChainVariable}=${JSON.stringify(former)}`] : []);
     }),
   );

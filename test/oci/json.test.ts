@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { asObject, parseLossless, writeJson } from '../../src/oci/json.ts';
+import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../src/oci/json.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { jsonObjects } from './arbitraries.ts';
 
@@ -119,4 +119,24 @@ test('JSON: what is an object', () => {
   for (const value of [undefined, null, [], 'a', 1, parse('{"n":1.10}').n]) {
     assert.equal(asObject(value), undefined);
   }
+});
+
+test('JSON: reading alone gives the same values, with plain numbers', () => {
+  fc.assert(
+    fc.property(jsonObjects, text => {
+      assert.deepEqual(parseJson(Buffer.from(text), 'config'), JSON.parse(text));
+    }),
+  );
+  assert.equal(parseJson(Buffer.from('{"n":1.10}'), 'config').n, 1.1);
+  assert.throws(() => parseJson(Buffer.from('[]'), 'config'), OciSyntaxError);
+  assert.throws(() => parseJson(Buffer.from('{'), 'config'), OciSyntaxError);
+});
+
+test('JSON: members are found as Go finds them, in any case and the last of several', () => {
+  assert.equal(memberName({ Env: 1 }, 'Env'), 'Env');
+  assert.equal(memberName({ env: 1 }, 'Env'), 'env');
+  assert.equal(memberName({ Env: 1, ENV: 2 }, 'Env'), 'ENV');
+  assert.equal(memberName({ ENV: 1, Env: 2 }, 'Env'), 'Env');
+  assert.equal(memberName({ Environment: 1 }, 'Env'), 'Env');
+  assert.equal(memberName({}, '__proto__'), '__proto__');
 });

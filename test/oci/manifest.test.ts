@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { digestOf, isDigest, parseDigest, splitDigest } from '../../src/oci/digest.ts';
+import { documentOf } from '../../src/oci/document.ts';
+import { isImage, manifestType, parseManifest } from '../../src/oci/manifest.ts';
+import { mediaTypes } from '../../src/oci/media-type.ts';
+
+const digest = `sha256:${'0'.repeat(64)}`;
+const config = { mediaType: mediaTypes.ociConfig, digest, size: 2 };
+const manifest = { schemaVersion: 2, config, layers: [] };
+const index = { schemaVersion: 2, manifests: [] };
+const document = (body: object, served: string) =>
+  documentOf(Buffer.from(JSON.stringify(body)), served);
+
+test("a document's own word counts, then the type it was served with, then its members", () => {
+  const { ociManifest, ociIndex, dockerManifest } = mediaTypes;
+  assert.equal(
+    manifestType(document({ ...manifest, mediaType: ociManifest }, ociIndex)),
+    ociManifest,
+  );
+  assert.equal(manifestType(document(manifest, dockerManifest)), dockerManifest);
+  assert.equal(manifestType(document(manifest, 'application/json')), ociManifest);
+  assert.equal(manifestType(document(index, 'text/plain')), ociIndex);
+  assert.equal(manifestType(document({}, 'text/plain')), 'text/plain');
+  assert.equal(parseManifest(document(index, 'text/plain')).kind, 'index');
+});
+
+test('schema 1 is told apart by its type and by its version', () => {
+  assert.equal(parseManifest(document({}, mediaTypes.dockerSchema1Signed)).kind, 'schema1');
+  assert.equal(parseManifest(document({ schemaVersion: 1 }, 'application/json')).kind, 'schema1');
+});
+
+test('null stands for what is absent, as Go writes it', () => {
+  const parsed = parseManifest(document({ ...manifest, layers: null }, mediaTypes.ociManifest));
+  assert.deepEqual(parsed.kind === 'manifest' && parsed.layers, []);
+  const empty = parseManifest(document({ ...index, manifests: null }, mediaTypes.ociIndex));
+  assert.deepEqual(empty.kind === 'index' && empty.manifests, []);
+});
+
+test('an image is told from an artifact by the type of its config', () => {
+  const kinds = [
+    mediaTypes.ociConfig,
+    mediaTypes.dockerConfig,
+    'application/vnd.sylabs.sif.config.v1',
+  ];
+  const images = kinds.map(mediaType => {
+    const parsed = parseManifest(
+      document({ ...manifest, config: { ...config, mediaType } }, mediaTypes.ociManifest),
+    );
+    return parsed.kind === 'manifest' && isImage(parsed);
+  });
+  assert.deepEqual(images, [true, true, false]);
+});
+
+for (const [what, body] of [
+  ['no config', { schemaVersion: 2, layers: [] }],
+  ['a config without digest', { ...manifest, config: { mediaType: 'x', size: 1 } }],
+  ['a digest that is none', { ...manifest, config: { ...config, digest: 'sha256:0' } }],
+  ['a negative size', { ...manifest, config: { ...config, size: -1 } }],
+  ['a version of 3', { ...manifest, schemaVersion: 3 }],
+  ['layers that are no list', { ...manifest, layers: {} }],
+] as const) {
+  test(`a manifest with ${what} is refused with the place`, () => {
+    assert.throws(() => parseManifest(document(body, mediaTypes.ociManifest)), /malformed at '\w+/);
+  });
+}
+
+test('what is no JSON object is refused', () => {
+  for (const text of ['', '[]', 'null', '{"a":', '"text"']) {
+    assert.throws(
+      () => parseManifest(documentOf(Buffer.from(text), mediaTypes.ociManifest)),
+      /JSON/,
+    );
+  }
+});
+
+test('digests: the grammar, both algorithms, and the bytes they are of', () => {
+  // The digest of no bytes is well known.
+  const empty = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+  assert.equal(digestOf(''), empty);
+  assert.equal(digestOf('', 'sha512').length, 'sha512:'.length + 128);
+  assert.deepEqual(splitDigest(parseDigest(empty)), { algorithm: 'sha256', hex: empty.slice(7) });
+  for (const text of [
+    empty.toUpperCase(),
+    empty.slice(1),
+    `${empty}0`,
+    `md5:${'0'.repeat(32)}`,
+    '',
+  ]) {
+    assert.ok(!isDigest(text), text);
+    assert.throws(() => parseDigest(text), /not a digest/);
+  }
+});
