@@ -7,6 +7,8 @@ COPY bin bin
 COPY src src
 COPY proto proto
 COPY README.md LICENSE ./
+# Compiles once, here: the server itself may not write into its folder.
+RUN node bin/sluice.js --version
 
 FROM node:24-bookworm-slim
 ARG COMMIT=unknown

@@ -31,7 +31,7 @@ export interface SlabPoolOptions {
 }
 
 /**
- * Buffers for many transfers. Memory is at most `largeBudget` (default 16 MiB), plus the small
+ * Buffers for many transfers. Memory is at most `largeBudget` (default 12 MiB), plus the small
  * buffers in use (a transfer holds at most four: 256 KiB), plus `smallIdle` (default 4 MiB).
  */
 export class SlabPool {
@@ -42,7 +42,7 @@ export class SlabPool {
   #largeMade = 0;
   #lent = 0;
 
-  constructor({ largeBudget = 16 << 20, smallIdle = 4 << 20 }: SlabPoolOptions = {}) {
+  constructor({ largeBudget = 12 << 20, smallIdle = 4 << 20 }: SlabPoolOptions = {}) {
     this.#largeLimit = Math.floor(largeBudget / largeBytes);
     this.#smallLimit = Math.floor(smallIdle / smallBytes);
   }

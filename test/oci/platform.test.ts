@@ -157,6 +157,8 @@ test('platforms: of entries for one platform the first is taken, and attestation
   assert.equal(listPlatforms(entries), 'linux/amd64');
   assert.equal(listPlatforms([attestation]), 'none that it names');
   assert.deepEqual(entries.map(isAttestation), [true, true, false, false, false]);
+  assert.ok(isAttestation(entry('unknown/amd64')));
+  assert.ok(isAttestation(entry('linux/unknown')));
 });
 
 test('platforms: the selected entry is an exact one whenever there is one', () => {
