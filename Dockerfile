@@ -7,8 +7,6 @@ COPY bin bin
 COPY src src
 COPY proto proto
 COPY README.md LICENSE ./
-# Compiles once, here: the server itself may not write into its folder.
-RUN node bin/sluice.js --version
 
 FROM node:24-bookworm-slim
 ARG COMMIT=unknown
@@ -18,9 +16,11 @@ ENV NODE_ENV=production \
     SLUICE_URL=http://127.0.0.1:9090 \
     SLUICE_DATA=/data
 COPY --from=build /sluice /sluice
-RUN mkdir /data && chown node:node /data
-USER node
 WORKDIR /sluice
+RUN mkdir /data node_modules/.cache && chown node:node /data node_modules/.cache
+USER node
+# Compiles everything once; what is kept of it is kept for this user.
+RUN node bin/sluice.js --version
 VOLUME /data
 EXPOSE 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
