@@ -22,6 +22,8 @@ export interface Question {
   /** What a 404 means. */
   readonly missing: FaultKind;
   readonly signal?: AbortSignal | undefined;
+  /** Statuses that are an answer to this question and no failure. */
+  readonly answers?: readonly number[];
   readonly isBlob?: boolean;
   readonly redirects?: 'follow' | 'handOn';
 }
@@ -105,7 +107,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     } catch (error) {
       throw faultOfError(error, access, question);
     }
-    if (answer.status < 400) return answer;
+    if (answer.status < 400 || question.answers?.includes(answer.status)) return answer;
     answer.body.destroy();
     throw faultOfStatus(answer, access, question);
   };

@@ -57,6 +57,8 @@ export interface JsonAnswer {
   readonly body: Buffer;
 }
 
+// A registry that has no HEAD says so like this; it is asked with GET then.
+const methodUnknown = [405, 501];
 const manifestLimit = 4 * 1024 * 1024;
 const jsonLimit = 8 * 1024 * 1024;
 
@@ -82,8 +84,9 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         method: 'HEAD',
         path: `manifests/${reference}`,
         headers: { accept: manifestAccept },
-        what: `${nameOf(access, reference)}`,
+        what: nameOf(access, reference),
         missing: 'manifest-unknown',
+        answers: methodUnknown,
         signal,
       });
       answer.body.destroy();

@@ -127,6 +127,14 @@ test('an upstream that answers 503 once is asked again', async () => {
   assert.equal(relay.count('GET', '/v2/team/flaky/blobs/'), 2);
 });
 
+test('a registry without HEAD is asked with GET', async () => {
+  const { relay } = world.upstreams;
+  const headless = relay.image('team/headless');
+  relay.on('HEAD /v2/team/headless/manifests/', answer(405));
+  const get = await world.serve(headless);
+  assert.deepEqual((await get('manifests/latest')).body, headless.manifest);
+});
+
 test('an upstream that wishes for a short pause gets it', async () => {
   const { relay } = world.upstreams;
   const paced = relay.image('team/paced');
