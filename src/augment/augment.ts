@@ -1,10 +1,9 @@
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
+import { mayBeImage } from '../oci/index-entry.ts';
 import { parseLossless, writeJson } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
-import { isIndexType, isManifestType } from '../oci/media-type.ts';
-import { isAttestation } from '../oci/platform.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { pointTo } from './descriptor.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
@@ -100,11 +99,6 @@ function augmentIndex(
   const document = documentOf(writeJson(body), manifestType(index));
   run.generated.set(document.digest, document);
   return document;
-}
-
-/** An entry of an unknown type stays, even where another entry calls the same content an image. */
-function mayBeImage(entry: Descriptor): boolean {
-  return !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType));
 }
 
 function augmentChild(child: Document, run: Run): Document | undefined {

@@ -4,9 +4,8 @@ import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
+import { mayBeImage } from '../oci/index-entry.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
-import { isIndexType, isManifestType } from '../oci/media-type.ts';
-import { isAttestation } from '../oci/platform.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
@@ -88,12 +87,8 @@ export function createDocuments(content: ContentStore, registry: RegistryClient)
       found.set(parsed.config.digest, await config(access, parsed.config));
     }
     if (parsed.kind !== 'index' || depth >= deepestIndex) return;
-    const images = parsed.manifests.filter(
-      entry =>
-        !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType)),
-    );
     await Promise.all(
-      images.map(async entry => {
+      parsed.manifests.filter(mayBeImage).map(async entry => {
         const child = await unlessMissing(manifest(access, entry.digest, entry.mediaType));
         if (child) await collectInto(found, access, child, depth + 1);
       }),
