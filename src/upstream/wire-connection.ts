@@ -149,7 +149,9 @@ export class WireConnection {
   #free(excess: number): void {
     this.#body = null;
     const reusable = this.#reusable && excess === 0;
-    if (!reusable) this.#close();
+    // TLS hands over what it has decrypted even after a pause: the end may come while reading is stopped.
+    if (reusable) this.#socket.resume();
+    else this.#close();
     this.onFree(reusable);
   }
 
