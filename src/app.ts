@@ -102,11 +102,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   const documents = createDocuments(content, registry);
   const makeImage = createImageMaker(documents);
-  const resolveBase = createBaseResolver(registry, documents, access =>
+  const bases = createBaseResolver(registry, documents, access =>
     credentialKey(access.credentials),
   );
   const accept = createAccept({
-    resolveBase,
+    bases,
     makeImage,
     layers: createLayerIntake({
       content,
@@ -159,7 +159,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     rates: config.limits.requests,
   });
   const inspect = createInspect({
-    resolveBase,
+    bases,
     documents,
     credentials,
     urlOf: host => endpointOf(registries, host).origin,

@@ -19,14 +19,6 @@ export const registrySettings: readonly Setting[] = settingsIn(
   ['registries', '<host>'],
 ).map(setting => ({ ...setting, variable: undefined }));
 
-/** The value of a setting at its path, undefined where it is not set. */
-export function valueAt(values: unknown, path: readonly string[]): unknown {
-  return path.reduce(
-    (value, name) => (value as Record<string, unknown> | null | undefined)?.[name],
-    values,
-  );
-}
-
 function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
   return Object.entries(object.shape).flatMap(([name, schema]) => {
     const path = [...above, name];

@@ -6,9 +6,9 @@ import type { ApiVersion } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import { type Accounts, requireAccount } from './basic-auth.ts';
 import { callerAddress } from './caller.ts';
+import { type CallerRates, rateFor } from './caller-rates.ts';
 import { readJsonBody } from './json-body.ts';
 import { type Limiter, limitHeaders } from './limiter.ts';
-import type { CallerRates } from './pull-meter.ts';
 import { containerRequestSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
@@ -33,11 +33,8 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
       address: callerAddress(ctx.req, deps.trustedProxies),
       hasAccessToken: Boolean(submission.platformAccessToken),
     };
-    const rate = caller.hasAccessToken ? deps.rates.authenticated : deps.rates.anonymous;
-    if (rate) {
-      const key = `${caller.hasAccessToken ? 'token' : 'anonymous'} ${caller.address}`;
-      ctx.set(limitHeaders(deps.limiter.take(key, rate)));
-    }
+    const limit = rateFor(deps.rates, caller, caller.address);
+    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
     const accepted = await deps.accept(submission, version, caller);
     ctx.body =
       version === 'v1alpha1' ? legacyAnswer(accepted) : answer(accepted, submission.freeze);

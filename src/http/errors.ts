@@ -18,8 +18,6 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
     const { req, res } = ctx;
     const began = performance.now();
     const requestId = createRequestId();
-    ctx.state.requestId = requestId;
-    ctx.state.log = log;
     res.setHeader('x-request-id', requestId);
     let fault: Fault | undefined;
     res.once('close', () => {

@@ -1,13 +1,8 @@
 import type { PullCounter } from '../pull/pull-counter.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { UsageStore } from '../store/usage.ts';
-import { type Limiter, limitHeaders, type Rate } from './limiter.ts';
-
-/** Rates for callers without and with an access token. */
-export interface CallerRates {
-  readonly anonymous: Rate | undefined;
-  readonly authenticated: Rate | undefined;
-}
+import { type CallerRates, rateFor } from './caller-rates.ts';
+import { type Limiter, limitHeaders } from './limiter.ts';
 
 export interface PullMeter {
   /** Lets a manifest request pass, or throws a fault (429). */
@@ -27,34 +22,29 @@ export interface PullMeterDeps {
 
 /** Limits and counts whole pulls: never blobs, and never twice what belongs to one pull. */
 export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDeps): PullMeter {
-  const rateOf = ({ caller }: ContainerRequest) =>
-    caller.hasAccessToken ? rates.authenticated : rates.anonymous;
-  const keyOf = (client: string, { caller }: ContainerRequest) =>
-    `${caller.hasAccessToken ? 'token' : 'anonymous'} ${client}`;
-
   return {
     admit(client, request) {
       // The first request of a pull takes one; what else belongs to it passes even at the limit.
       if (counter.isRunning(client, request.token)) return;
-      const rate = rateOf(request);
-      if (rate) limiter.check(keyOf(client, request), rate);
+      const limit = rateFor(rates, request.caller, client);
+      if (limit) limiter.check(limit.key, limit.rate);
     },
 
     count(client, request) {
       if (counter.isRunning(client, request.token)) return;
-      const rate = rateOf(request);
-      // Taken before the pull counts as begun: one that is refused here must not pass the next time.
-      if (rate) limiter.take(keyOf(client, request), rate);
-      counter.begin(client, request.token);
       const { caller } = request;
+      const limit = rateFor(rates, caller, client);
+      // Taken before the pull counts as begun: one that is refused here must not pass the next time.
+      if (limit) limiter.take(limit.key, limit.rate);
+      counter.begin(client, request.token);
       const day = new Date().toISOString().slice(0, 10);
       usage.add('pulls', day, caller.org);
       if (request.isMounted) usage.add('mounted', day, caller.org);
     },
 
     headers(client, request) {
-      const rate = rateOf(request);
-      return rate ? limitHeaders(limiter.peek(keyOf(client, request), rate)) : {};
+      const limit = rateFor(rates, request.caller, client);
+      return limit ? limitHeaders(limiter.peek(limit.key, limit.rate)) : {};
     },
   };
 }

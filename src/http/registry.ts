@@ -103,6 +103,9 @@ function sendPing(res: ServerResponse): void {
   res.end('{}');
 }
 
+// As a string an answer goes out in one write with its head, as a buffer in a write of its own.
+const singleWriteBytes = 16 * 1024;
+
 async function sendManifest(
   deps: RegistryDeps,
   reference: string,
@@ -122,12 +125,9 @@ async function sendManifest(
     ...deps.meter.headers(client, request),
   });
   if (req.method === 'HEAD') res.end();
-  // As a string it goes out in one write with the head, as a buffer in a write of its own.
   else if (bytes.length <= singleWriteBytes) res.end(bytes.toString('latin1'), 'latin1');
   else res.end(bytes);
 }
-
-const singleWriteBytes = 16 * 1024;
 
 // What a client may learn from the headers of a listing: the next page, and whether it was filtered.
 const listingHeaders = ['content-type', 'oci-filters-applied'];

@@ -7,7 +7,7 @@ import { manifestType, parseManifest } from '../oci/manifest.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { Documents } from '../request/documents.ts';
 import type { ImageMaker } from '../request/served-image.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 
 /** A served image, as far as its documents are here: what belongs to it may be served from what is kept. */
@@ -40,8 +40,7 @@ export function createImageFinder({
   return async request => {
     const kept = images.get(request.token);
     if (kept) return kept;
-    const { registry, repository } = request.image;
-    const access = { registry, repository, credentials: await credentials(registry) };
+    const access = await accessTo(request.image, credentials);
     const root = await findRoot(documents, makeImage, access, request);
     const image = createImage(root, access, documents);
     images.set(request.token, image);

@@ -3,7 +3,7 @@ import { Fault } from '../fault.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { parsePlatform } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import { accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { BaseResolver } from './base-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
@@ -16,7 +16,7 @@ import type { ApiVersion, Submission } from './submission.ts';
 import type { TokenRegistry } from './token-registry.ts';
 
 export interface AcceptDeps {
-  readonly resolveBase: BaseResolver;
+  readonly bases: BaseResolver;
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
   readonly tokens: TokenRegistry;
@@ -53,13 +53,12 @@ export function createAccept(deps: AcceptDeps): Accept {
         ? undefined
         : inField('containerPlatform', () => parsePlatform(containerPlatform));
     const layers = await deps.layers.take(containerConfig.layers ?? []);
-    const access: Access = {
-      registry: image.registry,
-      repository: image.repository,
-      credentials: await deps.credentials(image.registry),
-    };
+    const access = await accessTo(image, deps.credentials);
     const change = changeOf(submission, layers);
-    const base = await asBadRequest(deps.resolveBase(access, image, platform));
+    const base = await asBadRequest(async () => {
+      const root = await deps.bases.resolve(access, image);
+      return platform ? deps.bases.select(access, image, root, platform) : root;
+    });
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
@@ -121,9 +120,9 @@ function warningsOf(
 }
 
 /** To who makes a request, an image that does not exist is a mistake in the request. */
-async function asBadRequest<T>(work: Promise<T>): Promise<T> {
+async function asBadRequest<T>(work: () => Promise<T>): Promise<T> {
   try {
-    return await work;
+    return await work();
   } catch (error) {
     if (error instanceof Fault && error.kind === 'manifest-unknown') {
       throw new Fault('bad-request', `${error.message}: check 'containerImage'`, {

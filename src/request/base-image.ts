@@ -17,12 +17,18 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import { createCoalescer } from './coalesce.ts';
 import type { Documents } from './documents.ts';
 
-/** Finds what an image name stands for now, in the right of who asks. Throws {@link Fault}. */
-export type BaseResolver = (
-  access: Access,
-  reference: Reference,
-  platform: Platform | undefined,
-) => Promise<Document>;
+/** Finds base images in the right of who asks. Both throw {@link Fault}. */
+export interface BaseResolver {
+  /** What an image name stands for now: a manifest or an index. */
+  resolve(access: Access, reference: Reference): Promise<Document>;
+  /** The image for the platform in what was resolved. */
+  select(
+    access: Access,
+    reference: Reference,
+    root: Document,
+    platform: Platform,
+  ): Promise<Document>;
+}
 
 /**
  * @param accessKey tells apart what is seen with different rights
@@ -36,7 +42,7 @@ export function createBaseResolver(
 
   // The registry is asked each time, also for a digest: it is the registry that knows whether the
   // asker may see the image, and what a tag stands for at this moment.
-  const resolve = async (access: Access, reference: string): Promise<Document> => {
+  const ask = async (access: Access, reference: string): Promise<Document> => {
     const head = await registry.headManifest(access, reference);
     // Told by its type already: what it is asked for by is no digest of its bytes, which are signed.
     if (head && isSchema1Type(head.mediaType)) throw schema1();
@@ -46,13 +52,18 @@ export function createBaseResolver(
     return document;
   };
 
-  return async (access, reference, platform) => {
-    const name = reference.digest ?? reference.tag ?? 'latest';
-    const root = await join(
-      `${accessKey(access)} ${access.registry} ${access.repository} ${name}`,
-      () => resolve(access, name),
-    );
-    return platform ? select(documents, access, reference, root, platform) : refuseSchema1(root);
+  return {
+    async resolve(access, reference) {
+      const name = reference.digest ?? reference.tag ?? 'latest';
+      const root = await join(
+        `${accessKey(access)} ${access.registry} ${access.repository} ${name}`,
+        () => ask(access, name),
+      );
+      if (parseManifest(root).kind === 'schema1') throw schema1();
+      return root;
+    },
+    select: (access, reference, root, platform) =>
+      select(documents, access, reference, root, platform),
   };
 }
 
@@ -63,7 +74,7 @@ async function select(
   root: Document,
   platform: Platform,
 ): Promise<Document> {
-  const manifest = parseManifest(refuseSchema1(root));
+  const manifest = parseManifest(root);
   const missing = (offered: string) =>
     new Fault(
       'bad-request',
@@ -83,11 +94,6 @@ async function select(
       throw missing(formatPlatform(offered));
     }
   }
-  return root;
-}
-
-function refuseSchema1(root: Document): Document {
-  if (parseManifest(root).kind === 'schema1') throw schema1();
   return root;
 }
 

@@ -4,7 +4,7 @@ import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { BaseResolver } from './base-image.ts';
 import type { Documents } from './documents.ts';
@@ -13,7 +13,7 @@ import type { Documents } from './documents.ts';
 export type Inspect = (image: string, platform: Platform | 'all') => Promise<JsonObject>;
 
 export interface InspectDeps {
-  readonly resolveBase: BaseResolver;
+  readonly bases: BaseResolver;
   readonly documents: Documents;
   readonly credentials: CredentialSource;
   readonly urlOf: (registry: string) => string;
@@ -22,19 +22,15 @@ export interface InspectDeps {
 export function createInspect(deps: InspectDeps): Inspect {
   return async (text, platform) => {
     const image = parseReference(text);
-    const access: Access = {
-      registry: image.registry,
-      repository: image.repository,
-      credentials: await deps.credentials(image.registry),
-    };
-    const root = await deps.resolveBase(access, image, undefined);
+    const access = await accessTo(image, deps.credentials);
+    const root = await deps.bases.resolve(access, image);
     const isIndex = parseManifest(root).kind === 'index';
     if (isIndex && platform === 'all') {
       return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
     }
     // A single image is shown whatever its platform is: there is nothing to choose.
     const chosen =
-      isIndex && platform !== 'all' ? await deps.resolveBase(access, image, platform) : root;
+      isIndex && platform !== 'all' ? await deps.bases.select(access, image, root, platform) : root;
     return { container: await describe(deps, access, image, chosen) };
   };
 }

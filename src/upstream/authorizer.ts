@@ -1,7 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import { type BearerToken, fetchBearer } from './bearer.ts';
 import type { Challenge } from './challenge.ts';
-import { basicHeader, type Credentials, credentialKey } from './credentials.ts';
+import {
+  basicHeader,
+  type CredentialSource,
+  type Credentials,
+  credentialKey,
+} from './credentials.ts';
 import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
 import type { Transport } from './transport.ts';
 
@@ -10,6 +15,14 @@ export interface Access {
   readonly registry: string;
   readonly repository: string;
   readonly credentials: Credentials | undefined;
+}
+
+/** A repository in the right that the credentials for its registry give. */
+export async function accessTo(
+  { registry, repository }: Pick<Access, 'registry' | 'repository'>,
+  credentials: CredentialSource,
+): Promise<Access> {
+  return { registry, repository, credentials: await credentials(registry) };
 }
 
 export interface Authorizer {

@@ -133,3 +133,10 @@ export async function eventually(
     await new Promise(resolve => setTimeout(resolve, 10));
   }
 }
+
+/** Stops the server, which must not have logged an error: a bad request is none. */
+export async function stopWithoutErrors({ sluice }: FaultWorld): Promise<void> {
+  await sluice.stop();
+  const errors = readLog(sluice.output()).filter(({ level }) => level === 'error');
+  assert.deepEqual(errors, [], 'a bad request is no error of the service');
+}

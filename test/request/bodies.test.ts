@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, test } from 'node:test';
-import { type FaultWorld, postJson, readLog, startFaultWorld } from '../faults/fault-world.ts';
+import {
+  type FaultWorld,
+  postJson,
+  startFaultWorld,
+  stopWithoutErrors,
+} from '../faults/fault-world.ts';
 import { assertApiFault, call } from '../faults/http-client.ts';
 import { emptyLayer } from '../faults/scripted-upstream.ts';
 
@@ -14,9 +19,7 @@ before(async () => {
 });
 
 after(async () => {
-  await world.sluice.stop();
-  const errors = readLog(world.sluice.output()).filter(({ level }) => level === 'error');
-  assert.deepEqual(errors, [], 'a bad request is no error of the service');
+  await stopWithoutErrors(world);
   assert.ok(!world.sluice.output().includes('hunter2'), 'no part of a body is in the log');
   await world[Symbol.asyncDispose]();
 });

@@ -1,6 +1,10 @@
-import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type FaultWorld, postJson, readLog, startFaultWorld } from '../faults/fault-world.ts';
+import {
+  type FaultWorld,
+  postJson,
+  startFaultWorld,
+  stopWithoutErrors,
+} from '../faults/fault-world.ts';
 import { assertApiFault } from '../faults/http-client.ts';
 
 let world: FaultWorld;
@@ -12,9 +16,7 @@ before(async () => {
 });
 
 after(async () => {
-  await world.sluice.stop();
-  const errors = readLog(world.sluice.output()).filter(({ level }) => level === 'error');
-  assert.deepEqual(errors, [], 'a bad request is no error of the service');
+  await stopWithoutErrors(world);
   await world[Symbol.asyncDispose]();
 });
 

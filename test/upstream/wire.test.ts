@@ -318,15 +318,10 @@ test('a reader or a signal that ends frees the connection at once', async t => {
 });
 
 test('TLS: a private authority is trusted only where it is given', async t => {
-  await using directory = await makeTempDir('wire');
-  const files = await makeCertificates(directory.path);
-  const [key, cert, ca] = await Promise.all(
-    [files.key, files.certificate, files.authority].map(path => readFile(path, 'utf8')),
-  );
+  const { trust, key, cert } = await ownAuthority();
   const body = pattern(2_000_000);
-  const server = createTlsServer({ ...(key && cert ? { key, cert } : {}) });
+  const server = createTlsServer({ key, cert });
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength(body)), server);
-  const trust = createSecureContext(ca === undefined ? {} : { ca });
   for (let round = 0; round < 2; round += 1) {
     assert.ok((await readAll((await get({ trust })).body)).equals(body));
   }
@@ -335,12 +330,7 @@ test('TLS: a private authority is trusted only where it is given', async t => {
 });
 
 test('TLS: a connection whose body ended while it was paused answers the next request', async t => {
-  await using directory = await makeTempDir('wire');
-  const files = await makeCertificates(directory.path);
-  const [key = '', cert = '', ca = ''] = await Promise.all(
-    [files.key, files.certificate, files.authority].map(path => readFile(path, 'utf8')),
-  );
-  const trust = createSecureContext({ ca });
+  const { trust, key, cert } = await ownAuthority();
   // TLS hands over what it has decrypted even after a pause: somewhere here that is a body's end.
   const sizes = Array.from({ length: 60 }, (_, step) => 900_000 + step * 4000);
   let answered = 0;
@@ -356,3 +346,13 @@ test('TLS: a connection whose body ended while it was paused answers the next re
     assert.equal((await readAll(body)).length, size);
   }
 });
+
+/** A server's key and certificate, and the trust in the authority that signed it. */
+async function ownAuthority() {
+  await using directory = await makeTempDir('wire');
+  const files = await makeCertificates(directory.path);
+  const [key = '', cert = '', ca = ''] = await Promise.all(
+    [files.key, files.certificate, files.authority].map(path => readFile(path, 'utf8')),
+  );
+  return { trust: createSecureContext({ ca }), key, cert };
+}
