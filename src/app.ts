@@ -5,6 +5,9 @@ import { configuredCredentials, configuredRegistries } from './config/registries
 import type { Config } from './config/schema.ts';
 import { openContentStore } from './content/content-store.ts';
 import { Fault } from './fault.ts';
+import { createHosted } from './hosted/hosted.ts';
+import { withOwnRegistry } from './hosted/own-registry.ts';
+import { readSigningKey } from './hosted/registry-tokens.ts';
 import { containerRoutes } from './http/container.ts';
 import { outermost } from './http/errors.ts';
 import { inspectRoutes } from './http/inspect.ts';
@@ -13,7 +16,8 @@ import { metricsRoutes } from './http/metrics.ts';
 import { createObserver } from './http/observe.ts';
 import { createOpenApi } from './http/openapi.ts';
 import { createPullMeter } from './http/pull-meter.ts';
-import { registryRoutes } from './http/registry.ts';
+import { registryRoutes, tokenPath } from './http/registry.ts';
+import { createRegistryAuth } from './http/registry-auth.ts';
 import { serviceRoutes } from './http/service.ts';
 import type { RequestState } from './http/state.ts';
 import { createBlobFinder } from './pull/blob.ts';
@@ -31,6 +35,7 @@ import { createTokenRegistry } from './request/token-registry.ts';
 import { createCachedBlobStore } from './store/cached-blobs.ts';
 import { openDatabase } from './store/database.ts';
 import { createFetchedLayerStore } from './store/fetched-layers.ts';
+import { createHostedStore } from './store/hosted.ts';
 import { createRequestStore } from './store/requests.ts';
 import { createUsageStore } from './store/usage.ts';
 import { createMetricsRegistry, type Logger } from './telemetry.ts';
@@ -71,9 +76,12 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const data = (name: string) => join(config.data, name);
 
   const content = await openContentStore(data('content'));
+  // What was on its way in when the last process ended.
+  await content.removeLeftovers(Number.POSITIVE_INFINITY);
   const database = openDatabase(data('sluice.db'));
   const usage = createUsageStore(database);
   const cachedBlobs = createCachedBlobStore(database);
+  const hostedStore = createHostedStore(database);
   const tokens = createTokenRegistry(createRequestStore(database), config.tokenLife);
 
   const registries = configuredRegistries(config, publicUrl);
@@ -98,7 +106,18 @@ export async function createApp(deps: AppDeps): Promise<App> {
       longestDelayMs: longestRetryMs,
     },
   });
-  const registry = createRegistryClient(exchange);
+  const accounts = new Map(Object.entries(config.accounts));
+  const hosted = createHosted({
+    content,
+    store: hostedStore,
+    cachedBlobs,
+    accounts,
+    anonymous: config.hosted.anonymous,
+    limits: config.hosted,
+    signingKey: readSigningKey(data('registry-token.key')),
+    host: publicUrl.host,
+  });
+  const registry = withOwnRegistry(publicUrl.host, hosted.registry, createRegistryClient(exchange));
 
   const documents = createDocuments(content, registry);
   const makeImage = createImageMaker(documents);
@@ -138,7 +157,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   const metrics = createMetricsRegistry();
   const openapi = createOpenApi(deps.version.version);
-  const accounts = new Map(Object.entries(config.accounts));
   const { trustedProxies } = config;
   const { bodyBytes: maxBodyBytes } = config.limits;
   const meter = createPullMeter({
@@ -175,13 +193,21 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(
     registryRoutes({
       prefix: config.prefix,
-      tokens,
-      findImage,
-      findManifest,
-      blobs,
-      registry,
-      meter,
-      trustedProxies,
+      served: { tokens, findImage, findManifest, blobs, registry, meter, trustedProxies },
+      hosted: {
+        ...hosted,
+        content,
+        auth: createRegistryAuth(
+          hosted.keeper,
+          new URL(tokenPath, publicUrl).href,
+          hosted.tokens.service,
+        ),
+      },
+      token: {
+        keeper: hosted.keeper,
+        tokens: hosted.tokens,
+        servedPrefix: `${config.prefix}/`,
+      },
     }),
   );
   koa.use(router.routes());

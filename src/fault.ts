@@ -6,21 +6,27 @@ const kinds = {
   'bad-request': { status: 400, code: 'UNSUPPORTED' },
   'name-invalid': { status: 400, code: 'NAME_INVALID' },
   'digest-invalid': { status: 400, code: 'DIGEST_INVALID' },
+  'size-invalid': { status: 400, code: 'SIZE_INVALID' },
   'manifest-invalid': { status: 400, code: 'MANIFEST_INVALID' },
   unauthorized: { status: 401, code: 'UNAUTHORIZED' },
   denied: { status: 403, code: 'DENIED' },
   'not-found': { status: 404, code: 'NAME_UNKNOWN' },
   'manifest-unknown': { status: 404, code: 'MANIFEST_UNKNOWN' },
   'blob-unknown': { status: 404, code: 'BLOB_UNKNOWN' },
+  'upload-unknown': { status: 404, code: 'BLOB_UPLOAD_UNKNOWN' },
+  'manifest-blob-unknown': { status: 404, code: 'MANIFEST_BLOB_UNKNOWN' },
   'method-not-allowed': { status: 405, code: 'UNSUPPORTED' },
+  'in-use': { status: 409, code: 'DENIED' },
   'too-large': { status: 413, code: 'SIZE_INVALID' },
   'unsupported-media': { status: 415, code: 'UNSUPPORTED' },
   'range-invalid': { status: 416, code: 'UNSUPPORTED' },
+  'chunk-invalid': { status: 416, code: 'BLOB_UPLOAD_INVALID' },
   'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
   internal: { status: 500, code: 'UNKNOWN' },
   'not-built': { status: 501, code: 'UNSUPPORTED' },
   upstream: { status: 502, code: 'UNAVAILABLE' },
   unavailable: { status: 503, code: 'UNAVAILABLE' },
+  'storage-full': { status: 507, code: 'UNAVAILABLE' },
   'upstream-timeout': { status: 504, code: 'UNAVAILABLE' },
 } as const satisfies Record<string, { status: number; code: string }>;
 
@@ -33,6 +39,7 @@ export type Phase =
   | 'upstream'
   | 'layer'
   | 'augment'
+  | 'push'
   | 'store'
   | 'limit';
 

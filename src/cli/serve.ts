@@ -26,7 +26,7 @@ export async function serve(environment: NodeJS.ProcessEnv): Promise<number> {
   const { config, warnings } = loaded;
   const log = createLogger(config.logLevel);
   for (const warning of warnings) log.warn(warning);
-  const server = createServer({ keepAliveTimeout: keepAliveMs });
+  const server = createServer({ keepAliveTimeout: keepAliveMs, requestTimeout: 0 });
   try {
     const stopping = untilSignal();
     const publicUrl = new URL(config.url ?? `http://${config.listen}`);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, list, rate, size, splitList } from './units.ts';
+import { duration, limit, list, rate, size, splitList } from './units.ts';
 
 const address = z
   .string()
@@ -11,6 +11,16 @@ const flag = z.preprocess(
 );
 
 const count = z.coerce.number().int().nonnegative();
+
+const password = z.string().min(1, 'expected a password');
+
+const account = z.union([
+  password.transform(word => ({ password: word, repositories: undefined })),
+  z.strictObject({
+    password,
+    repositories: z.record(z.string().min(1), z.enum(['pull', 'push', 'administer'])),
+  }),
+]);
 
 /** `name:password,...` in the environment, a map in the file. */
 const accounts = z.preprocess(
@@ -28,7 +38,7 @@ const accounts = z.preprocess(
       .string()
       .min(1, 'expected name:password')
       .regex(/^[^:]+$/, 'a name has no colon'),
-    z.string().min(1, 'expected a password'),
+    account,
   ),
 );
 
@@ -90,6 +100,27 @@ const layers = z.strictObject({
     ),
 });
 
+const hosted = z.strictObject({
+  anonymous: list
+    .default(['public/*'])
+    .describe('Hosted repositories that anybody may pull; a star stands for any characters'),
+  maxBlobBytes: limit.prefault('off').describe('Largest blob that can be pushed'),
+  maxRepositoryBytes: limit.prefault('off').describe('Most that one hosted repository can hold'),
+  maxTotalBytes: limit.prefault('off').describe('Most that all hosted repositories can hold'),
+  uploadLife: duration
+    .prefault('1h')
+    .describe('How long an upload that broke off can be gone on with'),
+});
+
+const sweep = z.strictObject({
+  interval: duration.prefault('6h').describe('How often content that nothing refers to is removed'),
+  grace: duration
+    .prefault('24h')
+    .describe(
+      'How long content is kept at least after it was used last, so that pushes can finish',
+    ),
+});
+
 const upstream = z.strictObject({
   connectTimeout: duration.prefault('5s').describe('Until a registry is connected, TLS included'),
   headersTimeout: duration.prefault('15s').describe('Until the first byte of its answer'),
@@ -115,7 +146,7 @@ export const configSchema = z.strictObject({
   accounts: accounts
     .prefault({})
     .describe(
-      'Accounts for metrics and administration: `name:password[,name:password]`, or a map in the file. Without any, those routes answer 401',
+      'Accounts: `name:password[,name:password]` administer everything; in the file also `name: {password, repositories: {"team/*": push}}` with the roles pull, push or administer for hosted repositories only. Without any, what needs an account answers 401',
     ),
   tokenLife: duration.prefault('36h').describe('How long a container token can be used'),
   trustedProxies: count
@@ -139,6 +170,8 @@ export const configSchema = z.strictObject({
     .describe('Disk space for copies of blobs (`blobs: cache`); the least recently used go first'),
   limits: limits.prefault({}),
   layers: layers.prefault({}),
+  hosted: hosted.prefault({}),
+  sweep: sweep.prefault({}),
   upstream: upstream.prefault({}),
   registries: z
     .record(z.string(), registry)

@@ -33,6 +33,9 @@ export const size = z
     scaled(value, sizeFactors, unit => unit.toUpperCase(), context, 'a size such as 10 MiB'),
   );
 
+/** Bytes as {@link size}; `off` for no limit. */
+export const limit = z.union([z.literal('off').transform(() => undefined), size]);
+
 /** Milliseconds, written as `30s`, `500ms`, `36h`. */
 export const duration = z
   .string()

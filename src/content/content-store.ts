@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, rmSync, statSync, utimesSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { type Digest, digestOf, splitDigest } from '../oci/digest.ts';
+import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../oci/digest.ts';
 import { type Ingest, startIngest } from './ingest.ts';
 
 /** Content by digest. What is in it is whole: it was verified before it got its name. */
@@ -17,20 +17,36 @@ export interface ContentStore {
   /** Keeps a small document whose digest the caller has verified; survives the process, not a power failure. */
   write(digest: Digest, bytes: Buffer): Promise<void>;
   /** Begins to take in content of which the digest is known or will be told at the end. */
-  ingest(algorithm?: 'sha256' | 'sha512'): Promise<Ingest>;
+  ingest(algorithm?: DigestAlgorithm): Promise<Ingest>;
+  /**
+   * True when it is here; it then counts as used now, so that no sweep takes it before what needs it
+   * is written down. Synchronous, to be asked inside a transaction.
+   */
+  claim(digest: Digest): boolean;
   /** Removes it; readers that have it open read on. */
   remove(digest: Digest): Promise<void>;
-  /** Every digest here with its size; for sweeps, not for requests. */
-  list(): AsyncIterable<{ digest: Digest; size: number }>;
+  /** Removes it unless it was used since the moment (ms since the epoch); true when it is gone. Synchronous, see {@link claim}. */
+  removeUnused(digest: Digest, since: number): boolean;
+  /** Everything here; for sweeps, not for requests. */
+  list(): AsyncIterable<KeptContent>;
+  /** Removes what was on its way in and not written to since the moment; returns how many files. */
+  removeLeftovers(since: number): Promise<number>;
+}
+
+export interface KeptContent {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  /** ms since the epoch. */
+  readonly usedAt: number;
 }
 
 // Large reads: with 64 KiB, the default, half of the time goes into scheduling them.
 const readChunk = 1024 * 1024;
 
-/** Opens, and creates where absent, the store below `root`. Leftovers of a crash are removed. */
+/** Opens, and creates where absent, the store below `root`. */
 export async function openContentStore(root: string): Promise<ContentStore> {
   const temporary = join(root, 'tmp');
-  await rm(temporary, { recursive: true, force: true });
   await mkdir(temporary, { recursive: true });
   const pathOf = (digest: Digest) => {
     const { algorithm, hex } = splitDigest(digest);
@@ -39,9 +55,11 @@ export async function openContentStore(root: string): Promise<ContentStore> {
   const newTemporary = () => join(temporary, randomUUID());
   const adopt = async (from: string, digest: Digest) => {
     const path = pathOf(digest);
-    await mkdir(dirname(path), { recursive: true });
+    const folder = dirname(path);
+    const made = await mkdir(folder, { recursive: true });
     await rename(from, path);
-    await syncDirectory(dirname(path));
+    await syncDirectory(folder);
+    if (made !== undefined) await syncDirectory(dirname(made));
   };
 
   return {
@@ -69,8 +87,21 @@ export async function openContentStore(root: string): Promise<ContentStore> {
 
     ingest: (algorithm = 'sha256') => startIngest(newTemporary(), algorithm, adopt),
 
+    claim(digest) {
+      const now = new Date();
+      return unlessAbsent(() => utimesSync(pathOf(digest), now, now));
+    },
+
     async remove(digest) {
       await rm(pathOf(digest), { force: true });
+    },
+
+    removeUnused(digest, since) {
+      const path = pathOf(digest);
+      const found = statSync(path, { throwIfNoEntry: false });
+      if (found && found.mtimeMs >= since) return false;
+      rmSync(path, { force: true });
+      return true;
     },
 
     async *list() {
@@ -80,10 +111,22 @@ export async function openContentStore(root: string): Promise<ContentStore> {
           for (const hex of await readdir(join(base, shard))) {
             const digest = `${algorithm}:${hex}` as Digest;
             const found = await stat(pathOf(digest)).catch(absent);
-            if (found) yield { digest, size: found.size };
+            if (found) yield { digest, size: found.size, usedAt: found.mtimeMs };
           }
         }
       }
+    },
+
+    async removeLeftovers(since) {
+      let removed = 0;
+      for (const name of await readdir(temporary)) {
+        const path = join(temporary, name);
+        const found = await stat(path).catch(absent);
+        if (!found || found.mtimeMs >= since) continue;
+        await rm(path, { force: true });
+        removed += 1;
+      }
+      return removed;
     },
   };
 }
@@ -91,6 +134,16 @@ export async function openContentStore(root: string): Promise<ContentStore> {
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code === 'ENOENT') return undefined;
   throw error;
+}
+
+function unlessAbsent(work: () => void): boolean {
+  try {
+    work();
+    return true;
+  } catch (error) {
+    absent(error as NodeJS.ErrnoException);
+    return false;
+  }
 }
 
 // The rename itself is only safe from a power failure once the directory is on disk.

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Digest, DigestAlgorithm } from '../oci/digest.ts';
 
@@ -12,6 +13,8 @@ export interface Ingest {
   write(bytes: Uint8Array): Promise<void>;
   /** The digest of what was written so far. */
   digest(): Digest;
+  /** Goes over to another algorithm; what is written already is read again for it. */
+  hashWith(algorithm: DigestAlgorithm): Promise<void>;
   /** Makes it durable and visible under its digest, which it returns. */
   commit(): Promise<Digest>;
   /** Removes it; harmless after a commit. */
@@ -20,11 +23,12 @@ export interface Ingest {
 
 export async function startIngest(
   path: string,
-  algorithm: DigestAlgorithm,
+  initialAlgorithm: DigestAlgorithm,
   adopt: (path: string, digest: Digest) => Promise<void>,
 ): Promise<Ingest> {
   const file: FileHandle = await open(path, 'wx');
-  const hash = createHash(algorithm);
+  let algorithm = initialAlgorithm;
+  let hash = createHash(algorithm);
   let size = 0;
   let isOpen = true;
   const digest = () => `${algorithm}:${hash.copy().digest('hex')}` as Digest;
@@ -44,6 +48,16 @@ export async function startIngest(
     },
 
     digest,
+
+    async hashWith(wanted) {
+      if (wanted === algorithm) return;
+      const other = createHash(wanted);
+      if (size > 0) {
+        for await (const bytes of createReadStream(path, { end: size - 1 })) other.update(bytes);
+      }
+      algorithm = wanted;
+      hash = other;
+    },
 
     async commit() {
       await file.sync();

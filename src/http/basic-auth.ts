@@ -1,22 +1,32 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { Fault } from '../fault.ts';
+import { type Accounts, findAccount } from '../hosted/accounts.ts';
 
-/** Passwords by account name. */
-export type Accounts = ReadonlyMap<string, string>;
-
-/**
- * Lets a request through whose `Authorization` names an account and its password; throws a
- * {@link Fault} (401 with a challenge) otherwise. Source: RFC 7617.
- */
-export function requireAccount(header: string | undefined, accounts: Accounts): void {
-  const encoded = /^basic\s+([A-Za-z0-9+/=]+)\s*$/i.exec(header ?? '')?.[1] ?? '';
+/** Name and password of an `Authorization` header, undefined for another one. Source: RFC 7617. */
+export function readBasic(
+  header: string | undefined,
+): { readonly name: string; readonly password: string } | undefined {
+  const encoded = /^basic\s+([A-Za-z0-9+/=]+)\s*$/i.exec(header ?? '')?.[1];
+  if (encoded === undefined) return undefined;
   const decoded = Buffer.from(encoded, 'base64').toString('utf8');
   const colon = decoded.indexOf(':');
-  const name = decoded.slice(0, Math.max(colon, 0));
-  const expected = accounts.get(name);
-  // Compared also for an unknown name, so that the time does not tell which names exist.
-  const matches = isEqual(decoded.slice(colon + 1), expected ?? '');
-  if (colon > 0 && expected !== undefined && matches) return;
+  // Some clients say "nobody" by an empty name and password.
+  if (colon <= 0) return undefined;
+  return { name: decoded.slice(0, colon), password: decoded.slice(colon + 1) };
+}
+
+/**
+ * Lets a request through whose `Authorization` names an account that administers the service, and
+ * its password; throws a {@link Fault} otherwise: 401 with a challenge, 403 for another account.
+ */
+export function requireAdministrator(header: string | undefined, accounts: Accounts): void {
+  const basic = readBasic(header);
+  const account = basic && findAccount(accounts, basic.name, basic.password);
+  if (account && account.repositories === undefined) return;
+  if (account) {
+    throw new Fault('denied', 'This account has rights to repositories only', {
+      phase: 'credentials',
+    });
+  }
   throw new Fault(
     'unauthorized',
     accounts.size === 0
@@ -27,9 +37,4 @@ export function requireAccount(header: string | undefined, accounts: Accounts): 
       headers: { 'www-authenticate': 'Basic realm="Sluice", charset="UTF-8"' },
     },
   );
-}
-
-function isEqual(one: string, other: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
 }

@@ -1,10 +1,11 @@
 import type { Router, RouterContext } from '@koa/router';
+import type { Accounts } from '../hosted/accounts.ts';
 import { formatReference } from '../oci/reference.ts';
 import type { Accept, Accepted } from '../request/accept.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { ApiVersion } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
-import { type Accounts, requireAccount } from './basic-auth.ts';
+import { requireAdministrator } from './basic-auth.ts';
 import { callerAddress } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
 import { readJsonBody } from './json-body.ts';
@@ -60,7 +61,7 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     };
   });
   router.delete('/container-token/:token', ctx => {
-    requireAccount(ctx.get('authorization'), deps.accounts);
+    requireAdministrator(ctx.get('authorization'), deps.accounts);
     deps.tokens.revoke(ctx.params.token ?? '');
     ctx.status = 200;
     ctx.body = {};

@@ -1,8 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
-
-/** Of a body that is too large, so much more is read before the answer is given all the same. */
-const droppedBytes = 64 * 1024 * 1024;
+import { readBody } from './body.ts';
 
 /**
  * The JSON value in a request's body. Throws a {@link Fault}: 413 beyond `limit` bytes, 415 for
@@ -34,25 +32,6 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
     // Without the parser's words, which would show a part of the body in the log.
     throw malformed('The body is not valid JSON');
   }
-}
-
-/**
- * The bytes of the body, undefined when they are more than `limit`. What is too large is read on
- * and dropped, within reason, or the client would see a broken connection in place of the answer.
- */
-function readBody(request: IncomingMessage, limit: number): Promise<Buffer | undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
-  const parts: Buffer[] = [];
-  let size = 0;
-  request.on('data', (part: Buffer) => {
-    size += part.length;
-    if (size <= limit) parts.push(part);
-    else parts.length = 0;
-    if (size > limit + droppedBytes) resolve(undefined);
-  });
-  request.once('end', () => resolve(size > limit ? undefined : Buffer.concat(parts, size)));
-  request.once('error', reject);
-  return promise;
 }
 
 function malformed(message: string): Fault {

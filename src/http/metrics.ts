@@ -1,8 +1,9 @@
 import type { Router } from '@koa/router';
 import { Fault } from '../fault.ts';
+import type { Accounts } from '../hosted/accounts.ts';
 import type { Metric, UsageStore } from '../store/usage.ts';
 import { mountedAlias } from './aliases.ts';
-import { type Accounts, requireAccount } from './basic-auth.ts';
+import { requireAdministrator } from './basic-auth.ts';
 import type { RequestState } from './state.ts';
 
 export interface MetricsDeps {
@@ -23,7 +24,7 @@ export function metricsRoutes(
   ];
   for (const [path, metric] of routes) {
     router.get(`/v1alpha2/metrics/${path}`, ctx => {
-      requireAccount(ctx.get('authorization'), accounts);
+      requireAdministrator(ctx.get('authorization'), accounts);
       const day = one(ctx.query.date);
       const org = one(ctx.query.org);
       if (day !== undefined && !isDay(day)) {

@@ -1,172 +1,57 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Middleware } from 'koa';
 import { Fault } from '../fault.ts';
-import type { Digest } from '../oci/digest.ts';
-import { manifestType } from '../oci/manifest.ts';
-import type { BlobFinder } from '../pull/blob.ts';
-import type { ImageFinder, PulledImage } from '../pull/image.ts';
-import type { ManifestFinder } from '../pull/manifest.ts';
-import { type PullPath, parsePullPath } from '../pull/path.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import type { TokenRegistry } from '../request/token-registry.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
-import { callerAddress } from './caller.ts';
-import type { PullMeter } from './pull-meter.ts';
-import {
-  apiVersionHeader,
-  contentHeaders,
-  isUnmodified,
-  sendUnmodified,
-} from './registry-headers.ts';
-import { sendBlob } from './send-blob.ts';
+import { type HostedDeps, sendHosted } from './hosted.ts';
+import { sendJson } from './send-json.ts';
+import { type ServedDeps, sendServed } from './served.ts';
 import type { RequestState } from './state.ts';
+import { sendToken, type TokenRouteDeps } from './token-route.ts';
 
 export interface RegistryDeps {
+  /** First path segment of served names; all other names are hosted. */
   readonly prefix: string;
-  readonly tokens: TokenRegistry;
-  readonly findImage: ImageFinder;
-  readonly findManifest: ManifestFinder;
-  readonly blobs: BlobFinder;
-  readonly registry: RegistryClient;
-  readonly meter: PullMeter;
-  readonly trustedProxies: number;
+  readonly served: ServedDeps;
+  readonly hosted: HostedDeps;
+  readonly token: TokenRouteDeps;
 }
 
+/** Where the token service is. */
+export const tokenPath = '/v2/token';
+
 /**
- * The pull routes of served names below `/v2/`. They write their answers themselves: headers must be
- * exact to the byte, and a broken transfer must never look complete.
- * Source: OCI distribution specification 1.1, Pull and Content Discovery.
+ * Everything below `/v2`. Its routes write their answers themselves: headers must be exact to the
+ * byte, and a broken transfer must never look complete.
  */
 export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {
   const servedPath = `/v2/${deps.prefix}/`;
   return async (ctx, next) => {
-    const { path } = ctx;
+    const { path, method, req, res } = ctx;
     if (!path.startsWith('/v2/') && path !== '/v2') return next();
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
-      throw new Fault(
-        'method-not-allowed',
-        `${ctx.method} is not possible here: names can be pulled only`,
-        {
-          phase: 'request',
-          headers: { allow: 'GET, HEAD' },
-        },
-      );
-    }
     ctx.respond = false;
-    if (path === '/v2/' || path === '/v2') return sendPing(ctx.res);
-    if (!path.startsWith(servedPath)) {
-      throw new Fault('not-found', `No such repository: served names begin with ${deps.prefix}/`, {
-        phase: 'request',
-      });
+    if (path.startsWith(servedPath))
+      return sendServed(deps.served, path.slice(servedPath.length), ctx);
+    if (path === tokenPath) {
+      allow(method, ['GET', 'POST']);
+      return sendToken(deps.token, req, res);
     }
-    const pull = parsePullPath(path.slice(servedPath.length));
-    const request = deps.tokens.get(pull.token);
-    ctx.state.token = request.label;
-    if (pull.repository !== request.image.repository) {
-      throw new Fault(
-        'not-found',
-        `This container token stands for ${request.image.repository}, not for ${pull.repository}`,
-        { phase: 'request' },
-      );
+    if (path === '/v2/' || path === '/v2') {
+      allow(method, ['GET', 'HEAD']);
+      await deps.hosted.auth.ping(req);
+      return sendPing(res);
     }
-    const image = await deps.findImage(request);
-    await send(deps, pull, request, image, ctx.req, ctx.res);
+    return sendHosted(deps.hosted, path.slice('/v2/'.length), req, res);
   };
 }
 
-function send(
-  deps: RegistryDeps,
-  pull: PullPath,
-  request: ContainerRequest,
-  image: PulledImage,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<void> {
-  switch (pull.kind) {
-    case 'manifests':
-      return sendManifest(deps, pull.reference, request, image, req, res);
-    case 'blobs':
-      return sendBlob(deps.blobs, image, pull.reference as Digest, req, res);
-    case 'tags':
-      return sendJson(deps, image, 'tags/list', req, res);
-    case 'referrers':
-      return sendJson(deps, image, `referrers/${pull.reference}`, req, res);
-  }
-}
-
+/** 200 tells a client that this is a registry, and that it need not log in. */
 function sendPing(res: ServerResponse): void {
-  res.writeHead(200, {
-    'content-type': 'application/json',
-    'content-length': '2',
-    ...apiVersionHeader,
+  sendJson(res, 200, {});
+}
+
+function allow(method: string, methods: readonly string[]): void {
+  if (methods.includes(method)) return;
+  throw new Fault('method-not-allowed', `${method} is not possible here`, {
+    phase: 'request',
+    headers: { allow: methods.join(', ') },
   });
-  res.end('{}');
-}
-
-// As a string an answer goes out in one write with its head, as a buffer in a write of its own.
-const singleWriteBytes = 16 * 1024;
-
-async function sendManifest(
-  deps: RegistryDeps,
-  reference: string,
-  request: ContainerRequest,
-  image: PulledImage,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<void> {
-  const client = callerAddress(req, deps.trustedProxies);
-  deps.meter.admit(client, request);
-  const document = await deps.findManifest(request, image, reference);
-  if (req.method === 'GET') deps.meter.count(client, request);
-  if (isUnmodified(req, document.digest)) return sendUnmodified(res, document.digest);
-  const { digest, bytes } = document;
-  res.writeHead(200, {
-    ...contentHeaders(digest, manifestType(document), bytes.length),
-    ...deps.meter.headers(client, request),
-  });
-  if (req.method === 'HEAD') res.end();
-  else if (bytes.length <= singleWriteBytes) res.end(bytes.toString('latin1'), 'latin1');
-  else res.end(bytes);
-}
-
-// What a client may learn from the headers of a listing: the next page, and whether it was filtered.
-const listingHeaders = ['content-type', 'oci-filters-applied'];
-
-async function sendJson(
-  deps: RegistryDeps,
-  image: PulledImage,
-  path: string,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<void> {
-  const url = new URL(req.url ?? '', 'http://localhost');
-  const answer = await deps.registry.getJson(image.access, path, url.search);
-  const headers: Record<string, string> = { ...apiVersionHeader };
-  for (const name of listingHeaders) {
-    const value = answer.headers.get(name);
-    if (value !== undefined) headers[name] = value;
-  }
-  const link = nextPage(answer.headers.get('link'), url.pathname);
-  if (link) headers.link = link;
-  const body = path === 'tags/list' ? ownName(answer.body, url.pathname) : answer.body;
-  headers['content-length'] = String(body.length);
-  res.writeHead(answer.status, headers);
-  res.end(req.method === 'HEAD' ? undefined : body);
-}
-
-/** The `Link` of the registry points to its own path: the next page here is below the served name. */
-function nextPage(link: string | undefined, pathname: string): string | undefined {
-  const query = /<[^>]*(\?[^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
-  return query === undefined ? undefined : `<${pathname}${query}>; rel="next"`;
-}
-
-/** The listing names the repository by the name it was asked under. */
-function ownName(body: Buffer, pathname: string): Buffer {
-  try {
-    const listing = JSON.parse(body.toString('utf8'));
-    const name = pathname.slice('/v2/'.length, -'/tags/list'.length);
-    return Buffer.from(JSON.stringify({ ...listing, name }));
-  } catch {
-    return body;
-  }
 }

@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { BlobFinder, ByteRange } from '../pull/blob.ts';
-import type { PulledImage } from '../pull/image.ts';
+import type { Blob, ByteRange, RangeOf } from '../pull/blob.ts';
 import { relay } from '../upstream/relay.ts';
 import { parseRange } from './range.ts';
 import {
@@ -13,21 +12,29 @@ import {
   sendUnmodified,
 } from './registry-headers.ts';
 
+/** A blob to be answered with, wherever it is. */
+export interface BlobAnswer {
+  /** True when it is known to be there for who asks. */
+  isKnown(): Promise<boolean>;
+  /** Bytes. */
+  size(signal: AbortSignal): Promise<number>;
+  open(rangeOf: RangeOf | undefined, signal: AbortSignal): Promise<Blob>;
+}
+
 /** Answers HEAD and GET of a blob; resolves when the last byte is handed over. Throws before headers, destroys after. */
 export async function sendBlob(
-  blobs: BlobFinder,
-  image: PulledImage,
+  answer: BlobAnswer,
   digest: Digest,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (isUnmodified(request, digest) && (await image.member(digest))) {
+  if (isUnmodified(request, digest) && (await answer.isKnown())) {
     return sendUnmodified(response, digest);
   }
   const gone = new AbortController();
   response.once('close', () => gone.abort());
   if (request.method === 'HEAD') {
-    const size = await blobs.head(image, digest, gone.signal);
+    const size = await answer.size(gone.signal);
     response.writeHead(200, {
       ...contentHeaders(digest, mediaTypes.octetStream, size),
       'accept-ranges': 'bytes',
@@ -37,7 +44,7 @@ export async function sendBlob(
   }
   const header = rangeHeader(request, digest);
   const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
-  const blob = await blobs.open(image, digest, rangeOf, gone.signal);
+  const blob = await answer.open(rangeOf, gone.signal);
   if (blob.kind === 'redirect') {
     // No body and a closed connection: some clients hang on anything else.
     response.writeHead(307, {

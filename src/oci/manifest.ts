@@ -13,33 +13,42 @@ import {
 } from './media-type.ts';
 import { OciSyntaxError } from './syntax-error.ts';
 
-const manifestSchema = z.looseObject({
+const common = {
   schemaVersion: z.literal(2),
   mediaType: z.string().nullish(),
   artifactType: z.string().nullish(),
+  subject: descriptorSchema.nullish(),
+  // Nothing but the list of referrers depends on them: what is odd in them does not make an image odd.
+  annotations: z.record(z.string(), z.string()).nullish().catch(undefined),
+};
+
+const manifestSchema = z.looseObject({
+  ...common,
   config: descriptorSchema,
   layers: z.array(descriptorSchema).nullish(),
-  subject: descriptorSchema.nullish(),
 });
 
 const indexSchema = z.looseObject({
-  schemaVersion: z.literal(2),
-  mediaType: z.string().nullish(),
-  artifactType: z.string().nullish(),
+  ...common,
   manifests: z.array(descriptorSchema).nullish(),
-  subject: descriptorSchema.nullish(),
 });
 
+/** What a manifest and an index tell about themselves. */
+interface Described {
+  readonly subject: Descriptor | undefined;
+  readonly artifactType: string | undefined;
+  readonly annotations: Readonly<Record<string, string>> | undefined;
+}
+
 /** Source: OCI image specification manifest.md; Docker image manifest v2 schema 2. */
-export interface ImageManifest {
+export interface ImageManifest extends Described {
   readonly kind: 'manifest';
   readonly config: Descriptor;
   readonly layers: readonly Descriptor[];
-  readonly subject: Descriptor | undefined;
 }
 
 /** Source: OCI image specification image-index.md; Docker manifest list. */
-export interface ImageIndex {
+export interface ImageIndex extends Described {
   readonly kind: 'index';
   readonly manifests: readonly Descriptor[];
 }
@@ -68,7 +77,7 @@ export function parseManifest(document: Document): Manifest {
   const type = typeOf(body, document.mediaType);
   if (isIndexType(type)) {
     const index = check(indexSchema, body, 'index');
-    return { kind: 'index', manifests: index.manifests ?? [] };
+    return { kind: 'index', manifests: index.manifests ?? [], ...describedIn(index) };
   }
   if (isManifestType(type)) {
     const manifest = check(manifestSchema, body, 'manifest');
@@ -76,10 +85,22 @@ export function parseManifest(document: Document): Manifest {
       kind: 'manifest',
       config: manifest.config,
       layers: manifest.layers ?? [],
-      subject: manifest.subject ?? undefined,
+      ...describedIn(manifest),
     };
   }
   return { kind: 'opaque' };
+}
+
+function describedIn({
+  subject,
+  artifactType,
+  annotations,
+}: z.infer<typeof indexSchema>): Described {
+  return {
+    subject: subject ?? undefined,
+    artifactType: artifactType || undefined,
+    annotations: annotations ?? undefined,
+  };
 }
 
 // A document never changes, so what was read of it stays true; each pull asks for this.

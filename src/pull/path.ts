@@ -35,13 +35,13 @@ export function parsePullPath(path: string): PullPath {
       phase: 'request',
     });
   }
-  const reference = decode(path.slice(last + 1));
+  const reference = decodeSegment(path.slice(last + 1));
   checkReference(kind, reference);
   return { kind: kind as PullPath['kind'], token: path.slice(0, first), repository, reference };
 }
 
-// Clients need not escape the colon of a digest, but they may (RFC 3986, section 2.2).
-function decode(segment: string): string {
+/** A path segment as it is meant: clients need not escape the colon of a digest, but they may (RFC 3986, section 2.2). */
+export function decodeSegment(segment: string): string {
   try {
     return segment.includes('%') ? decodeURIComponent(segment) : segment;
   } catch {
@@ -49,7 +49,8 @@ function decode(segment: string): string {
   }
 }
 
-function checkReference(kind: string, reference: string): void {
+/** Throws a {@link Fault} unless the last segment of a path can be what its kind wants. */
+export function checkReference(kind: string, reference: string): void {
   if (kind === 'tags') {
     if (reference === 'list') return;
     throw new Fault('not-found', 'No such route: did you mean tags/list?', { phase: 'request' });

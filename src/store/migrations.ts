@@ -31,4 +31,48 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX cached_blobs_by_use ON cached_blobs (used_at);
   `,
+  `
+  CREATE TABLE repositories (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+  );
+
+  CREATE TABLE hosted_blobs (
+    repository INTEGER NOT NULL REFERENCES repositories (id),
+    digest TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    linked_at INTEGER NOT NULL,
+    PRIMARY KEY (repository, digest)
+  ) WITHOUT ROWID;
+  CREATE INDEX hosted_blobs_by_digest ON hosted_blobs (digest);
+
+  CREATE TABLE hosted_manifests (
+    repository INTEGER NOT NULL REFERENCES repositories (id),
+    digest TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    subject TEXT,
+    artifact_type TEXT,
+    annotations TEXT,
+    PRIMARY KEY (repository, digest)
+  ) WITHOUT ROWID;
+  CREATE INDEX hosted_manifests_by_digest ON hosted_manifests (digest);
+  CREATE INDEX hosted_manifests_by_subject ON hosted_manifests (repository, subject) WHERE subject IS NOT NULL;
+
+  CREATE TABLE hosted_parts (
+    repository INTEGER NOT NULL,
+    manifest TEXT NOT NULL,
+    part TEXT NOT NULL,
+    PRIMARY KEY (repository, manifest, part)
+  ) WITHOUT ROWID;
+  CREATE INDEX hosted_parts_by_part ON hosted_parts (repository, part);
+
+  CREATE TABLE hosted_tags (
+    repository INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    PRIMARY KEY (repository, name)
+  ) WITHOUT ROWID;
+  CREATE INDEX hosted_tags_by_manifest ON hosted_tags (repository, digest);
+  `,
 ];

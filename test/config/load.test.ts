@@ -43,9 +43,24 @@ test('nested settings, lists and accounts come from the environment', () => {
   });
   assert.equal(config.limits.pulls.anonymous, undefined);
   assert.deepEqual(config.layers.privateHosts, ['a.internal', 'b.internal:8080']);
-  assert.deepEqual(config.accounts, { ada: 'lovelace', bob: 'pass:word' });
+  assert.deepEqual(config.accounts, {
+    ada: { password: 'lovelace', repositories: undefined },
+    bob: { password: 'pass:word', repositories: undefined },
+  });
   assert.equal(config.trustedProxies, 2);
   assert.equal(config.upstream.connectTimeout, 250);
+});
+
+test('an account of the file may have rights to repositories only', async () => {
+  const file = 'accounts: {ci: {password: word, repositories: {"team/*": push}}, ada: lovelace}\n';
+  await withFile(file, path => {
+    const { config } = loadConfig({ SLUICE_CONFIG: path });
+    assert.deepEqual(config.accounts.ci, { password: 'word', repositories: { 'team/*': 'push' } });
+    assert.deepEqual(config.accounts.ada, { password: 'lovelace', repositories: undefined });
+  });
+  await withFile('accounts: {ci: {password: word, repositories: {"team/*": own}}}\n', path => {
+    assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /accounts/);
+  });
 });
 
 test('a nested setting of the environment leaves its neighbours in the file alone', async () => {

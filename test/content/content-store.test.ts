@@ -8,7 +8,7 @@ import { makeTempDir } from '../world/temp-dir.ts';
 
 async function listed(store: ContentStore): Promise<{ digest: string; size: number }[]> {
   const entries = [];
-  for await (const entry of store.list()) entries.push(entry);
+  for await (const { digest, size } of store.list()) entries.push({ digest, size });
   return entries;
 }
 
@@ -79,6 +79,8 @@ test('leftovers of a crash are removed, contents stay', async () => {
   await ingest.write(Buffer.from('lost'));
   await mkdir(directory.join('tmp'), { recursive: true });
   const after = await openContentStore(directory.path);
+  assert.equal(await after.removeLeftovers(Date.now() - 60_000), 0, 'it may still be written to');
+  assert.equal(await after.removeLeftovers(Number.POSITIVE_INFINITY), 1);
   assert.deepEqual(await readdir(directory.join('tmp')), []);
   assert.deepEqual(await listed(after), [{ digest: digestOf('kept'), size: 4 }]);
   await after.remove(digestOf('kept'));

@@ -4,6 +4,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault, call, type Reply, raw } from '../faults/http-client.ts';
 import { emptyLayer, pattern, type ScriptedImage } from '../faults/scripted-upstream.ts';
+import { startSluice } from '../world/sluice.ts';
 
 let world: FaultWorld;
 let image: ScriptedImage;
@@ -196,25 +197,41 @@ test('a range of a cached blob that is not here yet', async () => {
   assert.deepEqual(middle.body, bytes.subarray(500_000, 500_010));
 });
 
-test('the API root answers without a challenge, also to an empty Basic', async () => {
+test('the API root sends who could log in to the token service; served names need no token', async () => {
   for (const headers of [
     {},
     { authorization: 'Basic Og==' },
+    { authorization: `Basic ${Buffer.from('admin:outdated').toString('base64')}` },
     { authorization: 'Bearer nonsense' },
   ]) {
     for (const path of ['/v2/', '/v2']) {
       const reply = await call(world.sluice.url + path, { headers });
-      assert.equal(reply.status, 200);
-      assert.equal(reply.body.toString(), '{}');
+      assert.equal(reply.status, 401);
       assert.equal(reply.headers['docker-distribution-api-version'], 'registry/2.0');
-      assert.equal(reply.headers['content-type'], 'application/json');
+      const { host, url } = world.sluice;
+      const challenge = `Bearer realm="${url}/v2/token",service="${host}"`;
+      assert.ok(String(reply.headers['www-authenticate']).startsWith(challenge));
       const head = await call(world.sluice.url + path, { method: 'HEAD', headers });
-      assert.equal(head.headers['content-length'], '2');
+      assert.equal(head.status, 401);
     }
     assert.equal((await call(at('manifests/latest'), { headers })).status, 200);
   }
   const upstreamSaw = world.upstreams.relay.requests.map(seen => seen.headers.authorization);
   assert.deepEqual([...new Set(upstreamSaw)], [undefined], "a client's credentials go nowhere");
+});
+
+test('without accounts there is nothing to log in to: the API root does not ask for it', async () => {
+  await using sluice = await startSluice();
+  for (const authorization of ['', 'Basic Og==', 'Bearer nonsense', 'Basic YTpi']) {
+    for (const path of ['/v2/', '/v2']) {
+      const reply = await call(sluice.url + path, { headers: { authorization } });
+      assert.equal(reply.status, 200);
+      assert.equal(reply.body.toString(), '{}');
+      assert.equal(reply.headers['content-type'], 'application/json');
+      const head = await call(sluice.url + path, { method: 'HEAD' });
+      assert.equal(head.headers['content-length'], '2');
+    }
+  }
 });
 
 test('tags/list is passed through under the served name', async () => {
@@ -361,7 +378,8 @@ test('paths that are none', async () => {
     ['/v2/ct', 404],
     ['/v2/ct/', 404],
     ['/v2/ct//manifests/', 404],
-    ['/v2/other/app/manifests/latest', 404],
+    ['/v2/other/app/manifests/latest', 401],
+    ['/v2/public/app/manifests/latest', 404],
     ['/v2/_catalog', 404],
   ] as const) {
     const answer = await raw(

@@ -1,0 +1,93 @@
+import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { CachedBlobStore } from '../store/cached-blobs.ts';
+import type { HostedStore } from '../store/hosted.ts';
+import type { Quota } from './quota.ts';
+import type { Rights } from './rights.ts';
+
+/** The blobs of hosted repositories. Content is there once, whatever the number of repositories that have it. */
+export interface HostedBlobs {
+  /** Size in bytes. Throws a {@link Fault} (404) when the repository does not have it. */
+  size(repository: string, digest: Digest): number;
+  /** Makes content of the content store a blob of the repository. Throws when it is not there or the quota is used up. */
+  link(repository: string, digest: Digest, size: number): void;
+  /**
+   * Takes a blob over from another repository that the asker may pull from, from any of them when none
+   * is named; false when there is none.
+   */
+  mount(repository: string, digest: Digest, from: string | undefined, rights: Rights): boolean;
+  /** Throws when there is none (404), or when a manifest of the repository needs it (409). */
+  remove(repository: string, digest: Digest): void;
+}
+
+export interface HostedBlobsDeps {
+  readonly content: ContentStore;
+  readonly store: HostedStore;
+  readonly cachedBlobs: CachedBlobStore;
+  readonly quota: Quota;
+}
+
+export function createHostedBlobs({
+  content,
+  store,
+  cachedBlobs,
+  quota,
+}: HostedBlobsDeps): HostedBlobs {
+  const link = (repository: string, digest: Digest, size: number): void =>
+    store.atomically(() => {
+      const isNew = store.blobSize(repository, digest) === undefined;
+      if (isNew) quota.admit(repository, size);
+      if (!content.claim(digest)) throw gone(digest);
+      store.putBlob(repository, digest, size, Date.now());
+      // It may have been a mere copy of an upstream blob until now, which the cache could drop.
+      cachedBlobs.forget(digest);
+    });
+
+  return {
+    size(repository, digest) {
+      const size = store.blobSize(repository, digest);
+      if (size === undefined) throw unknown(repository, digest);
+      return size;
+    },
+
+    link,
+
+    mount(repository, digest, from, rights) {
+      const holders = from === undefined ? store.holdersOf(digest) : [from];
+      for (const holder of holders) {
+        if (!rights(holder).includes('pull')) continue;
+        const size = store.blobSize(holder, digest);
+        if (size === undefined) continue;
+        link(repository, digest, size);
+        return true;
+      }
+      return false;
+    },
+
+    remove(repository, digest) {
+      store.atomically(() => {
+        const manifest = store.needs(repository, digest);
+        if (manifest !== undefined) {
+          throw new Fault(
+            'in-use',
+            `The blob is a part of the manifest ${manifest}: delete that first`,
+            { phase: 'request' },
+          );
+        }
+        if (!store.removeBlob(repository, digest)) throw unknown(repository, digest);
+      });
+    },
+  };
+}
+
+function unknown(repository: string, digest: Digest): Fault {
+  return new Fault('blob-unknown', `${repository} has no blob ${digest}`, { phase: 'request' });
+}
+
+function gone(digest: Digest): Fault {
+  return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
+    phase: 'push',
+    retryAfterSeconds: 1,
+  });
+}

@@ -1,0 +1,44 @@
+import { type Accounts, findAccount } from './accounts.ts';
+import type { RegistryTokens } from './registry-tokens.ts';
+import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
+
+/** Turns credentials into rights. */
+export interface Keeper {
+  /** True when there is an account to log in with. */
+  readonly hasAccounts: boolean;
+  /** What anybody may do. */
+  readonly anybody: Rights;
+  /** The rights behind a name and password, undefined when they are wrong. */
+  withPassword(name: string, password: string): Rights | undefined;
+  /** The rights that a bearer token gives, undefined when it is not good. */
+  withToken(text: string): Promise<Rights | undefined>;
+}
+
+export function createKeeper(
+  accounts: Accounts,
+  anonymous: readonly string[],
+  tokens: RegistryTokens,
+): Keeper {
+  const anybody = pullRights(anonymous);
+  return {
+    hasAccounts: accounts.size > 0,
+    anybody,
+
+    withPassword(name, password) {
+      const account = findAccount(accounts, name, password);
+      return account && accountRights(account, anybody);
+    },
+
+    async withToken(text) {
+      const token = await tokens.read(text);
+      if (!token) return undefined;
+      const { account, access } = token;
+      const granted: Rights = repository =>
+        access.find(({ name }) => name === repository)?.actions ?? [];
+      if (account === undefined) return granted;
+      // The account may have lost rights, or have ended, since the token was made.
+      const holder = accounts.get(account);
+      return holder && commonRights(granted, accountRights(holder, anybody));
+    },
+  };
+}

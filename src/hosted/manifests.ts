@@ -1,0 +1,220 @@
+import { LRUCache } from 'lru-cache';
+import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import {
+  type Digest,
+  type DigestAlgorithm,
+  digestOf,
+  isDigest,
+  splitDigest,
+} from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { parseJson } from '../oci/json.ts';
+import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
+import { partsOf } from '../oci/manifest-parts.ts';
+import { bareMediaType, mediaTypes } from '../oci/media-type.ts';
+import type { HostedManifest, HostedStore } from '../store/hosted.ts';
+import type { Quota } from './quota.ts';
+
+/** The manifests and tags of hosted repositories. */
+export interface HostedManifests {
+  /** By tag or digest. Throws a {@link Fault} (404). */
+  get(repository: string, reference: string): Promise<Document>;
+  /** What a tag or digest stands for, without its bytes. Throws a {@link Fault} (404). */
+  head(repository: string, reference: string): HostedManifest;
+  /** Throws a {@link Fault}: 400 for a malformed one, 404 when it refers to what was never pushed. */
+  put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
+  /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
+  remove(repository: string, reference: string): void;
+}
+
+export interface PushedManifest {
+  readonly bytes: Buffer;
+  /** The `Content-Type` it came with. */
+  readonly contentType: string | undefined;
+  /** The digest it must have, where it was pushed by digest. */
+  readonly digest?: Digest | undefined;
+  readonly tags: readonly string[];
+}
+
+export interface StoredManifest {
+  readonly digest: Digest;
+  /** The manifest that this one says something about. */
+  readonly subject: Digest | undefined;
+}
+
+export interface HostedManifestsDeps {
+  readonly content: ContentStore;
+  readonly store: HostedStore;
+  readonly quota: Quota;
+}
+
+const memoryBytes = 32 * 1024 * 1024;
+// Layers that may not be distributed stay where their `urls` say.
+const foreignLayer =
+  /^application\/vnd\.(?:oci\.image\.layer\.nondistributable|docker\.image\.rootfs\.foreign)\./;
+
+export function createHostedManifests({
+  content,
+  store,
+  quota,
+}: HostedManifestsDeps): HostedManifests {
+  const memory = new LRUCache<Digest, Buffer>({
+    maxSize: memoryBytes,
+    sizeCalculation: bytes => bytes.length + 200,
+  });
+
+  const head = (repository: string, reference: string): HostedManifest => {
+    const digest = isDigest(reference) ? reference : store.tagged(repository, reference);
+    const row = digest && store.manifest(repository, digest);
+    if (!row) throw unknown(repository, reference);
+    return row;
+  };
+
+  return {
+    head,
+
+    async get(repository, reference) {
+      const { digest, mediaType } = head(repository, reference);
+      const bytes = memory.get(digest) ?? (await content.read(digest));
+      if (!bytes) throw damaged(digest);
+      memory.set(digest, bytes);
+      return { bytes, mediaType, digest };
+    },
+
+    async put(repository, pushed) {
+      const document = documentOf(pushed);
+      const manifest = parseManifest(document);
+      if (manifest.kind === 'schema1') {
+        throw invalid('it has the retired Docker schema 1 format: push it with a current client');
+      }
+      const { blobs, manifests } = partsOf(document, manifest);
+      const { bytes, digest } = document;
+      await keepDurably(content, digest, bytes);
+      const row = rowOf(document, manifest);
+      store.atomically(() => {
+        if (!store.manifest(repository, digest)) quota.admit(repository, bytes.length);
+        for (const part of blobs) requireBlob(store, repository, part, manifest);
+        for (const part of manifests) requireManifest(store, repository, part);
+        if (!content.claim(digest)) throw damaged(digest);
+        const parts = [...blobs, ...manifests].map(part => part.digest);
+        store.putManifest(repository, row, parts);
+        for (const tag of pushed.tags) store.putTag(repository, tag, digest);
+      });
+      memory.set(digest, bytes);
+      return { digest, subject: row.subject ?? undefined };
+    },
+
+    remove(repository, reference) {
+      const isThere = store.atomically(() =>
+        isDigest(reference)
+          ? store.removeManifest(repository, reference)
+          : store.removeTag(repository, reference),
+      );
+      if (!isThere) throw unknown(repository, reference);
+    },
+  };
+}
+
+/** The manifest as it was pushed, after its digest and its media type have proved to be what they are said to be. */
+function documentOf({ bytes, contentType, digest: expected }: PushedManifest): Document {
+  const body = parseJson(bytes, 'manifest');
+  const served = bareMediaType(contentType);
+  const own = typeof body.mediaType === 'string' ? body.mediaType : '';
+  if (own !== '' && served !== undefined && own !== served) {
+    throw invalid(`its mediaType is ${own}, but it was pushed as ${served}`);
+  }
+  const algorithm: DigestAlgorithm = expected ? splitDigest(expected).algorithm : 'sha256';
+  const digest = digestOf(bytes, algorithm);
+  if (expected && digest !== expected) {
+    throw new Fault('digest-invalid', `The manifest's digest is ${digest}, not ${expected}`, {
+      phase: 'push',
+    });
+  }
+  const document = { bytes, digest, mediaType: served ?? mediaTypes.ociManifest };
+  return { bytes, digest, mediaType: manifestType(document) };
+}
+
+function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): HostedManifest {
+  const isDescribed = manifest.kind === 'manifest' || manifest.kind === 'index';
+  const subject = isDescribed ? manifest.subject : undefined;
+  const ownType = isDescribed ? manifest.artifactType : undefined;
+  const config = manifest.kind === 'manifest' ? manifest.config.mediaType : undefined;
+  return {
+    digest,
+    mediaType,
+    size: bytes.length,
+    subject: subject?.digest ?? null,
+    // Source: distribution specification 1.1, Listing Referrers: an image's type is that of its config.
+    artifactType: ownType ?? config ?? null,
+    annotations:
+      subject && isDescribed && manifest.annotations ? JSON.stringify(manifest.annotations) : null,
+  };
+}
+
+function requireBlob(
+  store: HostedStore,
+  repository: string,
+  { digest, mediaType, urls, size }: Descriptor,
+  { kind }: Manifest,
+): void {
+  const kept = store.blobSize(repository, digest);
+  if (kept === undefined) {
+    // What is in a manifest of an unknown type may be anything, a manifest for instance.
+    const isElsewhere = foreignLayer.test(mediaType) || (urls?.length ?? 0) > 0;
+    if (isElsewhere || kind === 'opaque') return;
+    throw new Fault(
+      'manifest-blob-unknown',
+      `The manifest refers to ${digest}, which ${repository} does not have: push the blob first`,
+      { phase: 'push' },
+    );
+  }
+  if (kept !== size) {
+    throw new Fault(
+      'size-invalid',
+      `The manifest says that ${digest} has ${size} bytes, but it has ${kept}`,
+      { phase: 'push' },
+    );
+  }
+}
+
+function requireManifest(store: HostedStore, repository: string, { digest }: Descriptor): void {
+  // BuildKit keeps caches as an index of layers.
+  if (store.manifest(repository, digest) || store.blobSize(repository, digest) !== undefined)
+    return;
+  throw new Fault(
+    'manifest-blob-unknown',
+    `The index refers to ${digest}, which ${repository} does not have: push that manifest first`,
+    { phase: 'push' },
+  );
+}
+
+async function keepDurably(content: ContentStore, digest: Digest, bytes: Buffer): Promise<void> {
+  const file = await content.ingest(splitDigest(digest).algorithm);
+  try {
+    await file.write(bytes);
+    await file.commit();
+  } catch (error) {
+    await file.abort();
+    throw error;
+  }
+}
+
+function invalid(why: string): Fault {
+  return new Fault('manifest-invalid', `The manifest cannot be taken: ${why}`, { phase: 'push' });
+}
+
+function unknown(repository: string, reference: string): Fault {
+  return new Fault('manifest-unknown', `${repository} has no manifest ${reference}`, {
+    phase: 'request',
+  });
+}
+
+function damaged(digest: Digest): Fault {
+  return new Fault(
+    'unavailable',
+    `The manifest ${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
+    { phase: 'store' },
+  );
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { jwtVerify, SignJWT } from 'jose';
+import { LRUCache } from 'lru-cache';
+import type { Action } from './rights.ts';
+
+/** What a bearer token allows. Source: distribution's token authentication, the claim `access`. */
+export interface RepositoryAccess {
+  readonly type: 'repository';
+  readonly name: string;
+  readonly actions: readonly Action[];
+}
+
+export interface RegistryToken {
+  /** Name of the account it was made for; undefined for anybody's and for a builder's. */
+  readonly account?: string | undefined;
+  readonly access: readonly RepositoryAccess[];
+}
+
+/** Short-lived bearer tokens for the hosted repositories: JSON Web Tokens that only this service reads. */
+export interface RegistryTokens {
+  /** The audience, and the `service` of challenges. */
+  readonly service: string;
+  /** Signs a token that is good for so many ms. */
+  issue(token: RegistryToken, lifeMs: number): Promise<string>;
+  /** What a token allows, undefined when it is not ours, was changed or has ended. */
+  read(text: string): Promise<RegistryToken | undefined>;
+}
+
+const algorithm = 'HS256';
+const keyBytes = 32;
+
+/**
+ * @param key at least 32 bytes; all replicas of the service need the same
+ * @param service the host that names begin with
+ */
+export function createRegistryTokens(key: Uint8Array, service: string): RegistryTokens {
+  const known = new LRUCache<string, { token: RegistryToken; expiresAt: number }>({ max: 1000 });
+  return {
+    service,
+
+    async issue({ account, access }, lifeMs) {
+      const seconds = Math.floor(Date.now() / 1000);
+      return new SignJWT({ access })
+        .setProtectedHeader({ alg: algorithm })
+        .setIssuer(service)
+        .setAudience(service)
+        .setSubject(account ?? '')
+        .setIssuedAt(seconds)
+        .setExpirationTime(seconds + Math.ceil(lifeMs / 1000))
+        .sign(key);
+    },
+
+    async read(text) {
+      const before = known.get(text);
+      if (before) return before.expiresAt > Date.now() ? before.token : undefined;
+      try {
+        const { payload } = await jwtVerify(text, key, {
+          algorithms: [algorithm],
+          issuer: service,
+          audience: service,
+        });
+        const token: RegistryToken = {
+          ...(payload.sub ? { account: payload.sub } : {}),
+          access: payload.access as RepositoryAccess[],
+        };
+        known.set(text, { token, expiresAt: (payload.exp ?? 0) * 1000 });
+        return token;
+      } catch {
+        return undefined;
+      }
+    },
+  };
+}
+
+/** The signing key in a file, which is made when it is not there: tokens survive a restart. */
+export function readSigningKey(path: string): Buffer {
+  try {
+    writeFileSync(path, randomBytes(keyBytes), { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  const key = readFileSync(path);
+  if (key.length < keyBytes) {
+    throw new Error(`${path} holds no key: remove it, and a new one is made`);
+  }
+  return key;
+}

@@ -1,0 +1,222 @@
+import { randomUUID } from 'node:crypto';
+import type { ContentStore } from '../content/content-store.ts';
+import type { Ingest } from '../content/ingest.ts';
+import { Fault } from '../fault.ts';
+import { type Digest, type DigestAlgorithm, splitDigest } from '../oci/digest.ts';
+import type { HostedBlobs } from './blobs.ts';
+import type { Quota } from './quota.ts';
+
+/** The bytes of a request, and the way to end it from this side. */
+export interface UploadBody {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Bytes, where they were told beforehand. */
+  readonly length: number | undefined;
+  stop(reason: Error): void;
+}
+
+/** Which bytes of the blob a request brings, both ends included. */
+export interface ChunkRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A blob on its way into a repository. What was received stays when a connection breaks, and can be gone on from. */
+export interface Upload {
+  readonly id: string;
+  readonly repository: string;
+  /** Bytes so far. */
+  readonly size: number;
+}
+
+/** All methods but `start` throw a {@link Fault} (404) for an upload that has ended or never was. */
+export interface Uploads {
+  start(repository: string, algorithm?: DigestAlgorithm): Promise<Upload>;
+  find(repository: string, id: string): Upload;
+  /** Appends; a chunk that does not begin where the last one ended is refused (416). */
+  append(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+  ): Promise<Upload>;
+  /** Appends the last bytes and makes it a blob. Throws (400) when the digest is another one; the upload has ended then. */
+  finish(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+    digest: Digest,
+  ): Promise<void>;
+  cancel(repository: string, id: string): Promise<void>;
+  /** Ends the uploads that nobody has sent anything to since the moment (ms since the epoch). */
+  expire(since: number): Promise<void>;
+}
+
+export interface UploadsDeps {
+  readonly content: ContentStore;
+  readonly blobs: HostedBlobs;
+  readonly quota: Quota;
+}
+
+interface Session extends Upload {
+  readonly ingest: Ingest;
+  usedAt: number;
+  /** The request that is sending, if any. */
+  sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
+}
+
+export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
+  const sessions = new Map<string, Session>();
+
+  const find = (repository: string, id: string): Session => {
+    const session = sessions.get(id);
+    if (session?.repository === repository) return session;
+    throw new Fault(
+      'upload-unknown',
+      'There is no such upload, or it has ended: begin the push of this blob again',
+      { phase: 'push' },
+    );
+  };
+
+  const end = async (session: Session): Promise<void> => {
+    sessions.delete(session.id);
+    await session.ingest.abort();
+  };
+
+  /** Runs what a request brings to an upload, after an older request that is still at it was ended. */
+  const exclusively = async <T>(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> => {
+    const session = find(repository, id);
+    // A client sends one request at a time: one that is left over belongs to a connection that is dead.
+    while (session.sending) {
+      const { sending } = session;
+      sending.body.stop(new Error('a newer request goes on with this upload'));
+      await sending.done;
+    }
+    find(repository, id);
+    const running = work(session);
+    const done = running.catch(() => {});
+    session.sending = { body, done };
+    try {
+      return await running;
+    } finally {
+      session.sending = undefined;
+      session.usedAt = Date.now();
+    }
+  };
+
+  /** What goes wrong here ends the upload; a connection that breaks does not. */
+  const take = async (
+    session: Session,
+    bytes: Uint8Array,
+    checkedSize: number,
+  ): Promise<number> => {
+    const { ingest, repository } = session;
+    const size = ingest.size + bytes.length;
+    try {
+      if (size > checkedSize) quota.admit(repository, size);
+      await ingest.write(bytes);
+    } catch (error) {
+      await end(session);
+      throw error;
+    }
+    return size > checkedSize ? size + uncheckedBytes : checkedSize;
+  };
+
+  const receive = async (session: Session, body: UploadBody, range: ChunkRange | undefined) => {
+    const { ingest, repository } = session;
+    checkRange(range, body.length, ingest.size);
+    let checkedSize = ingest.size + (body.length ?? 0);
+    quota.admit(repository, checkedSize);
+    for await (const bytes of body.chunks) checkedSize = await take(session, bytes, checkedSize);
+  };
+
+  return {
+    async start(repository, algorithm) {
+      const ingest = await content.ingest(algorithm);
+      const session: Session = {
+        id: randomUUID(),
+        repository,
+        ingest,
+        get size() {
+          return ingest.size;
+        },
+        usedAt: Date.now(),
+        sending: undefined,
+      };
+      sessions.set(session.id, session);
+      return session;
+    },
+
+    find,
+
+    append: (repository, id, body, range) =>
+      exclusively(repository, id, body, async session => {
+        await receive(session, body, range);
+        return session;
+      }),
+
+    finish: (repository, id, body, range, digest) =>
+      exclusively(repository, id, body, async session => {
+        const { ingest } = session;
+        const { algorithm } = splitDigest(digest);
+        // Before the bytes where they all come now: else they have to be read again.
+        if (ingest.size === 0) await ingest.hashWith(algorithm);
+        await receive(session, body, range);
+        try {
+          await ingest.hashWith(algorithm);
+          const found = ingest.digest();
+          if (found !== digest) {
+            throw new Fault(
+              'digest-invalid',
+              `The digest of the ${ingest.size} bytes received is ${found}, not ${digest}: push the blob again`,
+              { phase: 'push' },
+            );
+          }
+          await ingest.commit();
+          blobs.link(repository, digest, ingest.size);
+        } finally {
+          await end(session);
+        }
+      }),
+
+    async cancel(repository, id) {
+      const session = find(repository, id);
+      session.sending?.body.stop(new Error('the upload was cancelled'));
+      await session.sending?.done;
+      await end(session);
+    },
+
+    async expire(since) {
+      for (const session of sessions.values()) {
+        if (!session.sending && session.usedAt < since) await end(session);
+      }
+    },
+  };
+}
+
+// Where the length is not told, so many bytes are taken in before the quota is asked again.
+const uncheckedBytes = 4 * 1024 * 1024;
+
+function checkRange(range: ChunkRange | undefined, length: number | undefined, size: number): void {
+  if (!range) return;
+  const { start, end } = range;
+  if (start !== size) {
+    throw new Fault(
+      'chunk-invalid',
+      `The chunk begins at ${start}, but the upload has ${size} bytes: ask with GET how far it is, and go on from there`,
+      { phase: 'push' },
+    );
+  }
+  if (length !== undefined && end - start + 1 !== length) {
+    throw new Fault(
+      'size-invalid',
+      `Content-Range tells of ${end - start + 1} bytes, Content-Length of ${length}`,
+      { phase: 'push' },
+    );
+  }
+}

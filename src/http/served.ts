@@ -1,0 +1,151 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ParameterizedContext } from 'koa';
+import { Fault } from '../fault.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { BlobFinder, RangeOf } from '../pull/blob.ts';
+import type { ImageFinder, PulledImage } from '../pull/image.ts';
+import type { ManifestFinder } from '../pull/manifest.ts';
+import { type PullPath, parsePullPath } from '../pull/path.ts';
+import type { ContainerRequest } from '../request/container-request.ts';
+import type { TokenRegistry } from '../request/token-registry.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import { callerAddress } from './caller.ts';
+import type { PullMeter } from './pull-meter.ts';
+import { apiVersionHeader } from './registry-headers.ts';
+import { sendBlob } from './send-blob.ts';
+import { sendDocument } from './send-document.ts';
+import type { RequestState } from './state.ts';
+
+export interface ServedDeps {
+  readonly tokens: TokenRegistry;
+  readonly findImage: ImageFinder;
+  readonly findManifest: ManifestFinder;
+  readonly blobs: BlobFinder;
+  readonly registry: RegistryClient;
+  readonly meter: PullMeter;
+  readonly trustedProxies: number;
+}
+
+/**
+ * Answers the pull routes of served names; `path` is what is behind `/v2/<prefix>/`. The token in it
+ * is all the right that is needed, whatever `Authorization` says.
+ * Source: OCI distribution specification 1.1, Pull and Content Discovery.
+ */
+export async function sendServed(
+  deps: ServedDeps,
+  path: string,
+  { req, res, method, state }: ParameterizedContext<RequestState>,
+): Promise<void> {
+  if (method !== 'GET' && method !== 'HEAD') {
+    throw new Fault(
+      'method-not-allowed',
+      `${method} is not possible here: served names can be pulled only`,
+      { phase: 'request', headers: { allow: 'GET, HEAD' } },
+    );
+  }
+  const pull = parsePullPath(path);
+  const request = deps.tokens.get(pull.token);
+  state.token = request.label;
+  if (pull.repository !== request.image.repository) {
+    throw new Fault(
+      'not-found',
+      `This container token stands for ${request.image.repository}, not for ${pull.repository}`,
+      { phase: 'request' },
+    );
+  }
+  const image = await deps.findImage(request);
+  await send(deps, pull, request, image, req, res);
+}
+
+function send(
+  deps: ServedDeps,
+  pull: PullPath,
+  request: ContainerRequest,
+  image: PulledImage,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  switch (pull.kind) {
+    case 'manifests':
+      return sendManifest(deps, pull.reference, request, image, req, res);
+    case 'blobs':
+      return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
+    case 'tags':
+      return sendListing(deps, image, 'tags/list', req, res);
+    case 'referrers':
+      return sendListing(deps, image, `referrers/${pull.reference}`, req, res);
+  }
+}
+
+async function sendManifest(
+  deps: ServedDeps,
+  reference: string,
+  request: ContainerRequest,
+  image: PulledImage,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const client = callerAddress(req, deps.trustedProxies);
+  deps.meter.admit(client, request);
+  const document = await deps.findManifest(request, image, reference);
+  if (req.method === 'GET') deps.meter.count(client, request);
+  sendDocument(document, req, res, deps.meter.headers(client, request));
+}
+
+function sendBlobOf(
+  blobs: BlobFinder,
+  image: PulledImage,
+  digest: Digest,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const answer = {
+    isKnown: async () => (await image.member(digest)) !== undefined,
+    size: (signal: AbortSignal) => blobs.head(image, digest, signal),
+    open: (rangeOf: RangeOf | undefined, signal: AbortSignal) =>
+      blobs.open(image, digest, rangeOf, signal),
+  };
+  return sendBlob(answer, digest, req, res);
+}
+
+// What a client may learn from the headers of a listing: the next page, and whether it was filtered.
+const listingHeaders = ['content-type', 'oci-filters-applied'];
+
+async function sendListing(
+  deps: ServedDeps,
+  image: PulledImage,
+  path: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const url = new URL(req.url ?? '', 'http://localhost');
+  const answer = await deps.registry.getJson(image.access, path, url.search);
+  const headers: Record<string, string> = { ...apiVersionHeader };
+  for (const name of listingHeaders) {
+    const value = answer.headers.get(name);
+    if (value !== undefined) headers[name] = value;
+  }
+  const link = nextPage(answer.headers.get('link'), url.pathname);
+  if (link) headers.link = link;
+  const body = path === 'tags/list' ? ownName(answer.body, url.pathname) : answer.body;
+  headers['content-length'] = String(body.length);
+  res.writeHead(answer.status, headers);
+  res.end(req.method === 'HEAD' ? undefined : body);
+}
+
+/** The `Link` of the registry points to its own path: the next page here is below the served name. */
+function nextPage(link: string | undefined, pathname: string): string | undefined {
+  const query = /<[^>]*(\?[^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
+  return query === undefined ? undefined : `<${pathname}${query}>; rel="next"`;
+}
+
+/** The listing names the repository by the name it was asked under. */
+function ownName(body: Buffer, pathname: string): Buffer {
+  try {
+    const listing = JSON.parse(body.toString('utf8'));
+    const name = pathname.slice('/v2/'.length, -'/tags/list'.length);
+    return Buffer.from(JSON.stringify({ ...listing, name }));
+  } catch {
+    return body;
+  }
+}

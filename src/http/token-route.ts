@@ -1,0 +1,101 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Fault } from '../fault.ts';
+import type { Keeper } from '../hosted/keeper.ts';
+import type { RegistryTokens, RepositoryAccess } from '../hosted/registry-tokens.ts';
+import type { Action, Rights } from '../hosted/rights.ts';
+import { readBasic } from './basic-auth.ts';
+import { readBody } from './body.ts';
+import { sendJson } from './send-json.ts';
+
+export interface TokenRouteDeps {
+  readonly keeper: Keeper;
+  readonly tokens: RegistryTokens;
+  /** What served names begin with, such as `ct/`: anybody may have a token for them, as they need none. */
+  readonly servedPrefix: string;
+}
+
+/** What a client asks a token for. */
+interface TokenRequest {
+  readonly credentials: { readonly name: string; readonly password: string } | undefined;
+  readonly scopes: readonly string[];
+}
+
+const lifeMs = 5 * 60 * 1000;
+const maxFormBytes = 64 * 1024;
+
+/**
+ * Answers a token request: GET with Basic credentials or none, POST with a form. Anybody gets a
+ * token; it allows what its owner may do, of what was asked for.
+ * Source: distribution's token authentication and OAuth2 token authentication specifications.
+ */
+export async function sendToken(
+  { keeper, tokens, servedPrefix }: TokenRouteDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { credentials, scopes } =
+    request.method === 'POST' ? await readForm(request) : readQuery(request);
+  const wanted = scopes.flatMap(parseScope);
+  const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
+  const own = credentials && keeper.withPassword(credentials.name, credentials.password);
+  // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for.
+  const needsNone = wanted.length > 0 && wanted.every(isServed);
+  if (credentials && !own && !needsNone) {
+    throw new Fault('unauthorized', 'The name or the password is wrong: log in again', {
+      phase: 'credentials',
+    });
+  }
+  const rights: Rights = own ?? keeper.anybody;
+  const access = wanted
+    .map(entry => ({ ...entry, actions: isServed(entry) ? pullOnly : allowed(entry, rights) }))
+    .filter(({ actions }) => actions.length > 0);
+  const account = own ? credentials.name : undefined;
+  const token = await tokens.issue({ account, access }, lifeMs);
+  sendJson(response, 200, {
+    token,
+    access_token: token,
+    expires_in: lifeMs / 1000,
+    issued_at: new Date().toISOString(),
+  });
+}
+
+const pullOnly: readonly Action[] = ['pull'];
+
+function allowed({ name, actions }: RepositoryAccess, rights: Rights): Action[] {
+  const all = actions as readonly string[];
+  return rights(name).filter(action => all.includes(action) || all.includes('*'));
+}
+
+function readQuery(request: IncomingMessage): TokenRequest {
+  const { searchParams } = new URL(request.url ?? '', 'http://localhost');
+  return {
+    credentials: readBasic(request.headers.authorization),
+    scopes: searchParams.getAll('scope').flatMap(scope => scope.split(' ')),
+  };
+}
+
+async function readForm(request: IncomingMessage): Promise<TokenRequest> {
+  const body = await readBody(request, maxFormBytes);
+  if (!body) throw new Fault('too-large', 'The form is too large', { phase: 'request' });
+  const form = new URLSearchParams(body.toString('utf8'));
+  const grant = form.get('grant_type') ?? '';
+  if (grant !== 'password') {
+    throw new Fault(
+      'bad-request',
+      `The grant type '${grant.slice(0, 40)}' is not supported: use 'password'`,
+      { phase: 'credentials' },
+    );
+  }
+  const name = form.get('username') ?? '';
+  return {
+    credentials: name === '' ? undefined : { name, password: form.get('password') ?? '' },
+    scopes: form.getAll('scope').flatMap(scope => scope.split(' ')),
+  };
+}
+
+/** `repository:team/app:pull,push`; what is no repository gives nothing. */
+function parseScope(scope: string): RepositoryAccess[] {
+  const [, name, actions] = /^repository(?:\([^)]*\))?:(.+):([a-z*,]+)$/.exec(scope) ?? [];
+  if (name === undefined || actions === undefined) return [];
+  return [{ type: 'repository', name, actions: actions.split(',') as Action[] }];
+}
