@@ -39,6 +39,8 @@ import { createHostedStore } from './store/hosted.ts';
 import { createRequestStore } from './store/requests.ts';
 import { createUsageStore } from './store/usage.ts';
 import { createMetricsRegistry, type Logger } from './telemetry.ts';
+import { sweep } from './upkeep/sweep.ts';
+import { startSweeping } from './upkeep/sweeping.ts';
 import { createAuthorizer } from './upstream/authorizer.ts';
 import { credentialKey } from './upstream/credentials.ts';
 import { createExchange } from './upstream/exchange.ts';
@@ -66,6 +68,9 @@ export interface App {
 }
 
 const flushMs = 1000;
+const expireMs = 60_000;
+// What is used is marked so often within the grace of the sweep.
+const renewalsInGrace = 4;
 const purgeMs = 3_600_000;
 const firstRetryMs = 250;
 const longestRetryMs = 3000;
@@ -82,7 +87,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const usage = createUsageStore(database);
   const cachedBlobs = createCachedBlobStore(database);
   const hostedStore = createHostedStore(database);
-  const tokens = createTokenRegistry(createRequestStore(database), config.tokenLife);
+  const requests = createRequestStore(database);
+  const tokens = createTokenRegistry(requests, config.tokenLife);
 
   const registries = configuredRegistries(config, publicUrl);
   const credentials = configuredCredentials(registries, config, deps.dockerAuthConfig);
@@ -119,7 +125,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   });
   const registry = withOwnRegistry(publicUrl.host, hosted.registry, createRegistryClient(exchange));
 
-  const documents = createDocuments(content, registry);
+  const documents = createDocuments(content, registry, config.sweep.grace / renewalsInGrace);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, access =>
     credentialKey(access.credentials),
@@ -145,7 +151,12 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const blobs = createBlobFinder({
     content,
     registry,
-    cache: createBlobCache({ content, cachedBlobs, maxBytes: config.cacheBytes }),
+    cache: createBlobCache({
+      content,
+      cachedBlobs,
+      hosted: hostedStore,
+      maxBytes: config.cacheBytes,
+    }),
     modeOf: host => settingsOf(registries, host).blobs,
   });
 
@@ -216,6 +227,19 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const flushing = setInterval(() => usage.flush(), flushMs).unref();
   const purging = setInterval(() => tokens.purge(), purgeMs).unref();
   tokens.purge();
+  const expiring = setInterval(() => {
+    const { uploadLife } = config.hosted;
+    hosted.uploads.expire(Date.now() - uploadLife).catch(err => log.error({ err }, 'uploads'));
+  }, expireMs).unref();
+  const sweeping = startSweeping(
+    signal =>
+      sweep(
+        { content, hosted: hostedStore, cachedBlobs, requests },
+        { graceMs: config.sweep.grace, signal },
+      ),
+    config.sweep.interval,
+    log,
+  );
 
   return {
     koa,
@@ -225,6 +249,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     async close() {
       clearInterval(flushing);
       clearInterval(purging);
+      clearInterval(expiring);
+      await sweeping.stop();
       usage.flush();
       await transport.close();
       database.close();

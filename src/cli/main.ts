@@ -1,14 +1,18 @@
 import { parseArgs } from 'node:util';
 import { readVersion } from '../version.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
+import { gcCommand } from './gc.ts';
 import { inspectCommand } from './inspect.ts';
 import { requestCommand } from './request.ts';
 import { serveCommand } from './serve-command.ts';
+import { verifyCommand } from './verify.ts';
 
 const commands: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   request: requestCommand,
   inspect: inspectCommand,
+  gc: gcCommand,
+  verify: verifyCommand,
 };
 
 process.exitCode = await main(process.argv.slice(2));

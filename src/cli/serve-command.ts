@@ -1,4 +1,5 @@
-import { type Command, text } from './command.ts';
+import type { Command } from './command.ts';
+import { dataOptions, environmentOf } from './data.ts';
 import { serve } from './serve.ts';
 
 /** `sluice serve`: runs the server. */
@@ -6,18 +7,12 @@ export const serveCommand: Command = {
   summary: 'Run the server; every setting is described in docs/configuration.md',
   usage: 'serve [options]',
   options: {
-    config: { type: 'string', value: 'FILE', description: 'YAML file; default: SLUICE_CONFIG' },
+    ...dataOptions,
     listen: { type: 'string', value: 'ADDRESS:PORT', description: 'Default: SLUICE_LISTEN' },
-    data: { type: 'string', value: 'DIRECTORY', description: 'Default: SLUICE_DATA' },
     json: { type: 'boolean', description: 'Log lines are JSON in any case' },
   },
 
   async run(values) {
-    const environment = { ...process.env };
-    for (const name of ['config', 'listen', 'data']) {
-      const value = text(values, name);
-      if (value !== undefined) environment[`SLUICE_${name.toUpperCase()}`] = value;
-    }
-    return serve(environment);
+    return serve(environmentOf(values, ['config', 'listen', 'data']));
   },
 };

@@ -23,9 +23,10 @@ export interface ContentStore {
    * is written down. Synchronous, to be asked inside a transaction.
    */
   claim(digest: Digest): boolean;
-  /** Removes it; readers that have it open read on. */
-  remove(digest: Digest): Promise<void>;
-  /** Removes it unless it was used since the moment (ms since the epoch); true when it is gone. Synchronous, see {@link claim}. */
+  /**
+   * Removes it unless it was used since the moment (ms since the epoch); true when it is gone.
+   * Readers that have it open read on. Synchronous, see {@link claim}.
+   */
   removeUnused(digest: Digest, since: number): boolean;
   /** Everything here; for sweeps, not for requests. */
   list(): AsyncIterable<KeptContent>;
@@ -90,10 +91,6 @@ export async function openContentStore(root: string): Promise<ContentStore> {
     claim(digest) {
       const now = new Date();
       return unlessAbsent(() => utimesSync(pathOf(digest), now, now));
-    },
-
-    async remove(digest) {
-      await rm(pathOf(digest), { force: true });
     },
 
     removeUnused(digest, since) {

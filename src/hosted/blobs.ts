@@ -8,8 +8,11 @@ import type { Rights } from './rights.ts';
 
 /** The blobs of hosted repositories. Content is there once, whatever the number of repositories that have it. */
 export interface HostedBlobs {
-  /** Size in bytes. Throws a {@link Fault} (404) when the repository does not have it. */
-  size(repository: string, digest: Digest): number;
+  /**
+   * Size in bytes. Throws a {@link Fault} (404) when the repository does not have it, or when its content
+   * is gone from the disk: a client then pushes it again.
+   */
+  size(repository: string, digest: Digest): Promise<number>;
   /** Makes content of the content store a blob of the repository. Throws when it is not there or the quota is used up. */
   link(repository: string, digest: Digest, size: number): void;
   /**
@@ -45,9 +48,11 @@ export function createHostedBlobs({
     });
 
   return {
-    size(repository, digest) {
+    async size(repository, digest) {
       const size = store.blobSize(repository, digest);
-      if (size === undefined) throw unknown(repository, digest);
+      if (size === undefined || (await content.size(digest)) !== size) {
+        throw unknown(repository, digest);
+      }
       return size;
     },
 
@@ -58,7 +63,7 @@ export function createHostedBlobs({
       for (const holder of holders) {
         if (!rights(holder).includes('pull')) continue;
         const size = store.blobSize(holder, digest);
-        if (size === undefined) continue;
+        if (size === undefined || !content.claim(digest)) continue;
         link(repository, digest, size);
         return true;
       }

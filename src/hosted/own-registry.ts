@@ -52,7 +52,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
 
     async getBlob(access, digest, mediaType) {
       require(access);
-      blobs.size(access.repository, digest);
+      await blobs.size(access.repository, digest);
       const bytes = await content.read(digest);
       if (!bytes) throw damaged(digest);
       return { bytes, mediaType, digest };
@@ -60,7 +60,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
 
     async openBlob(access, digest, { offset = 0, last }) {
       require(access);
-      const size = blobs.size(access.repository, digest);
+      const size = await blobs.size(access.repository, digest);
       const end = Math.min(last ?? size - 1, size - 1);
       const bytes = end < offset ? Readable.from([]) : content.openRange(digest, offset, end);
       return {

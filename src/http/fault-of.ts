@@ -14,11 +14,24 @@ export function faultOf(error: unknown, errorId: string): Fault {
     const message = `The transfer was broken off so that no broken blob looks whole: ${error.message}`;
     return new Fault('upstream', message, { phase: 'upstream', cause: error });
   }
+  if (isDiskFull(error)) {
+    return new Fault(
+      'storage-full',
+      'The disk of the service is full, and nothing was kept of this request: have its operator make room',
+      { phase: 'store', cause: error },
+    );
+  }
   return new Fault(
     'internal',
     `Something went wrong inside the service: report it to its operator with the error id ${errorId}`,
     { cause: error },
   );
+}
+
+const fullCodes = new Set<unknown>(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }
 
 /** Headers that go with a fault in either dialect. */

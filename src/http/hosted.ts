@@ -104,23 +104,13 @@ function blobAnswer(
   digest: Digest,
 ): BlobAnswer {
   return {
-    isKnown: async () => blobs.size(repository, digest) >= 0,
-    size: async () => blobs.size(repository, digest),
-    async open() {
-      const size = blobs.size(repository, digest);
-      if ((await content.size(digest)) !== size) {
-        throw new Fault(
-          'unavailable',
-          `${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
-          { phase: 'store' },
-        );
-      }
-      return {
-        kind: 'content',
-        size,
-        open: ({ start, end }) => content.openRange(digest, start, end),
-      };
-    },
+    isKnown: async () => (await blobs.size(repository, digest)) >= 0,
+    size: () => blobs.size(repository, digest),
+    open: async () => ({
+      kind: 'content',
+      size: await blobs.size(repository, digest),
+      open: ({ start, end }) => content.openRange(digest, start, end),
+    }),
   };
 }
 

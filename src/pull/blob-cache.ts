@@ -4,6 +4,7 @@ import type { Ingest } from '../content/ingest.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
+import type { HostedStore } from '../store/hosted.ts';
 import type { ByteSource } from '../upstream/byte-source.ts';
 
 /** Opens the upstream blob whole; the source mends its own breaks. */
@@ -28,22 +29,36 @@ export interface CacheReader {
 export interface BlobCacheDeps {
   readonly content: ContentStore;
   readonly cachedBlobs: CachedBlobStore;
+  readonly hosted: HostedStore;
   /** Bytes; the least recently used copies beyond it are removed. */
   readonly maxBytes: number;
 }
 
 const chunkSize = 512 * 1024;
 
-export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDeps): BlobCache {
+export function createBlobCache({
+  content,
+  cachedBlobs,
+  hosted,
+  maxBytes,
+}: BlobCacheDeps): BlobCache {
   const fills = new Map<Digest, Opening>();
 
-  const sweep = async (): Promise<void> => {
+  // Together, so that no push can make it a hosted blob in between.
+  const drop = (digest: Digest): void =>
+    hosted.atomically(() => {
+      cachedBlobs.forget(digest);
+      if (hosted.holderCount(digest) === 0) {
+        content.removeUnused(digest, Number.POSITIVE_INFINITY);
+      }
+    });
+
+  const sweep = (): void => {
     let total = cachedBlobs.total();
     while (total > maxBytes) {
       const victim = cachedBlobs.oldest();
       if (!victim) return;
-      cachedBlobs.forget(victim.digest);
-      await content.remove(victim.digest);
+      drop(victim.digest);
       total -= victim.size;
     }
   };
@@ -67,9 +82,9 @@ export function createBlobCache({ content, cachedBlobs, maxBytes }: BlobCacheDep
     const opening = fills.get(digest);
     fill
       .run(source, digest)
-      .then(async () => {
+      .then(() => {
         cachedBlobs.touch(digest, size, Date.now());
-        await sweep();
+        sweep();
       })
       .catch(() => {
         // Each reader hears of the failure from the fill.

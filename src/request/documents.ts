@@ -23,6 +23,8 @@ export interface Documents {
   collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
   /** Keeps a document that was made here. */
   keep(document: Document): Promise<void>;
+  /** Makes sure that a document which a new request needs is on the disk, and that no sweep takes it. */
+  renew(document: Document): Promise<void>;
   /** The config of one image. */
   config(access: Access, descriptor: Descriptor): Promise<Document>;
 }
@@ -30,7 +32,15 @@ export interface Documents {
 const memoryBytes = 64 * 1024 * 1024;
 const deepestIndex = 4;
 
-export function createDocuments(content: ContentStore, registry: RegistryClient): Documents {
+/**
+ * @param renewMs how long a document counts as just used; well below the grace of the sweep
+ */
+export function createDocuments(
+  content: ContentStore,
+  registry: RegistryClient,
+  renewMs: number,
+): Documents {
+  const renewedAt = new LRUCache<Digest, number>({ max: 20_000 });
   const memory = new LRUCache<Digest, Document>({
     maxSize: memoryBytes,
     sizeCalculation: document => document.bytes.length + 200,
@@ -50,6 +60,15 @@ export function createDocuments(content: ContentStore, registry: RegistryClient)
   const keep = async (document: Document): Promise<void> => {
     memory.set(document.digest, document);
     await content.write(document.digest, document.bytes);
+    renewedAt.set(document.digest, Date.now());
+  };
+
+  const renew = async (document: Document): Promise<void> => {
+    const { digest } = document;
+    const now = Date.now();
+    if (now - (renewedAt.get(digest) ?? 0) < renewMs) return;
+    if (content.claim(digest)) renewedAt.set(digest, now);
+    else await keep(document);
   };
 
   const load = async (
@@ -100,6 +119,7 @@ export function createDocuments(content: ContentStore, registry: RegistryClient)
     config,
     local,
     keep,
+    renew,
     async collect(access, root) {
       const found = new Map<Digest, Document>();
       await collectInto(found, access, root, 0);

@@ -17,13 +17,14 @@ const keptImages = 1000;
 export function createImageMaker(documents: Documents): ImageMaker {
   const made = new LRUCache<string, AugmentedImage>({ max: keptImages });
   return async (access, base, change) => {
+    await documents.renew(base);
     if (isUnchanged(change)) return augment(base, new Map(), change);
     const key = `${base.digest} ${JSON.stringify(change)}`;
     const kept = made.get(key);
-    if (kept) return kept;
-    const image = augment(base, await documents.collect(access, base), change);
+    const image = kept ?? augment(base, await documents.collect(access, base), change);
     // Kept as what they are: a later version, or an index that was sparse, must not change them.
-    await Promise.all([...image.generated.values()].map(documents.keep));
+    const keep = kept ? documents.renew : documents.keep;
+    await Promise.all([...image.generated.values()].map(keep));
     made.set(key, image);
     return image;
   };

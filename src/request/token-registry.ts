@@ -27,6 +27,11 @@ export interface TokenRegistry {
 
 type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
 
+/** What {@link TokenRegistry.issue} has stored, without the token. */
+export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMember> {
+  return JSON.parse(body);
+}
+
 const cachedRequests = 20_000;
 // The token gives access, so what is stored has this in its place.
 const tokenMark = '<token>';
@@ -40,7 +45,7 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
     const row = isToken(token) ? store.find(hashToken(token)) : undefined;
     if (!row) throw unknown();
     const { createdAt, expiresAt, revokedAt } = row;
-    const body = JSON.parse(row.body) as Omit<ContainerRequest, IssuedMember>;
+    const body = readStoredRequest(row.body);
     const targetImage = body.targetImage.replace(tokenMark, token);
     const own = identity(token as ContainerToken);
     const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };

@@ -46,8 +46,8 @@ export interface HostedStore {
   /** Bytes of all hosted content, each counted once. */
   totalBytes(): number;
 
-  /** True when any repository has it, as a blob or as a manifest. */
-  isHosted(digest: Digest): boolean;
+  /** How often repositories have it, as a blob or as a manifest. */
+  holderCount(digest: Digest): number;
   /** Every blob and manifest of every repository. */
   all(): HostedContent[];
   /** Blobs that no manifest of their repository refers to and that were put there before the moment. */
@@ -124,9 +124,9 @@ export function createHostedStore(database: Database): HostedStore {
     `SELECT COALESCE(SUM(size), 0) FROM
      (SELECT digest, size FROM hosted_blobs UNION SELECT digest, size FROM hosted_manifests)`,
   ).pluck();
-  const isHosted = sql(
-    `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
-         OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`,
+  const holderCount = sql(
+    `SELECT (SELECT COUNT(*) FROM hosted_blobs WHERE digest = @digest) +
+            (SELECT COUNT(*) FROM hosted_manifests WHERE digest = @digest)`,
   ).pluck();
   const all = sql(
     `SELECT r.name AS repository, digest, size FROM repositories r JOIN
@@ -184,7 +184,7 @@ export function createHostedStore(database: Database): HostedStore {
     repositoryBytes: repository => Number(repositoryBytes.get(repository) ?? 0),
     totalBytes: () => Number(totalBytes.get()),
 
-    isHosted: digest => isHosted.get({ digest }) === 1,
+    holderCount: digest => Number(holderCount.get({ digest })),
     all: () => all.all() as HostedContent[],
     orphans: linkedBefore => orphans.all(linkedBefore) as HostedContent[],
   };

@@ -15,6 +15,8 @@ export interface RequestStore {
   find(tokenHash: Buffer): RequestRow | undefined;
   /** True when there was such a request and it was not revoked before. */
   revoke(tokenHash: Buffer, at: number): boolean;
+  /** Requests that can be pulled at the moment, a page at a time: those after an id, by id. */
+  live(afterId: number, at: number, limit: number): Array<{ id: number; body: string }>;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number): number;
 }
@@ -35,6 +37,9 @@ export function createRequestStore(database: Database): RequestStore {
   );
   const revoke = database.prepare(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
+  );
+  const live = database.prepare(
+    'SELECT id, body FROM requests WHERE id > ? AND expires_at > ? AND revoked_at IS NULL ORDER BY id LIMIT ?',
   );
   const purge = database.prepare('DELETE FROM requests WHERE expires_at < ?');
 
@@ -66,6 +71,7 @@ export function createRequestStore(database: Database): RequestStore {
       add([tokenHash, createdAt, expiresAt, body]),
     find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
     revoke: (tokenHash, at) => revoke.run(at, tokenHash).changes > 0,
+    live: (afterId, at, limit) => live.all(afterId, at, limit) as ReturnType<RequestStore['live']>,
     purge: endedBefore => purge.run(endedBefore).changes,
   };
 }

@@ -83,8 +83,11 @@ test('leftovers of a crash are removed, contents stay', async () => {
   assert.equal(await after.removeLeftovers(Number.POSITIVE_INFINITY), 1);
   assert.deepEqual(await readdir(directory.join('tmp')), []);
   assert.deepEqual(await listed(after), [{ digest: digestOf('kept'), size: 4 }]);
-  await after.remove(digestOf('kept'));
-  await after.remove(digestOf('kept'));
+  assert.ok(after.claim(digestOf('kept')));
+  assert.equal(after.removeUnused(digestOf('kept'), Date.now() - 60_000), false, 'just used');
+  assert.equal(after.removeUnused(digestOf('kept'), Number.POSITIVE_INFINITY), true);
+  assert.equal(after.removeUnused(digestOf('kept'), Number.POSITIVE_INFINITY), true);
+  assert.equal(after.claim(digestOf('kept')), false);
   assert.equal(await after.size(digestOf('kept')), undefined);
   await ingest.abort();
 });

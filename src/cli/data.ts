@@ -1,0 +1,61 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError, loadConfig } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
+import { type ContentStore, openContentStore } from '../content/content-store.ts';
+import { type Database, openDatabase } from '../store/database.ts';
+import { CommandError, type Option, text, type Values } from './command.ts';
+
+/** The option of every command that works on the data directory of the local server. */
+export const dataOptions: Readonly<Record<string, Option>> = {
+  config: { type: 'string', value: 'FILE', description: 'YAML file; default: SLUICE_CONFIG' },
+  data: { type: 'string', value: 'DIRECTORY', description: 'Default: SLUICE_DATA, else ./data' },
+};
+
+/** The state of the local server, which may be running meanwhile. */
+export interface LocalData {
+  readonly config: Config;
+  readonly content: ContentStore;
+  readonly database: Database;
+}
+
+/** The environment with what the options of a command say in its place. */
+export function environmentOf(values: Values, names: readonly string[]): NodeJS.ProcessEnv {
+  const environment = { ...process.env };
+  for (const name of names) {
+    const value = text(values, name);
+    if (value !== undefined) environment[`SLUICE_${name.toUpperCase()}`] = value;
+  }
+  return environment;
+}
+
+/** Opens the data directory, runs the work, closes it. Throws {@link CommandError} when there is none. */
+export async function withLocalData<T>(
+  values: Values,
+  work: (data: LocalData) => Promise<T>,
+): Promise<T> {
+  const config = configOf(environmentOf(values, ['config', 'data']));
+  const path = join(config.data, 'sluice.db');
+  if (!existsSync(path)) {
+    throw new CommandError(`${config.data} is no data directory of a server: name it with --data`);
+  }
+  const database = openDatabase(path);
+  try {
+    return await work({
+      config,
+      content: await openContentStore(join(config.data, 'content')),
+      database,
+    });
+  } finally {
+    database.close();
+  }
+}
+
+function configOf(environment: NodeJS.ProcessEnv): Config {
+  try {
+    return loadConfig(environment).config;
+  } catch (error) {
+    if (error instanceof ConfigError) throw new CommandError(error.message, 2);
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import { createHostedStore } from '../store/hosted.ts';
+import { verify } from '../upkeep/verify.ts';
+import { jsonOption } from './client.ts';
+import type { Command } from './command.ts';
+import { dataOptions, withLocalData } from './data.ts';
+
+/** `sluice verify`: reads everything again. The exit code is 1 when something is damaged. */
+export const verifyCommand: Command = {
+  summary: 'Read all content again and report what is damaged or missing',
+  usage: 'verify [options]',
+  options: {
+    'remove-damaged': {
+      type: 'boolean',
+      description: 'Remove what is damaged, so that the next push or pull brings it anew',
+    },
+    ...dataOptions,
+    json: jsonOption,
+  },
+
+  async run(values) {
+    const report = await withLocalData(values, ({ content, database }) =>
+      verify(content, createHostedStore(database), values['remove-damaged'] === true),
+    );
+    const { checked, checkedBytes, damaged, missing } = report;
+    const isWhole = damaged.length === 0 && missing.length === 0;
+    if (values.json) {
+      console.log(JSON.stringify(report, null, 2));
+    } else {
+      for (const digest of damaged) console.log(`damaged: ${digest}`);
+      for (const { repository, digest } of missing) console.log(`missing: ${repository} ${digest}`);
+      console.log(
+        `${checked} checked, ${checkedBytes} bytes; ${damaged.length} damaged, ${missing.length} missing`,
+      );
+      if (missing.length > 0) console.log('What is missing comes back when it is pushed again.');
+    }
+    return isWhole ? 0 : 1;
+  },
+};
