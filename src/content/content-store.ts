@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream, rmSync, statSync, utimesSync } from 'node:fs';
+import { rmSync, statSync, utimesSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../oci/digest.ts';
+import type { ByteSource } from './byte-source.ts';
+import { fileSource } from './file-source.ts';
 import { type Ingest, startIngest } from './ingest.ts';
 
 /** Content by digest. What is in it is whole: it was verified before it got its name. */
@@ -12,8 +13,8 @@ export interface ContentStore {
   size(digest: Digest): Promise<number | undefined>;
   /** All bytes of a small document, undefined when it is not here. */
   read(digest: Digest): Promise<Buffer | undefined>;
-  /** The bytes from `start` to `end`, both included; the caller consumes or destroys the stream. */
-  openRange(digest: Digest, start: number, end: number): Readable;
+  /** The bytes from `start` to `end`, both included; the caller reads to the end or destroys the source. */
+  open(digest: Digest, start: number, end: number): ByteSource;
   /** Keeps a small document whose digest the caller has verified; survives the process, not a power failure. */
   write(digest: Digest, bytes: Buffer): Promise<void>;
   /** Begins to take in content of which the digest is known or will be told at the end. */
@@ -41,9 +42,6 @@ export interface KeptContent {
   /** ms since the epoch. */
   readonly usedAt: number;
 }
-
-// Large reads: with 64 KiB, the default, half of the time goes into scheduling them.
-const readChunk = 1024 * 1024;
 
 /** Opens, and creates where absent, the store below `root`. */
 export async function openContentStore(root: string): Promise<ContentStore> {
@@ -75,9 +73,7 @@ export async function openContentStore(root: string): Promise<ContentStore> {
       return bytes && digestOf(bytes, splitDigest(digest).algorithm) === digest ? bytes : undefined;
     },
 
-    openRange(digest, start, end) {
-      return createReadStream(pathOf(digest), { start, end, highWaterMark: readChunk });
-    },
+    open: (digest, start, end) => fileSource(pathOf(digest), start, end),
 
     async write(digest, bytes) {
       const path = newTemporary();

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Digest, DigestAlgorithm } from '../oci/digest.ts';
+import { drain } from './byte-source.ts';
+import { fileSource } from './file-source.ts';
 
 /** Content on its way in: a temporary file that becomes visible only as a whole. */
 export interface Ingest {
@@ -9,8 +10,8 @@ export interface Ingest {
   readonly path: string;
   /** Bytes written so far. */
   readonly size: number;
-  /** Appends; resolves when the bytes are written, so the caller may reuse the buffer. */
-  write(bytes: Uint8Array): Promise<void>;
+  /** Appends; resolves when the bytes are written, so the caller may reuse the buffers. One call at a time. */
+  write(...parts: readonly Uint8Array[]): Promise<void>;
   /** The digest of what was written so far. */
   digest(): Digest;
   /** Goes over to another algorithm; what is written already is read again for it. */
@@ -39,12 +40,11 @@ export async function startIngest(
       return size;
     },
 
-    async write(bytes) {
+    async write(...parts) {
       // The write runs on another thread while this one hashes.
-      const written = writeFully(file, bytes, size);
-      hash.update(bytes);
-      await written;
-      size += bytes.length;
+      const written = writeFully(file, parts, size);
+      for (const bytes of parts) hash.update(bytes);
+      size += await written;
     },
 
     digest,
@@ -52,9 +52,7 @@ export async function startIngest(
     async hashWith(wanted) {
       if (wanted === algorithm) return;
       const other = createHash(wanted);
-      if (size > 0) {
-        for await (const bytes of createReadStream(path, { end: size - 1 })) other.update(bytes);
-      }
+      await drain(fileSource(path, 0, size - 1), bytes => other.update(bytes));
       algorithm = wanted;
       hash = other;
     },
@@ -78,9 +76,18 @@ export async function startIngest(
   };
 }
 
-async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
-    done += bytesWritten;
+/** Returns how many bytes that were. */
+async function writeFully(
+  file: FileHandle,
+  parts: readonly Uint8Array[],
+  position: number,
+): Promise<number> {
+  const total = parts.reduce((sum, { length }) => sum + length, 0);
+  let { bytesWritten: done } = await file.writev([...parts], position);
+  // A disk that is nearly full takes less than it is given.
+  const rest = done < total ? Buffer.concat(parts) : undefined;
+  while (rest && done < total) {
+    done += (await file.write(rest, done, total - done, position + done)).bytesWritten;
   }
+  return total;
 }

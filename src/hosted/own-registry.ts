@@ -1,8 +1,6 @@
-import { Readable } from 'node:stream';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, parseDigest } from '../oci/digest.ts';
-import { sourceOfStream } from '../upstream/answer.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { HostedBlobs } from './blobs.ts';
@@ -62,7 +60,6 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
       require(access);
       const size = await blobs.size(access.repository, digest);
       const end = Math.min(last ?? size - 1, size - 1);
-      const bytes = end < offset ? Readable.from([]) : content.openRange(digest, offset, end);
       return {
         kind: 'bytes',
         offset,
@@ -70,7 +67,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
           status: 200,
           headers: new Map(),
           contentLength: size,
-          body: sourceOfStream(bytes),
+          body: content.open(digest, offset, end),
         },
       };
     },

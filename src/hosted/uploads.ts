@@ -3,6 +3,7 @@ import type { ContentStore } from '../content/content-store.ts';
 import type { Ingest } from '../content/ingest.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, type DigestAlgorithm, splitDigest } from '../oci/digest.ts';
+import { createBatches } from './batches.ts';
 import type { HostedBlobs } from './blobs.ts';
 import type { Quota } from './quota.ts';
 
@@ -110,29 +111,37 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   };
 
   /** What goes wrong here ends the upload; a connection that breaks does not. */
-  const take = async (
-    session: Session,
-    bytes: Uint8Array,
-    checkedSize: number,
-  ): Promise<number> => {
-    const { ingest, repository } = session;
-    const size = ingest.size + bytes.length;
+  const write = async (session: Session, batch: Uint8Array[]): Promise<void> => {
     try {
-      if (size > checkedSize) quota.admit(repository, size);
-      await ingest.write(bytes);
+      await session.ingest.write(...batch);
     } catch (error) {
       await end(session);
       throw error;
     }
-    return size > checkedSize ? size + uncheckedBytes : checkedSize;
   };
 
   const receive = async (session: Session, body: UploadBody, range: ChunkRange | undefined) => {
     const { ingest, repository } = session;
     checkRange(range, body.length, ingest.size);
-    let checkedSize = ingest.size + (body.length ?? 0);
-    quota.admit(repository, checkedSize);
-    for await (const bytes of body.chunks) checkedSize = await take(session, bytes, checkedSize);
+    const batches = createBatches(bytes => write(session, bytes));
+    let received = ingest.size;
+    let admitted = received + (body.length ?? 0);
+    quota.admit(repository, admitted);
+    try {
+      for await (const bytes of body.chunks) {
+        received += bytes.length;
+        if (received > admitted) {
+          quota.admit(repository, received);
+          admitted = received + uncheckedBytes;
+        }
+        await batches.add(bytes);
+      }
+    } catch (error) {
+      await batches.end();
+      if (error instanceof Fault) await end(session);
+      throw error;
+    }
+    await batches.end();
   };
 
   return {

@@ -9,6 +9,7 @@ import type { Action } from '../hosted/rights.ts';
 import type { Uploads } from '../hosted/uploads.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import { isTag } from '../oci/reference.ts';
+import { keptBlob } from '../pull/blob.ts';
 import { readBody } from './body.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { RegistryAuth } from './registry-auth.ts';
@@ -106,11 +107,7 @@ function blobAnswer(
   return {
     isKnown: async () => (await blobs.size(repository, digest)) >= 0,
     size: () => blobs.size(repository, digest),
-    open: async () => ({
-      kind: 'content',
-      size: await blobs.size(repository, digest),
-      open: ({ start, end }) => content.openRange(digest, start, end),
-    }),
+    open: async rangeOf => keptBlob(content, digest, await blobs.size(repository, digest), rangeOf),
   };
 }
 

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { Blob, ByteRange, RangeOf } from '../pull/blob.ts';
@@ -62,17 +61,12 @@ export async function sendBlob(
   writeHead(response, digest, blob.size, part);
   const { start, end } = part ?? whole;
   const length = end - start + 1;
-  if (blob.kind === 'content') {
-    if (length === 0) response.end();
-    else await pipeline(blob.open({ start, end }), response);
-    return;
-  }
   const isWhole = length === blob.size;
   await relay({
     source: blob.source,
     sink: response,
     length,
-    ...(isWhole ? { digest: splitDigest(digest) } : {}),
+    ...(isWhole && !blob.isVerified ? { digest: splitDigest(digest) } : {}),
   });
 }
 

@@ -1,11 +1,11 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Ingest } from '../content/ingest.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedStore } from '../store/hosted.ts';
-import type { ByteSource } from '../upstream/byte-source.ts';
 
 /** Opens the upstream blob whole; the source mends its own breaks. */
 export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source: ByteSource }>;

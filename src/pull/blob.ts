@@ -1,8 +1,7 @@
-import type { Readable } from 'node:stream';
+import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { ByteSource } from '../upstream/byte-source.ts';
 import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
 import type { BlobMode } from '../upstream/registry-settings.ts';
 import { resumingSource } from '../upstream/resuming-source.ts';
@@ -17,9 +16,15 @@ export interface ByteRange {
 
 /** Where a blob's bytes come from. `size` is that of the whole blob. */
 export type Blob =
-  | { readonly kind: 'content'; readonly size: number; open(range: ByteRange): Readable }
   | { readonly kind: 'redirect'; readonly location: URL }
-  | { readonly kind: 'stream'; readonly size: number; readonly source: ByteSource };
+  | {
+      readonly kind: 'stream';
+      readonly size: number;
+      /** The wanted part of it. */
+      readonly source: ByteSource;
+      /** What comes from the content store or through it was verified on its way in, and need not be again. */
+      readonly isVerified: boolean;
+    };
 
 /** Makes a range from the size of the blob, which a client may leave open; undefined for the whole. */
 export type RangeOf = (size: number) => ByteRange | undefined;
@@ -51,13 +56,9 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
     return { member, size };
   };
 
-  const fromContent = (digest: Digest, size: number): Blob => {
+  const fromContent = (digest: Digest, size: number, rangeOf: RangeOf | undefined): Blob => {
     cache.used(digest, size);
-    return {
-      kind: 'content',
-      size,
-      open: ({ start, end }) => content.openRange(digest, start, end),
-    };
+    return keptBlob(content, digest, size, rangeOf);
   };
 
   const sizeAt = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
@@ -105,7 +106,7 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
         return { source: again.answer.body, offset: again.offset };
       },
     });
-    return { kind: 'stream', size: total, source };
+    return { kind: 'stream', size: total, source, isVerified: false };
   };
 
   /** Size of the whole blob: what the answer says counts more than what a manifest says. */
@@ -143,7 +144,8 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
     const reader = await cache.join(digest, openWhole, signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
-      return { kind: 'stream', size: reader.size, source: reader.read(start, end) };
+      const source = reader.read(start, end);
+      return { kind: 'stream', size: reader.size, source, isVerified: true };
     } catch (error) {
       reader.leave();
       throw error;
@@ -158,12 +160,12 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
 
     async open(image, digest, rangeOf, signal) {
       const { member, size } = await keptSize(image, digest);
-      if (size !== undefined) return fromContent(digest, size);
+      if (size !== undefined) return fromContent(digest, size, rangeOf);
       const mode = modeOf(image.access.registry);
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
         const kept = member ? undefined : await content.size(digest);
-        if (kept !== undefined) return fromContent(digest, kept);
+        if (kept !== undefined) return fromContent(digest, kept, rangeOf);
         return cached(image, digest, member?.size, rangeOf, signal);
       }
       const total = member?.size ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
@@ -172,4 +174,15 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
       return relayed(image, digest, total, range, redirects, signal);
     },
   };
+}
+
+/** A blob of the content store. */
+export function keptBlob(
+  content: ContentStore,
+  digest: Digest,
+  size: number,
+  rangeOf: RangeOf | undefined,
+): Blob {
+  const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
+  return { kind: 'stream', size, source: content.open(digest, start, end), isVerified: true };
 }

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import type { InjectedLayer } from '../augment/image-change.ts';
+import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, digestOf } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { FetchedLayerStore } from '../store/fetched-layers.ts';
-import type { ByteSource } from '../upstream/byte-source.ts';
 import { WireError } from '../upstream/wire-error.ts';
 import { digestTar } from './layer-check.ts';
 import { isBase64 } from './rules.ts';

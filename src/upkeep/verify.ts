@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { drain } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import type { HostedContent, HostedStore } from '../store/hosted.ts';
@@ -42,13 +43,11 @@ export async function verify(
 async function isWhole(content: ContentStore, digest: Digest, size: number): Promise<boolean> {
   const { algorithm, hex } = splitDigest(digest);
   const hash = createHash(algorithm);
-  if (size > 0) {
-    try {
-      for await (const bytes of content.openRange(digest, 0, size - 1)) hash.update(bytes);
-    } catch (error) {
-      // A sweep may have taken it since it was listed; a disk that cannot be read is damage.
-      return (error as NodeJS.ErrnoException).code === 'ENOENT';
-    }
+  try {
+    await drain(content.open(digest, 0, size - 1), bytes => hash.update(bytes));
+  } catch (error) {
+    // A sweep may have taken it since it was listed; a disk that cannot be read is damage.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT';
   }
   return hash.digest('hex') === hex;
 }

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
+import type { ByteSource } from '../content/byte-source.ts';
 import { Fault } from '../fault.ts';
-import type { ByteSource } from './byte-source.ts';
 
 /** A response whose body has not been read yet: it must be read to its end or destroyed. */
 export interface Answer {

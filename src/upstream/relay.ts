@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ByteSource, Chunk } from './byte-source.ts';
+import type { ByteSource, Chunk } from '../content/byte-source.ts';
 import { createFlowHash, type FlowAlgorithm, type FlowHash } from './flow-hash.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ByteSource, Chunk } from './byte-source.ts';
+import type { ByteSource, Chunk } from '../content/byte-source.ts';
 
 /** A body and the position in the blob at which it begins. */
 export interface PlacedSource {

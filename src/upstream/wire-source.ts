@@ -1,5 +1,5 @@
+import type { ByteSource, Chunk } from '../content/byte-source.ts';
 import type { Slab, SlabPool } from './buffers.ts';
-import type { ByteSource, Chunk } from './byte-source.ts';
 import type { BodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 

@@ -1,13 +1,13 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import type { ByteSource } from './byte-source.ts';
+import type { ByteSource } from '../content/byte-source.ts';
 import type { WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
 import { type ResponseHead, requestHead } from './wire-head.ts';
 import type { WirePool } from './wire-pool.ts';
 import type { WireBody } from './wire-source.ts';
 
-export type { ByteSource, Chunk } from './byte-source.ts';
+export type { ByteSource, Chunk } from '../content/byte-source.ts';
 export { WireError } from './wire-error.ts';
 
 export interface WireRequest {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { drain } from '../../src/content/byte-source.ts';
 import { type ContentStore, openContentStore } from '../../src/content/content-store.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -35,8 +36,10 @@ test('what was taken in is there under its digest, whole and in parts', async ()
         assert.equal(await store.size(expected), whole.length);
         assert.deepEqual(await store.read(expected), whole);
         if (whole.length < 3) return;
-        const range = store.openRange(expected, 1, whole.length - 2);
-        assert.deepEqual(Buffer.concat(await range.toArray()), whole.subarray(1, -1));
+        const range: Buffer[] = [];
+        const source = store.open(expected, 1, whole.length - 2);
+        await drain(source, bytes => range.push(Buffer.from(bytes)));
+        assert.deepEqual(Buffer.concat(range), whole.subarray(1, -1));
       },
     ),
     { numRuns: 25 },

@@ -19,3 +19,15 @@ export interface ByteSource {
   /** Frees the connection at once; a waiting `read` rejects with the reason. Repeats do nothing. */
   destroy(reason?: Error): void;
 }
+
+/** Reads a source to its end; `take` must be done with the bytes when it returns. */
+export async function drain(source: ByteSource, take: (bytes: Uint8Array) => void): Promise<void> {
+  try {
+    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      take(chunk.bytes);
+      chunk.release();
+    }
+  } finally {
+    source.destroy();
+  }
+}
