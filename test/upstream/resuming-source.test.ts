@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { ByteSource } from '../../src/upstream/byte-source.ts';
+import type { ByteSource } from '../../src/content/byte-source.ts';
 import { resumingSource } from '../../src/upstream/resuming-source.ts';
 
 const blob = Buffer.from(Array.from({ length: 200 }, (_, at) => at));

@@ -5,8 +5,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
+import type { ByteSource } from '../../src/content/byte-source.ts';
 import { SlabPool } from '../../src/upstream/buffers.ts';
-import type { ByteSource } from '../../src/upstream/byte-source.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire.ts';
 import { WirePool } from '../../src/upstream/wire-pool.ts';
 import { slabsPerBody } from '../../src/upstream/wire-source.ts';
