@@ -68,7 +68,7 @@ export interface App {
 }
 
 const flushMs = 1000;
-const expireMs = 60_000;
+const longestExpireMs = 60_000;
 // What is used is marked so often within the grace of the sweep.
 const renewalsInGrace = 4;
 const purgeMs = 3_600_000;
@@ -227,10 +227,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const flushing = setInterval(() => usage.flush(), flushMs).unref();
   const purging = setInterval(() => tokens.purge(), purgeMs).unref();
   tokens.purge();
-  const expiring = setInterval(() => {
-    const { uploadLife } = config.hosted;
-    hosted.uploads.expire(Date.now() - uploadLife).catch(err => log.error({ err }, 'uploads'));
-  }, expireMs).unref();
+  const expiring = setInterval(
+    () => {
+      const { uploadLife } = config.hosted;
+      hosted.uploads.expire(Date.now() - uploadLife).catch(err => log.error({ err }, 'uploads'));
+    },
+    Math.min(longestExpireMs, config.hosted.uploadLife),
+  ).unref();
   const sweeping = startSweeping(
     signal =>
       sweep(

@@ -1,20 +1,17 @@
 /** The command line against a running server. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { chmod, chown, lutimes, mkdir, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import type { Result } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { assertSuccess, fetchJson, injected, plainRegistries } from './served.ts';
-
-const program = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
 
 suite('command line', { concurrency: 2 }, () => {
   let registry: Registry;
@@ -35,12 +32,7 @@ suite('command line', { concurrency: 2 }, () => {
   });
 
   const run = (...args: readonly string[]): Promise<Result> =>
-    new Promise(resolve => {
-      const env = { PATH: process.env.PATH, SLUICE_URL: sluice.url };
-      execFile(process.execPath, [program, ...args], { env }, (error, stdout, stderr) => {
-        resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr });
-      });
-    });
+    sluiceCommand(args, { SLUICE_URL: sluice.url });
   const reference = (name: string) => pushed.get(name)?.reference ?? assert.fail(name);
 
   const request = async (image: string, ...args: readonly string[]): Promise<ContainerAnswer> => {

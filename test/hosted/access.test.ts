@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { assertRegistryFault, call } from '../faults/http-client.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { admin, basic, expect, Repository } from './push-client.ts';
+
+let sluice: Sluice;
+const ci = basic('ci', 'word');
+const reader = basic('reader', 'read');
+const layer = Buffer.from('a layer');
+
+before(async () => {
+  sluice = await startSluice({
+    config: {
+      accounts: {
+        admin: 'secret',
+        ci: { password: 'word', repositories: { 'team/*': 'push' } },
+        reader: { password: 'read', repositories: { 'team/*': 'pull' } },
+      },
+    },
+  });
+  for (const name of ['team/app', 'secret/app', 'public/app']) {
+    await new Repository(sluice, name).pushImage('1', [layer]);
+  }
+});
+after(() => sluice?.stop());
+
+const routes = [
+  ['GET', 'manifests/1'],
+  ['HEAD', 'manifests/1'],
+  ['GET', 'tags/list'],
+  ['GET', `referrers/sha256:${'0'.repeat(64)}`],
+  ['GET', `blobs/sha256:${'0'.repeat(64)}`],
+  ['POST', 'blobs/uploads/'],
+  ['PATCH', 'blobs/uploads/1'],
+  ['PUT', 'manifests/2'],
+  ['DELETE', 'manifests/1'],
+  ['DELETE', `blobs/sha256:${'0'.repeat(64)}`],
+] as const;
+
+test('who has no right gets the same answer whether a repository exists or not', async () => {
+  for (const [headers, status] of [
+    [{}, 401],
+    [ci, 403],
+    [reader, 403],
+  ] as const) {
+    for (const [method, route] of routes) {
+      const answers = [];
+      for (const name of ['secret/app', 'secret/none']) {
+        const reply = await new Repository(sluice, name, headers).send(method, route);
+        assert.equal(reply.status, status, `${method} ${route}`);
+        const body = reply.body.toString().replaceAll(name, 'NAME');
+        const challenge = String(reply.headers['www-authenticate']).replaceAll(name, 'NAME');
+        answers.push([body.replace(/"errorId":"\w+"/, ''), challenge]);
+      }
+      assert.deepEqual(answers[0], answers[1]);
+    }
+  }
+});
+
+test('a challenge names the token service and what is needed', async () => {
+  for (const [method, route, actions] of [
+    ['GET', 'manifests/1', 'pull'],
+    ['POST', 'blobs/uploads/', 'pull,push'],
+    ['DELETE', 'manifests/1', 'delete'],
+  ] as const) {
+    const reply = await new Repository(sluice, 'team/app', {}).send(method, route);
+    assertRegistryFault(reply, { status: 401, code: 'UNAUTHORIZED', message: /docker login/ });
+    assert.equal(
+      reply.headers['www-authenticate'],
+      `Bearer realm="${sluice.url}/v2/token",service="${sluice.host}",scope="repository:team/app:${actions}"`,
+    );
+  }
+});
+
+test('each role can do what it is for and no more', async () => {
+  for (const [headers, pull, push, remove] of [
+    [admin, 200, 202, 404],
+    [ci, 200, 202, 403],
+    [reader, 200, 403, 403],
+  ] as const) {
+    const repository = new Repository(sluice, 'team/app', headers);
+    expect(await repository.get('manifests/1'), pull);
+    expect(await repository.send('POST', 'blobs/uploads/'), push);
+    expect(await repository.send('DELETE', 'manifests/none'), remove);
+  }
+  const anybody = new Repository(sluice, 'public/app', {});
+  expect(await anybody.get('manifests/1'), 200);
+  expect(await anybody.send('POST', 'blobs/uploads/'), 401);
+});
+
+test('wrong credentials are told, not taken for nobody', async () => {
+  for (const headers of [
+    basic('ci', 'wrong'),
+    basic('nobody', 'word'),
+    { authorization: 'Bearer nonsense' },
+  ]) {
+    const repository = new Repository(sluice, 'public/app', headers);
+    const reply = await repository.get('manifests/1');
+    assertRegistryFault(reply, { status: 401, code: 'UNAUTHORIZED', message: /wrong|token/ });
+    assert.match(String(reply.headers['www-authenticate']), /^Bearer realm=/);
+  }
+});
+
+test('a blob is mounted only from where its pusher may pull', async () => {
+  const secret = Buffer.from('a layer that is secret');
+  expect(await new Repository(sluice, 'secret/app').pushBlob(secret), 201);
+  const digest = digestOf(secret);
+  for (const query of [`mount=${digest}&from=secret/app`, `mount=${digest}`]) {
+    const mine = new Repository(sluice, 'team/mount', ci);
+    expect(await mine.send('POST', `blobs/uploads/?${query}`), 202);
+    expect(await mine.send('HEAD', `blobs/${digest}`), 404);
+    const own = new Repository(sluice, 'secret/mounted');
+    expect(await own.send('POST', `blobs/uploads/?${query}`), 201);
+  }
+});
+
+test('an account for repositories administers nothing else', async () => {
+  for (const [headers, status] of [
+    [ci, 403],
+    [admin, 200],
+    [{}, 401],
+  ] as const) {
+    const reply = await call(`${sluice.url}/v1alpha2/metrics/pulls`, { headers });
+    assert.equal(reply.status, status, reply.body.toString());
+  }
+});

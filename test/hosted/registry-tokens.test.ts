@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SignJWT } from 'jose';
+import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createRegistryTokens, readSigningKey } from '../../src/hosted/registry-tokens.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const key = Buffer.alloc(32, 7);
+const minute = 60_000;
+const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
+
+test('a token says who it was made for and what it allows', async () => {
+  const tokens = createRegistryTokens(key, 'images.example.com');
+  const text = await tokens.issue({ account: 'ada', access }, minute);
+  for (let at = 0; at < 2; at += 1) {
+    assert.deepEqual(await tokens.read(text), { account: 'ada', access });
+  }
+  const anonymous = await tokens.issue({ access: [] }, minute);
+  assert.deepEqual(await tokens.read(anonymous), { access: [] });
+});
+
+test('a token that was changed, is of another service or key, or has ended, is none', async () => {
+  const tokens = createRegistryTokens(key, 'images.example.com');
+  const text = await tokens.issue({ access }, minute);
+  const [head = '', claims = '', signature = ''] = text.split('.');
+  const more = Buffer.from(
+    Buffer.from(claims, 'base64url').toString().replace('builds/one', 'builds/two'),
+  ).toString('base64url');
+  const none = Buffer.from('{"alg":"none"}').toString('base64url');
+  const others = [
+    createRegistryTokens(Buffer.alloc(32, 8), 'images.example.com'),
+    createRegistryTokens(key, 'other.example.com'),
+  ];
+  const foreign = await Promise.all(others.map(other => other.issue({ access }, minute)));
+  const endless = await new SignJWT({ access })
+    .setProtectedHeader({ alg: 'HS512' })
+    .setIssuer('images.example.com')
+    .setAudience('images.example.com')
+    .sign(Buffer.alloc(64, 7));
+  for (const wrong of [
+    `${head}.${more}.${signature}`,
+    `${none}.${claims}.`,
+    `${head}.${claims}.`,
+    ...foreign,
+    endless,
+    'nonsense',
+    '',
+  ]) {
+    assert.equal(await tokens.read(wrong), undefined, wrong);
+  }
+  const short = await tokens.issue({ access }, 1);
+  assert.ok(await tokens.read(short), 'times are whole seconds');
+  await sleep(2100);
+  assert.equal(await tokens.read(short), undefined);
+});
+
+test('a builder gets a token for one repository, which is good for nothing else', async () => {
+  const tokens = createRegistryTokens(key, 'images.example.com');
+  const keeper = createKeeper(new Map(), ['public/*'], tokens);
+  const rights = await keeper.withToken(await tokens.issue({ access }, minute));
+  assert.deepEqual(rights?.('builds/one'), ['pull', 'push']);
+  assert.deepEqual(rights?.('builds/two'), []);
+  assert.deepEqual(rights?.('builds/one/more'), []);
+});
+
+test('a token is worth no more than its account is now', async () => {
+  const tokens = createRegistryTokens(key, 'images.example.com');
+  const text = await tokens.issue({ account: 'ada', access }, minute);
+  const keeperOf = (repositories: Record<string, 'pull' | 'push'>) =>
+    createKeeper(new Map([['ada', { password: 'x', repositories }]]), [], tokens);
+  const full = await keeperOf({ 'builds/*': 'push' }).withToken(text);
+  assert.deepEqual(full?.('builds/one'), ['pull', 'push']);
+  const less = await keeperOf({ 'builds/*': 'pull' }).withToken(text);
+  assert.deepEqual(less?.('builds/one'), ['pull']);
+  const gone = createKeeper(new Map(), [], tokens);
+  assert.equal(await gone.withToken(text), undefined);
+});
+
+test('the signing key is made once, is nobody else to read, and must be long enough', async () => {
+  await using directory = await makeTempDir('key');
+  const path = directory.join('key');
+  const made = readSigningKey(path);
+  assert.equal(made.length, 32);
+  assert.deepEqual(readSigningKey(path), made);
+  assert.deepEqual(await readFile(path), made);
+  assert.equal((await stat(path)).mode & 0o777, 0o600);
+  await writeFile(path, 'short');
+  assert.throws(() => readSigningKey(path), /holds no key/);
+});

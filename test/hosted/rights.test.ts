@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { findAccount } from '../../src/hosted/accounts.ts';
+import { accountRights, commonRights, pullRights } from '../../src/hosted/rights.ts';
+
+const nobody = pullRights([]);
+
+test('a star stands for any characters, everything else for itself', () => {
+  for (const [pattern, repository, matches] of [
+    ['public/*', 'public/app', true],
+    ['public/*', 'public/team/app', true],
+    ['public/*', 'public', false],
+    ['public/*', 'publicity/app', false],
+    ['*', 'any/thing', true],
+    ['team/app', 'team/app', true],
+    ['team/app', 'team/app2', false],
+    ['team/app', 'my/team/app', false],
+    ['*/cache', 'team/cache', true],
+    ['a.b/*', 'axb/app', false],
+    ['a+b', 'aab', false],
+    ['team/*/app', 'team/one/app', true],
+  ] as const) {
+    const isAllowed = pullRights([pattern])(repository).includes('pull');
+    assert.equal(isAllowed, matches, `${pattern} ${repository}`);
+  }
+});
+
+test('each role includes the ones before, and the best of several counts', () => {
+  const rights = accountRights(
+    {
+      password: 'x',
+      repositories: { 'team/*': 'pull', 'team/own/*': 'administer', 'team/own/c*': 'push' },
+    },
+    pullRights(['public/*']),
+  );
+  assert.deepEqual(rights('team/app'), ['pull']);
+  assert.deepEqual(rights('team/own/app'), ['pull', 'push', 'delete']);
+  assert.deepEqual(rights('team/own/cache'), ['pull', 'push', 'delete']);
+  assert.deepEqual(rights('public/app'), ['pull'], 'what anybody may do');
+  assert.deepEqual(rights('other'), []);
+});
+
+test('an account without patterns administers everything', () => {
+  const rights = accountRights({ password: 'x' }, nobody);
+  assert.deepEqual(rights('any/thing'), ['pull', 'push', 'delete']);
+});
+
+test('what two allow is never more than what each allows', () => {
+  const role = fc.constantFrom('pull', 'push', 'administer') as fc.Arbitrary<'pull' | 'push'>;
+  const rules = fc.dictionary(fc.constantFrom('*', 'a/*', 'b', 'a/b'), role);
+  fc.assert(
+    fc.property(rules, rules, fc.constantFrom('a/b', 'b', 'c'), (one, other, repository) => {
+      const first = accountRights({ password: 'x', repositories: one }, nobody);
+      const second = accountRights({ password: 'x', repositories: other }, nobody);
+      for (const action of commonRights(first, second)(repository)) {
+        assert.ok(first(repository).includes(action) && second(repository).includes(action));
+      }
+    }),
+  );
+});
+
+test('an account is found by its name and its password only', () => {
+  const accounts = new Map([['ada', { password: 'lovelace' }]]);
+  assert.ok(findAccount(accounts, 'ada', 'lovelace'));
+  assert.equal(findAccount(accounts, 'ada', ''), undefined);
+  assert.equal(findAccount(accounts, 'ada', 'Lovelace'), undefined);
+  assert.equal(findAccount(accounts, 'bob', ''), undefined);
+  assert.equal(findAccount(accounts, '__proto__', ''), undefined);
+});

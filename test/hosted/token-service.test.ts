@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { basic, expect, Repository } from './push-client.ts';
+
+let sluice: Sluice;
+const ci = basic('ci', 'word');
+
+before(async () => {
+  sluice = await startSluice({
+    config: {
+      accounts: {
+        admin: 'secret',
+        ci: { password: 'word', repositories: { 'team/*': 'push' } },
+      },
+    },
+  });
+  for (const name of ['team/app', 'public/app']) {
+    await new Repository(sluice, name).pushImage('1', [Buffer.from(name)]);
+  }
+});
+after(() => sluice?.stop());
+
+const get = (scopes: readonly string[], headers = {}): Promise<Reply> => {
+  const url = new URL('/v2/token', sluice.url);
+  url.searchParams.set('service', sluice.host);
+  for (const scope of scopes) url.searchParams.append('scope', scope);
+  return call(url.href, { headers });
+};
+
+const post = (form: Record<string, string>): Promise<Reply> =>
+  call(`${sluice.url}/v2/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams(form).toString(),
+  });
+
+interface Granted {
+  readonly token: string;
+  readonly access_token: string;
+  readonly expires_in: number;
+  readonly issued_at: string;
+}
+
+function grantedIn(reply: Reply): {
+  answer: Granted;
+  access: unknown;
+  headers: Record<string, string>;
+} {
+  const answer = JSON.parse(expect(reply, 200).body.toString()) as Granted;
+  const [, claims = ''] = answer.token.split('.');
+  const { access } = JSON.parse(Buffer.from(claims, 'base64url').toString());
+  return { answer, access, headers: { authorization: `Bearer ${answer.token}` } };
+}
+
+test('a token allows what its owner may do, of what was asked for', async () => {
+  for (const [scopes, headers, access] of [
+    [['repository:team/app:pull,push'], ci, { 'team/app': ['pull', 'push'] }],
+    [['repository:team/app:pull'], ci, { 'team/app': ['pull'] }],
+    [['repository:team/app:delete,pull'], ci, { 'team/app': ['pull'] }],
+    [['repository:team/app:*'], ci, { 'team/app': ['pull', 'push'] }],
+    [['repository:secret/app:pull,push'], ci, {}],
+    [
+      ['repository:team/app:pull', 'repository:public/app:pull'],
+      ci,
+      { 'team/app': ['pull'], 'public/app': ['pull'] },
+    ],
+    [['repository:team/app:pull repository:public/app:pull'], {}, { 'public/app': ['pull'] }],
+    [['repository(plugin):public/app:pull'], {}, { 'public/app': ['pull'] }],
+    [['registry:catalog:*', 'nonsense', ''], ci, {}],
+    [[], ci, {}],
+    [['repository:ct/abc/library/alpine:pull,push'], {}, { 'ct/abc/library/alpine': ['pull'] }],
+  ] as const) {
+    const granted = grantedIn(await get(scopes, headers));
+    const expected = Object.entries(access).map(([name, actions]) => ({
+      type: 'repository',
+      name,
+      actions,
+    }));
+    assert.deepEqual(granted.access, expected, scopes.join());
+  }
+});
+
+test('the answer has both names of the token, its life and its time', async () => {
+  const reply = await get(['repository:team/app:pull'], ci);
+  const { answer } = grantedIn(reply);
+  assert.equal(answer.access_token, answer.token);
+  assert.equal(answer.expires_in, 300);
+  assert.ok(Math.abs(Date.parse(answer.issued_at) - Date.now()) < 60_000);
+  assert.equal(reply.headers['content-type'], 'application/json');
+});
+
+test('the token opens what it was made for', async () => {
+  const { headers } = grantedIn(await get(['repository:team/app:pull,push'], ci));
+  const repository = new Repository(sluice, 'team/app', headers);
+  expect(await repository.get('manifests/1'), 200);
+  await repository.pushImage('2', [Buffer.from('another layer')]);
+  const other = await new Repository(sluice, 'team/other', headers).get('tags/list');
+  assert.equal(other.status, 401);
+  assert.match(String(other.headers['www-authenticate']), /error="insufficient_scope"/);
+  assert.equal((await call(`${sluice.url}/v2/`, { headers })).status, 200);
+});
+
+test('containerd asks by a form', async () => {
+  const scope = 'repository:team/app:pull';
+  const form = { grant_type: 'password', username: 'ci', password: 'word', scope };
+  assert.deepEqual(grantedIn(await post(form)).access, [
+    { type: 'repository', name: 'team/app', actions: ['pull'] },
+  ]);
+  assertRegistryFault(await post({ ...form, password: 'wrong' }), {
+    status: 401,
+    code: 'UNAUTHORIZED',
+    message: /name or the password is wrong/,
+  });
+  assertRegistryFault(await post({ ...form, grant_type: 'refresh_token' }), {
+    status: 400,
+    code: 'UNSUPPORTED',
+    message: /refresh_token/,
+  });
+});
+
+test('wrong credentials fail a login, but not the pull of a served name', async () => {
+  const wrong = basic('ci', 'outdated');
+  const refused = { status: 401, code: 'UNAUTHORIZED', message: /log in again/ };
+  assertRegistryFault(await get([], wrong), refused);
+  assertRegistryFault(await get(['repository:public/app:pull'], wrong), refused);
+  const mixed = ['repository:ct/abc/app:pull', 'repository:team/app:pull'];
+  assertRegistryFault(await get(mixed, wrong), refused);
+  const { access } = grantedIn(await get(['repository:ct/abc/app:pull'], wrong));
+  assert.deepEqual(access, [{ type: 'repository', name: 'ct/abc/app', actions: ['pull'] }]);
+});
+
+test('other methods and forms without end are refused', async () => {
+  assert.equal((await call(`${sluice.url}/v2/token`, { method: 'PUT' })).status, 405);
+  const reply = await post({ grant_type: 'password', username: 'x'.repeat(100_000) });
+  assert.equal(reply.status, 413);
+});
+
+test('neither passwords nor tokens are in the log', async () => {
+  const { answer } = grantedIn(await get(['repository:team/app:pull'], ci));
+  await post({ grant_type: 'password', username: 'ci', password: 'word-in-a-form' });
+  await sluice.requests();
+  const log = sluice.output();
+  for (const secret of [answer.token, 'word-in-a-form', ci.authorization]) {
+    assert.ok(!log.includes(secret));
+  }
+});

@@ -1,0 +1,18 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Result } from './root.ts';
+
+const program = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
+
+/** Runs `sluice <args>` with nothing in its environment but the PATH and what is told. */
+export function sluiceCommand(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Result> {
+  return new Promise(resolve => {
+    const env = { PATH: process.env.PATH, ...environment };
+    execFile(process.execPath, [program, ...args], { env }, (error, stdout, stderr) => {
+      resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr });
+    });
+  });
+}
