@@ -40,7 +40,7 @@ export function createHostedBlobs({
   const link = (repository: string, digest: Digest, size: number): void =>
     store.atomically(() => {
       const isNew = store.blobSize(repository, digest) === undefined;
-      if (isNew) quota.admit(repository, size);
+      if (isNew) quota.take(repository, digest, size);
       if (!content.claim(digest)) throw gone(digest);
       store.putBlob(repository, digest, size, Date.now());
       // It may have been a mere copy of an upstream blob until now, which the cache could drop.

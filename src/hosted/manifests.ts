@@ -94,7 +94,7 @@ export function createHostedManifests({
       await keepDurably(content, digest, bytes);
       const row = rowOf(document, manifest);
       store.atomically(() => {
-        if (!store.manifest(repository, digest)) quota.admit(repository, bytes.length);
+        if (!store.manifest(repository, digest)) quota.take(repository, digest, bytes.length);
         for (const part of blobs) requireBlob(store, repository, part, manifest);
         for (const part of manifests) requireManifest(store, repository, part);
         if (!content.claim(digest)) throw damaged(digest);

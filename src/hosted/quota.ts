@@ -1,4 +1,5 @@
 import { Fault } from '../fault.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { HostedStore } from '../store/hosted.ts';
 
 /** Bytes; undefined for no limit. */
@@ -14,38 +15,51 @@ export interface Quota {
    * too large, 403 where the repository or all of them would be.
    */
   admit(repository: string, bytes: number): void;
+  /** Admits content that is about to be a part of the repository, and counts it; what is hosted already takes no more room. */
+  take(repository: string, digest: Digest, bytes: number): void;
 }
-
-// The sum over everything takes its time, and need not be of this very moment.
-const totalAgeMs = 1000;
 
 export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
   const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limits;
-  let total = { bytes: 0, at: 0 };
-  const totalBytes = (): number => {
-    const now = Date.now();
-    if (now - total.at > totalAgeMs) total = { bytes: store.totalBytes(), at: now };
-    return total.bytes;
+  // Never less than the sum of everything, which takes its time: made anew only before a push is refused.
+  let total = maxTotalBytes === undefined ? 0 : store.totalBytes();
+  const exceedsTotal = (bytes: number, limit: number): boolean => {
+    if (total + bytes <= limit) return false;
+    total = store.totalBytes();
+    return total + bytes > limit;
+  };
+
+  const admitInto = (repository: string, bytes: number): void => {
+    if (maxBlobBytes !== undefined && bytes > maxBlobBytes) {
+      throw new Fault(
+        'too-large',
+        `A blob may have ${maxBlobBytes} bytes at most here: split the layer, or have the operator raise hosted.maxBlobBytes`,
+        { phase: 'push' },
+      );
+    }
+    if (
+      maxRepositoryBytes !== undefined &&
+      store.repositoryBytes(repository) + bytes > maxRepositoryBytes
+    ) {
+      throw full(`The repository ${repository}`, maxRepositoryBytes, 'hosted.maxRepositoryBytes');
+    }
+  };
+  const admitAtAll = (bytes: number): void => {
+    if (maxTotalBytes !== undefined && exceedsTotal(bytes, maxTotalBytes)) {
+      throw full('The registry', maxTotalBytes, 'hosted.maxTotalBytes');
+    }
   };
 
   return {
     admit(repository, bytes) {
-      if (maxBlobBytes !== undefined && bytes > maxBlobBytes) {
-        throw new Fault(
-          'too-large',
-          `A blob may have ${maxBlobBytes} bytes at most here: split the layer, or have the operator raise hosted.maxBlobBytes`,
-          { phase: 'push' },
-        );
-      }
-      if (
-        maxRepositoryBytes !== undefined &&
-        store.repositoryBytes(repository) + bytes > maxRepositoryBytes
-      ) {
-        throw full(`The repository ${repository}`, maxRepositoryBytes, 'hosted.maxRepositoryBytes');
-      }
-      if (maxTotalBytes !== undefined && totalBytes() + bytes > maxTotalBytes) {
-        throw full('The registry', maxTotalBytes, 'hosted.maxTotalBytes');
-      }
+      admitInto(repository, bytes);
+      admitAtAll(bytes);
+    },
+    take(repository, digest, bytes) {
+      admitInto(repository, bytes);
+      if (store.holderCount(digest) > 0) return;
+      admitAtAll(bytes);
+      total += bytes;
     },
   };
 }

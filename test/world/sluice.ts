@@ -15,6 +15,8 @@ export interface SluiceOptions {
   readonly data?: string;
   /** Port to listen on; one of the system's choice unless told. */
   readonly port?: number;
+  /** Puts the state on a disk of so many bytes, which only the server sees; it is gone with the server. */
+  readonly diskBytes?: number;
 }
 
 export interface ContainerAnswer {
@@ -67,7 +69,9 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   const directory = await makeTempDir('server');
   const data = options.data ?? directory.join('data');
   await writeFile(directory.join('config.yaml'), stringify(options.config ?? {}));
-  const child = spawn(requireCommand('setpriv'), ['--pdeathsig', 'KILL', ...serverCommand()], {
+  const disk = options.diskBytes === undefined ? [] : ownDisk(data, options.diskBytes);
+  const command = ['--pdeathsig', 'KILL', ...disk, ...serverCommand()];
+  const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
@@ -133,6 +137,12 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+/** The beginning of a command that runs the rest with a small file system in place of the directory. */
+function ownDisk(directory: string, bytes: number): string[] {
+  const script = `mkdir -p "$0" && mount -t tmpfs -o size=${bytes} tmpfs "$0" && exec "$@"`;
+  return [requireCommand('unshare'), '--mount', 'sh', '-c', script, directory];
 }
 
 /** What stands for a container token in the log. */

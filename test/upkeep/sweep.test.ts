@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { call } from '../faults/http-client.ts';
+import { emptyLayer, pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
+import { administered, expect, Repository } from '../hosted/push-client.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+
+interface Report {
+  readonly unlinked: readonly { repository: string; digest: string }[];
+  readonly removed: readonly { digest: string; size: number }[];
+  readonly removedBytes: number;
+  readonly keptCount: number;
+}
+
+async function gc(sluice: Sluice, grace: string, ...args: readonly string[]): Promise<Report> {
+  const result = await sluiceCommand(['gc', '--data', sluice.data, '--json', ...args], {
+    SLUICE_SWEEP_GRACE: grace,
+  });
+  assert.equal(result.code, 0, result.stderr);
+  return JSON.parse(result.stdout);
+}
+
+async function kept(sluice: Sluice): Promise<Set<string>> {
+  const found = new Set<string>();
+  const base = join(sluice.data, 'content/blobs/sha256');
+  for (const shard of await readdir(base)) {
+    for (const hex of await readdir(join(base, shard))) found.add(`sha256:${hex}`);
+  }
+  return found;
+}
+
+test('what a deleted manifest alone referred to goes, what others need stays', async () => {
+  await using sluice = await startSluice({ config: administered });
+  const shared = pattern(50_000, 'shared');
+  const own = pattern(60_000, 'own');
+  const lonely = pattern(70_000, 'lonely');
+  const one = new Repository(sluice, 'team/one');
+  const two = new Repository(sluice, 'team/two');
+  const doomed = await one.pushImage('doomed', [shared, own]);
+  const stays = await one.pushImage('stays', [shared]);
+  await two.pushImage('other', [own]);
+  expect(await two.pushBlob(lonely), 201);
+  expect(await one.send('DELETE', `manifests/${doomed}`), 202);
+
+  const early = await gc(sluice, '1h');
+  assert.deepEqual([early.removed, early.unlinked], [[], []], 'all of it was used within the hour');
+
+  const dry = await gc(sluice, '0s', '--dry-run');
+  const all = await kept(sluice);
+  assert.equal(dry.keptCount + dry.removed.length, all.size);
+  const report = await gc(sluice, '0s');
+  assert.deepEqual(report, dry, 'a dry run tells what would happen');
+  const after = await kept(sluice);
+  const gone = new Set(report.removed.map(({ digest }) => digest));
+  assert.ok(gone.has(doomed) && gone.has(digestOf(lonely)));
+  assert.ok(after.has(digestOf(own)), 'team/two needs it');
+  for (const digest of all) assert.equal(after.has(digest), !gone.has(digest));
+
+  expect(await one.send('HEAD', `blobs/${digestOf(own)}`), 404);
+  expect(await two.get(`blobs/${digestOf(own)}`), 200);
+  assert.equal(String((await one.get('manifests/stays')).headers['docker-content-digest']), stays);
+  expect(await one.get(`blobs/${digestOf(shared)}`), 200);
+  assert.deepEqual((await gc(sluice, '0s')).removed, [], 'nothing is left to do');
+});
+
+test('what a live container token needs stays until it ends', async () => {
+  await using upstream = await startScriptedUpstream();
+  await using sluice = await startSluice({
+    config: {
+      ...administered,
+      hosted: { anonymous: ['team/*'] },
+      registries: { [upstream.host]: { plainHttp: true, blobs: 'cache' } },
+    },
+  });
+  const image = upstream.image('team/app', [pattern(40_000, 'upstream')]);
+  const hosted = new Repository(sluice, 'team/hosted');
+  const layer = pattern(30_000, 'hosted');
+  const digest = await hosted.pushImage('1', [layer]);
+  const injected = { location: `data:${emptyLayer.toString('base64')}` };
+  const requests = [
+    { containerImage: image.name, containerConfig: { env: ['A=1'], layers: [injected] } },
+    { containerImage: `${sluice.host}/team/hosted:1`, containerConfig: { env: ['A=1'] } },
+    { containerImage: `${sluice.host}/team/hosted:1` },
+  ];
+  const answers = await Promise.all(requests.map(body => sluice.request(body)));
+  expect(await hosted.send('DELETE', `manifests/${digest}`), 202);
+
+  const swept = await gc(sluice, '0s');
+  assert.deepEqual(swept.removed, [], JSON.stringify(swept));
+  for (const { targetImage } of answers) await pullWhole(sluice, targetImage);
+  expect(await hosted.get('manifests/1'), 404);
+
+  // What was fetched into the cache is the cache's affair.
+  const cached = digestOf(pattern(40_000, 'upstream'));
+  for (const { containerToken } of answers) {
+    const reply = await call(`${sluice.url}/container-token/${containerToken}`, {
+      method: 'DELETE',
+      headers: { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` },
+    });
+    assert.equal(reply.status, 200, reply.body.toString());
+  }
+  await gc(sluice, '0s');
+  assert.deepEqual(await kept(sluice), new Set([cached]));
+});
+
+test('a request made again after a sweep works after a restart too', async () => {
+  await using upstream = await startScriptedUpstream();
+  const config = {
+    ...administered,
+    tokenLife: '700ms',
+    sweep: { grace: '0s' },
+    registries: { [upstream.host]: { plainHttp: true } },
+  };
+  const image = upstream.image('team/app', [pattern(40_000, 'again')]);
+  const injected = { location: `data:${emptyLayer.toString('base64')}` };
+  const body = {
+    containerImage: image.name,
+    containerConfig: { env: ['A=1'], layers: [injected] },
+  };
+  const first = await startSluice({ config });
+  try {
+    await first.request(body);
+    await new Promise(resolve => setTimeout(resolve, 1000));
+    assert.ok((await gc(first, '0s')).removed.length > 0, 'the token has ended');
+    // All of it is in the memory of the server still: that is not enough.
+    const { targetImage } = await first.request(body);
+    await gc(first, '0s');
+    await first.kill();
+    await using second = await startSluice({ config, data: first.data, port: first.port });
+    upstream.on('/v2/', (_request, response) => response.writeHead(404).end());
+    await pullWhole(second, targetImage, ['config', 'injected']);
+  } finally {
+    await first.stop();
+  }
+});
+
+test('sweeps beside pushes and pulls take nothing away from them', async () => {
+  await using sluice = await startSluice({
+    config: { ...administered, sweep: { interval: '20ms', grace: '0s' } },
+  });
+  const shared = pattern(200_000, 'shared');
+  const push = async (worker: number) => {
+    const repository = new Repository(sluice, `team/app${worker}`);
+    for (let at = 0; at < 15; at += 1) {
+      // With no grace a blob is gone before its manifest comes: the push of the manifest says so.
+      for (let tries = 0; ; tries += 1) {
+        assert.ok(tries < 200, 'it never succeeds');
+        try {
+          const digest = await repository.pushImage(`${at}`, [
+            shared,
+            pattern(9000, `${worker} ${at}`),
+          ]);
+          const manifest = JSON.parse(
+            expect(await repository.get(`manifests/${digest}`), 200).body.toString(),
+          );
+          for (const part of [manifest.config, ...manifest.layers]) {
+            const blob = expect(await repository.get(`blobs/${part.digest}`), 200);
+            assert.equal(digestOf(blob.body), part.digest);
+          }
+          break;
+        } catch (error) {
+          assert.match(String(error), /MANIFEST_BLOB_UNKNOWN|was removed while it was pushed/);
+        }
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 6 }, (_, worker) => push(worker)));
+  const verified = await sluiceCommand(['verify', '--data', sluice.data]);
+  assert.match(verified.stdout, / 0 damaged, 0 missing/);
+  assert.match(sluice.output(), /"msg":"swept"/);
+  assert.doesNotMatch(sluice.output(), /the sweep failed/);
+});
+
+/** Fetches the manifest of a served name and the blobs of it that Sluice holds. */
+async function pullWhole(
+  sluice: Sluice,
+  name: string,
+  which: readonly ('config' | 'layers' | 'injected')[] = ['config', 'layers'],
+): Promise<void> {
+  const reply = await call(sluice.at(name, `manifests/${name.split(':').at(-1)}`));
+  const manifest = JSON.parse(expect(reply, 200).body.toString());
+  const parts = {
+    config: [manifest.config],
+    layers: manifest.layers,
+    injected: manifest.layers.slice(-1),
+  };
+  for (const part of which.flatMap(kind => parts[kind])) {
+    const blob = await call(sluice.at(name, `blobs/${part.digest}`));
+    assert.equal(digestOf(expect(blob, 200).body), part.digest);
+  }
+}

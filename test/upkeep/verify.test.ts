@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { assertRegistryFault } from '../faults/http-client.ts';
+import { pattern } from '../faults/scripted-upstream.ts';
+import { administered, expect, Repository } from '../hosted/push-client.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+
+function fileOf(sluice: Sluice, digest: string): string {
+  const [algorithm = '', hex = ''] = digest.split(':');
+  return join(sluice.data, 'content/blobs', algorithm, hex.slice(0, 2), hex);
+}
+
+async function verify(sluice: Sluice, ...args: readonly string[]) {
+  const { code, stdout } = await sluiceCommand([
+    'verify',
+    '--data',
+    sluice.data,
+    '--json',
+    ...args,
+  ]);
+  return { code, ...JSON.parse(stdout) };
+}
+
+test('damage is found, can be removed, and is mended by a push', async () => {
+  await using sluice = await startSluice({ config: administered });
+  const repository = new Repository(sluice, 'team/app');
+  const layers = ['rotten', 'lost', 'short'].map(name => pattern(100_000, name));
+  const manifest = await repository.pushImage('1', layers);
+  const [rotten = '', lost = '', short = ''] = layers.map(layer => digestOf(layer));
+  assert.deepEqual(await verify(sluice), {
+    code: 0,
+    checked: 5,
+    checkedBytes: (await verify(sluice)).checkedBytes,
+    damaged: [],
+    missing: [],
+  });
+
+  const bytes = await readFile(fileOf(sluice, rotten));
+  bytes[50_000] = (bytes[50_000] ?? 0) ^ 1;
+  await writeFile(fileOf(sluice, rotten), bytes);
+  await rm(fileOf(sluice, lost));
+  await writeFile(fileOf(sluice, short), bytes.subarray(0, 10));
+  const found = await verify(sluice);
+  assert.equal(found.code, 1);
+  assert.deepEqual(found.damaged.toSorted(), [rotten, short].toSorted());
+  const missing = found.missing.map((entry: { digest: string }) => entry.digest);
+  assert.deepEqual(missing.toSorted(), [lost, short].toSorted());
+  const [{ repository: where }] = found.missing;
+  assert.equal(where, 'team/app');
+
+  const unknown = { status: 404, code: 'BLOB_UNKNOWN', message: /has no blob/ };
+  assertRegistryFault(await repository.get(`blobs/${lost}`), unknown);
+  assert.equal((await verify(sluice, '--remove-damaged')).code, 1);
+  const gone = await verify(sluice);
+  assert.deepEqual([gone.damaged, gone.missing.length], [[], 3]);
+  for (const layer of layers) {
+    expect(await repository.send('HEAD', `blobs/${digestOf(layer)}`), 404);
+    expect(await repository.pushBlob(layer), 201);
+  }
+  assert.equal((await verify(sluice)).code, 0);
+  expect(await repository.get(`manifests/${manifest}`), 200);
+});
+
+test('a directory that holds no state is told', async () => {
+  for (const command of ['verify', 'gc']) {
+    const { code, stderr } = await sluiceCommand([command, '--data', '/nonexistent']);
+    assert.equal(code, 1);
+    assert.match(stderr, /\/nonexistent is no data directory of a server/);
+  }
+});
