@@ -7,7 +7,11 @@ export function faultOf(error: unknown, errorId: string): Fault {
   if (error instanceof Fault) return error;
   if (error instanceof OciSyntaxError) {
     const isDocument = ['manifest', 'index', 'config'].includes(error.subject);
-    const kind = isDocument ? 'manifest-invalid' : 'bad-request';
+    const kind = isDocument
+      ? 'manifest-invalid'
+      : error.subject === 'digest'
+        ? 'digest-invalid'
+        : 'bad-request';
     return new Fault(kind, error.message, { phase: isDocument ? 'augment' : 'request' });
   }
   if (error instanceof RelayError) {

@@ -45,10 +45,9 @@ export async function sendHosted(
 ): Promise<void> {
   const asked = parseHostedPath(path);
   const action = actionOf(asked, req.method ?? '');
-  const visitor = await deps.auth.visitor(req);
-  deps.auth.require(visitor, asked.repository, action);
+  const rights = await deps.auth.admit(req, asked.repository, action);
   if (asked.kind === 'uploads') {
-    return sendUpload(deps.uploads, deps.blobs, visitor.rights, asked, req, res);
+    return sendUpload(deps.uploads, deps.blobs, rights, asked, req, res);
   }
   if (action === 'delete') return remove(deps, asked, res);
   if (action === 'push') return putManifest(deps, asked, req, res);
