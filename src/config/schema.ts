@@ -37,7 +37,8 @@ const accounts = z.preprocess(
     z
       .string()
       .min(1, 'expected name:password')
-      .regex(/^[^:]+$/, 'a name has no colon'),
+      .regex(/^[^:]+$/, 'a name has no colon')
+      .refine(name => name !== 'token', 'this name is for bearer tokens'),
     account,
   ),
 );
@@ -121,6 +122,14 @@ const sweep = z.strictObject({
     ),
 });
 
+const builds = z.strictObject({
+  concurrent: count.default(2).describe('Builds that run at once, on all builders together'),
+  timeLimit: duration.prefault('15m').describe('How long a build may take once it runs'),
+  retryAfter: duration
+    .prefault('50s')
+    .describe('How long a build that failed is answered with its failure before it is tried again'),
+});
+
 const upstream = z.strictObject({
   connectTimeout: duration.prefault('5s').describe('Until a registry is connected, TLS included'),
   headersTimeout: duration.prefault('15s').describe('Until the first byte of its answer'),
@@ -172,6 +181,20 @@ export const configSchema = z.strictObject({
   layers: layers.prefault({}),
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),
+  buildkit: list
+    .default([])
+    .describe(
+      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: found by itself',
+    ),
+  buildRepository: z
+    .string()
+    .optional()
+    .describe('Where builds are pushed, `registry/path`. Default: hosted, `<own host>/builds`'),
+  cacheRepository: z
+    .string()
+    .optional()
+    .describe('Where the layers of builds are cached. Default: the builder keeps them itself'),
+  builds: builds.prefault({}),
   upstream: upstream.prefault({}),
   registries: z
     .record(z.string(), registry)

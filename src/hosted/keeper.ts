@@ -2,14 +2,20 @@ import { type Accounts, findAccount } from './accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
 
+/** The user name of who has a bearer token in place of a password. */
+export const tokenName = 'token';
+
 /** Turns credentials into rights. */
 export interface Keeper {
   /** True when there is an account to log in with. */
   readonly hasAccounts: boolean;
   /** What anybody may do. */
   readonly anybody: Rights;
-  /** The rights behind a name and password, undefined when they are wrong. */
-  withPassword(name: string, password: string): Rights | undefined;
+  /**
+   * The rights behind a name and password, undefined when they are wrong. Under the name {@link tokenName}
+   * the password is a bearer token, for clients that know passwords only.
+   */
+  withPassword(name: string, password: string): Promise<Rights | undefined>;
   /** The rights that a bearer token gives, undefined when it is not good. */
   withToken(text: string): Promise<Rights | undefined>;
 }
@@ -20,25 +26,27 @@ export function createKeeper(
   tokens: RegistryTokens,
 ): Keeper {
   const anybody = pullRights(anonymous);
+  const withToken = async (text: string): Promise<Rights | undefined> => {
+    const token = await tokens.read(text);
+    if (!token) return undefined;
+    const { account, access } = token;
+    const granted: Rights = repository =>
+      access.find(({ name }) => name === repository)?.actions ?? [];
+    if (account === undefined) return granted;
+    // The account may have lost rights, or have ended, since the token was made.
+    const holder = accounts.get(account);
+    return holder && commonRights(granted, accountRights(holder, anybody));
+  };
+
   return {
     hasAccounts: accounts.size > 0,
     anybody,
+    withToken,
 
-    withPassword(name, password) {
+    async withPassword(name, password) {
+      if (name === tokenName) return withToken(password);
       const account = findAccount(accounts, name, password);
       return account && accountRights(account, anybody);
-    },
-
-    async withToken(text) {
-      const token = await tokens.read(text);
-      if (!token) return undefined;
-      const { account, access } = token;
-      const granted: Rights = repository =>
-        access.find(({ name }) => name === repository)?.actions ?? [];
-      if (account === undefined) return granted;
-      // The account may have lost rights, or have ended, since the token was made.
-      const holder = accounts.get(account);
-      return holder && commonRights(granted, accountRights(holder, anybody));
     },
   };
 }

@@ -24,10 +24,10 @@ export interface OwnRegistryDeps {
 export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
   const { content, keeper, manifests, blobs, listings } = deps;
 
-  const require = ({ registry, repository, credentials }: Access): void => {
+  const require = async ({ registry, repository, credentials }: Access): Promise<void> => {
     const rights: Rights | undefined =
       credentials?.kind === 'password'
-        ? keeper.withPassword(credentials.username, credentials.password)
+        ? await keeper.withPassword(credentials.username, credentials.password)
         : keeper.anybody;
     if (rights?.(repository).includes('pull')) return;
     throw new Fault(
@@ -39,17 +39,17 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
 
   return {
     async headManifest(access, reference) {
-      require(access);
+      await require(access);
       return manifests.head(access.repository, reference);
     },
 
     async getManifest(access, reference) {
-      require(access);
+      await require(access);
       return manifests.get(access.repository, reference);
     },
 
     async getBlob(access, digest, mediaType) {
-      require(access);
+      await require(access);
       await blobs.size(access.repository, digest);
       const bytes = await content.read(digest);
       if (!bytes) throw damaged(digest);
@@ -57,7 +57,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
     },
 
     async openBlob(access, digest, { offset = 0, last }) {
-      require(access);
+      await require(access);
       const size = await blobs.size(access.repository, digest);
       const end = Math.min(last ?? size - 1, size - 1);
       return {
@@ -73,12 +73,12 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
     },
 
     async headBlob(access, digest) {
-      require(access);
+      await require(access);
       return blobs.size(access.repository, digest);
     },
 
     async getJson(access, path, query) {
-      require(access);
+      await require(access);
       const { repository } = access;
       const parameters = new URLSearchParams(query);
       const listing =

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import type { Fault } from '../fault.ts';
 import { createRequestIds, type Logger } from '../telemetry.ts';
+import { dropBody } from './body.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 import type { RequestState } from './state.ts';
@@ -57,7 +58,10 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
           isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
         ),
       );
+      const isReadWhole = await dropBody(req);
+      if (res.closed) return;
       res.writeHead(fault.status, {
+        ...(isReadWhole ? {} : { connection: 'close' }),
         ...(isRegistry ? apiVersionHeader : {}),
         ...faultHeaders(fault),
         'content-type': 'application/json',

@@ -40,7 +40,7 @@ export function createRegistryAuth(keeper: Keeper, realm: string, service: strin
   const visitorOf = async ({ headers }: IncomingMessage): Promise<Visitor> => {
     const basic = readBasic(headers.authorization);
     if (basic) {
-      return { kind: 'account', rights: keeper.withPassword(basic.name, basic.password) };
+      return { kind: 'account', rights: await keeper.withPassword(basic.name, basic.password) };
     }
     const bearer = /^bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
     return bearer === undefined

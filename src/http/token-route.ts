@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../fault.ts';
-import type { Keeper } from '../hosted/keeper.ts';
+import { type Keeper, tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens, RepositoryAccess } from '../hosted/registry-tokens.ts';
 import type { Action, Rights } from '../hosted/rights.ts';
 import { readBasic } from './basic-auth.ts';
@@ -37,7 +37,7 @@ export async function sendToken(
     request.method === 'POST' ? await readForm(request) : readQuery(request);
   const wanted = scopes.flatMap(parseScope);
   const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
-  const own = credentials && keeper.withPassword(credentials.name, credentials.password);
+  const own = credentials && (await keeper.withPassword(credentials.name, credentials.password));
   // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for.
   const needsNone = wanted.length > 0 && wanted.every(isServed);
   if (credentials && !own && !needsNone) {
@@ -49,7 +49,7 @@ export async function sendToken(
   const access = wanted
     .map(entry => ({ ...entry, actions: isServed(entry) ? pullOnly : allowed(entry, rights) }))
     .filter(({ actions }) => actions.length > 0);
-  const account = own ? credentials.name : undefined;
+  const account = own && credentials.name !== tokenName ? credentials.name : undefined;
   const token = await tokens.issue({ account, access }, lifeMs);
   sendJson(response, 200, {
     token,

@@ -21,7 +21,9 @@ async function* read(request: IncomingMessage): AsyncGenerator<Uint8Array> {
   const stop = () => request.destroy(new Error('the sender is silent'));
   socket.setTimeout(idleMs, stop);
   try {
-    for await (const bytes of request) yield bytes as Buffer;
+    // When the upload is refused in the middle, the connection is still needed for the answer.
+    const pieces = request.iterator({ destroyOnReturn: false });
+    for await (const bytes of pieces) yield bytes as Buffer;
   } finally {
     socket.setTimeout(0);
     socket.off('timeout', stop);

@@ -75,4 +75,24 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX hosted_tags_by_manifest ON hosted_tags (repository, digest);
   `,
+  `
+  CREATE TABLE builds (
+    id TEXT PRIMARY KEY,
+    build_key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    succeeded INTEGER,
+    digest TEXT,
+    media_type TEXT,
+    reason TEXT,
+    lock_file TEXT,
+    UNIQUE (build_key, number)
+  );
+  CREATE INDEX builds_by_target ON builds (target, created_at);
+  CREATE INDEX builds_unfinished ON builds (created_at) WHERE finished_at IS NULL;
+  `,
 ];

@@ -63,6 +63,11 @@ test('a builder gets a token for one repository, which is good for nothing else'
   assert.deepEqual(rights?.('builds/one'), ['pull', 'push']);
   assert.deepEqual(rights?.('builds/two'), []);
   assert.deepEqual(rights?.('builds/one/more'), []);
+  // BuildKit is given it as a password.
+  const text = await tokens.issue({ access }, minute);
+  const asPassword = await keeper.withPassword('token', text);
+  assert.deepEqual(asPassword?.('builds/one'), ['pull', 'push']);
+  assert.equal(await keeper.withPassword('token', 'nonsense'), undefined);
 });
 
 test('a token is worth no more than its account is now', async () => {

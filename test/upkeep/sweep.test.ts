@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { call } from '../faults/http-client.ts';
 import { emptyLayer, pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
-import { administered, expect, Repository } from '../hosted/push-client.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { admin, administered, expect, Repository } from '../hosted/push-client.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 interface Report {
@@ -96,13 +96,7 @@ test('what a live container token needs stays until it ends', async () => {
 
   // What was fetched into the cache is the cache's affair.
   const cached = digestOf(pattern(40_000, 'upstream'));
-  for (const { containerToken } of answers) {
-    const reply = await call(`${sluice.url}/container-token/${containerToken}`, {
-      method: 'DELETE',
-      headers: { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` },
-    });
-    assert.equal(reply.status, 200, reply.body.toString());
-  }
+  for (const answer of answers) await revoke(sluice, answer);
   await gc(sluice, '0s');
   assert.deepEqual(await kept(sluice), new Set([cached]));
 });
@@ -111,7 +105,6 @@ test('a request made again after a sweep works after a restart too', async () =>
   await using upstream = await startScriptedUpstream();
   const config = {
     ...administered,
-    tokenLife: '700ms',
     sweep: { grace: '0s' },
     registries: { [upstream.host]: { plainHttp: true } },
   };
@@ -123,8 +116,7 @@ test('a request made again after a sweep works after a restart too', async () =>
   };
   const first = await startSluice({ config });
   try {
-    await first.request(body);
-    await new Promise(resolve => setTimeout(resolve, 1000));
+    await revoke(first, await first.request(body));
     assert.ok((await gc(first, '0s')).removed.length > 0, 'the token has ended');
     // All of it is in the memory of the server still: that is not enough.
     const { targetImage } = await first.request(body);
@@ -174,6 +166,11 @@ test('sweeps beside pushes and pulls take nothing away from them', async () => {
   assert.match(sluice.output(), /"msg":"swept"/);
   assert.doesNotMatch(sluice.output(), /the sweep failed/);
 });
+
+async function revoke(sluice: Sluice, { containerToken }: ContainerAnswer): Promise<void> {
+  const url = `${sluice.url}/container-token/${containerToken}`;
+  expect(await call(url, { method: 'DELETE', headers: admin }), 200);
+}
 
 /** Fetches the manifest of a served name and the blobs of it that Sluice holds. */
 async function pullWhole(

@@ -1,0 +1,104 @@
+import type { Digest } from '../oci/digest.ts';
+import type { Database } from './database.ts';
+
+/** A build as it is kept. Times are ms since the epoch. */
+export interface BuildRow {
+  /** `<key>_<number>` */
+  readonly id: string;
+  readonly key: string;
+  readonly number: number;
+  /** The image that it makes, `registry/repository:tag`. */
+  readonly target: string;
+  /** What is to be built, as JSON text; no credentials are in it. */
+  readonly plan: string;
+  readonly createdAt: number;
+  /** When it left the queue. */
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly succeeded: boolean | null;
+  /** What was pushed. */
+  readonly digest: Digest | null;
+  readonly mediaType: string | null;
+  /** Why it failed, for its user. */
+  readonly reason: string | null;
+  readonly lockFile: string | null;
+}
+
+export type BuildOutcome =
+  | {
+      readonly succeeded: true;
+      readonly digest: Digest;
+      readonly mediaType: string;
+      readonly lockFile: string | undefined;
+    }
+  | { readonly succeeded: false; readonly reason: string };
+
+export interface BuildStore {
+  /** Enters a new build of the key under the next number. */
+  insert(build: Pick<BuildRow, 'key' | 'target' | 'plan'>, at: number): BuildRow;
+  find(id: string): BuildRow | undefined;
+  /** The newest build of a target, or the newest that made this digest. */
+  latest(target: string, digest?: Digest): BuildRow | undefined;
+  start(id: string, at: number): void;
+  finish(id: string, outcome: BuildOutcome, at: number): void;
+  /** Those that were queued or running when the process ended, oldest first. */
+  unfinished(): BuildRow[];
+}
+
+const columns = `id, build_key AS key, number, target, plan, created_at AS createdAt, started_at AS startedAt,
+  finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile`;
+
+export function createBuildStore(database: Database): BuildStore {
+  const lastNumber = database
+    .prepare('SELECT COALESCE(MAX(number), 0) FROM builds WHERE build_key = ?')
+    .pluck();
+  const insert = database.prepare(
+    'INSERT INTO builds (id, build_key, number, target, plan, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
+  const latest = database.prepare(
+    `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
+     ORDER BY created_at DESC, number DESC LIMIT 1`,
+  );
+  const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
+  const finish = database.prepare(
+    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?
+     WHERE id = ?`,
+  );
+  const unfinished = database.prepare(
+    `SELECT ${columns} FROM builds WHERE finished_at IS NULL ORDER BY created_at, number`,
+  );
+
+  const byId = (id: string) => rowOf(find.get(id));
+  const add = database.transaction(
+    ({ key, target, plan }: Pick<BuildRow, 'key' | 'target' | 'plan'>, at: number) => {
+      const number = Number(lastNumber.get(key)) + 1;
+      const id = `${key}_${number}`;
+      insert.run(id, key, number, target, plan, at);
+      return byId(id) as BuildRow;
+    },
+  );
+
+  return {
+    insert: (build, at) => add.immediate(build, at),
+    find: byId,
+    latest: (target, digest) => rowOf(latest.get({ target, digest: digest ?? null })),
+    start(id, at) {
+      start.run(at, id);
+    },
+    finish(id, outcome, at) {
+      const { succeeded } = outcome;
+      const made = succeeded ? outcome : undefined;
+      const reason = succeeded ? null : outcome.reason;
+      const { digest = null, mediaType = null, lockFile = null } = made ?? {};
+      finish.run(at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, id);
+    },
+    unfinished: () => unfinished.all().map(row => rowOf(row) as BuildRow),
+  };
+}
+
+function rowOf(row: unknown): BuildRow | undefined {
+  if (!row) return undefined;
+  const { succeeded, ...rest } = row as Omit<BuildRow, 'succeeded'> & { succeeded: number | null };
+  return { ...rest, succeeded: succeeded === null ? null : succeeded === 1 };
+}
