@@ -39,6 +39,7 @@ export type Phase =
   | 'upstream'
   | 'layer'
   | 'augment'
+  | 'build'
   | 'push'
   | 'store'
   | 'limit';

@@ -8,7 +8,7 @@ import { listingHeaders } from '../hosted/own-registry.ts';
 import type { Action } from '../hosted/rights.ts';
 import type { Uploads } from '../hosted/uploads.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
-import { isTag } from '../oci/reference.ts';
+import { isRepository, isTag } from '../oci/reference.ts';
 import { keptBlob } from '../pull/blob.ts';
 import { readBody } from './body.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
@@ -45,7 +45,9 @@ export async function sendHosted(
 ): Promise<void> {
   const asked = parseHostedPath(path);
   const action = actionOf(asked, req.method ?? '');
-  const rights = await deps.auth.admit(req, asked.repository, action);
+  const from = asked.kind === 'uploads' ? queryOf(req).get('from') : null;
+  const mountedFrom = from !== null && isRepository(from) ? from : undefined;
+  const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
   if (asked.kind === 'uploads') {
     return sendUpload(deps.uploads, deps.blobs, rights, asked, req, res);
   }

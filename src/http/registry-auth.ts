@@ -9,9 +9,15 @@ export interface RegistryAuth {
   /**
    * The rights of who sends a request that needs one of them. Throws a {@link Fault} for who has it
    * not: 401 with a challenge where a login or another token may help, else 403. Whether the
-   * repository exists makes no difference.
+   * repository exists makes no difference. A challenge also names the repository that a blob is to be
+   * mounted from; without a right to it the blob is uploaded.
    */
-  admit(request: IncomingMessage, repository: string, action: Action): Promise<Rights>;
+  admit(
+    request: IncomingMessage,
+    repository: string,
+    action: Action,
+    mountedFrom?: string,
+  ): Promise<Rights>;
   /** The answer to who asks for `/v2/`: returns when it is 200, throws the challenge otherwise. */
   ping(request: IncomingMessage): Promise<void>;
 }
@@ -57,11 +63,12 @@ export function createRegistryAuth(keeper: Keeper, realm: string, service: strin
       : challenge('The name or the password is wrong: log in again', details);
 
   return {
-    async admit(request, repository, action) {
+    async admit(request, repository, action, mountedFrom) {
       const visitor = await visitorOf(request);
       // A push begins with a look at what is there, so its token has to do for both.
       const actions = action === 'push' ? 'pull,push' : action;
-      const scope = { scope: `repository:${repository}:${actions}` };
+      const source = mountedFrom === undefined ? '' : ` repository:${mountedFrom}:pull`;
+      const scope = { scope: `repository:${repository}:${actions}${source}` };
       const { rights, kind } = visitor;
       if (!rights) throw wrong(visitor, scope);
       if (rights(repository).includes(action)) return rights;

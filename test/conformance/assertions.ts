@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { mediaTypes } from '../corpus/content.ts';
+import type { Answer, Repository } from './client.ts';
+
+// A header each, as Go's clients send them.
+const accept = [
+  mediaTypes.ociIndex,
+  mediaTypes.ociManifest,
+  mediaTypes.dockerList,
+  mediaTypes.dockerManifest,
+];
+
+export function assertStatus(answer: Answer, ...statuses: number[]): void {
+  const text = answer.body.subarray(0, 500).toString();
+  assert.ok(
+    statuses.includes(answer.status),
+    `${answer.url}: ${answer.status} instead of ${statuses.join(' or ')}: ${text}`,
+  );
+  assert.ok(answer.isWhole, `${answer.url}: the answer broke off`);
+}
+
+/** Holds a failure against the form of errors in the OCI distribution specification, Error Codes. */
+export function assertError(answer: Answer, status: number | number[], ...codes: string[]): void {
+  assertStatus(answer, ...[status].flat());
+  const text = answer.body.toString();
+  const { errors } = JSON.parse(text);
+  assert.ok(Array.isArray(errors) && errors.length > 0, text);
+  assert.ok(codes.includes(errors[0].code), `${answer.url}: ${codes.join(' or ')} in ${text}`);
+  assert.equal(typeof errors[0].message, 'string');
+}
+
+/** What is served under a digest. */
+export interface Served {
+  readonly digest: string;
+  readonly bytes: Buffer;
+  /** Told for manifests only: what type blobs have is said by those who refer to them. */
+  readonly mediaType?: string;
+}
+
+/** GET gives the content with exact headers, and HEAD gives the same headers. */
+export async function assertServed(
+  repository: Repository,
+  route: string,
+  { digest, bytes, mediaType }: Served,
+): Promise<void> {
+  const headers = mediaType === undefined ? {} : { accept };
+  for (const method of ['GET', 'HEAD']) {
+    const answer = await repository.send(method, route, { headers });
+    assertStatus(answer, 200);
+    // No `deepEqual`: its message would print megabytes.
+    const isSame = answer.body.equals(method === 'GET' ? bytes : Buffer.alloc(0));
+    assert.ok(isSame, `${method} ${answer.url}: the bytes differ`);
+    assert.equal(answer.headers['content-length'], String(bytes.length), `${method} ${route}`);
+    assert.equal(answer.headers['docker-content-digest'], digest, `${method} ${route}`);
+    if (mediaType !== undefined) assert.equal(answer.headers['content-type'], mediaType);
+  }
+}
+
+/** The reference is unknown to GET and HEAD. */
+export async function assertAbsent(repository: Repository, route: string): Promise<void> {
+  const code = route.startsWith('blobs/') ? 'BLOB_UNKNOWN' : 'MANIFEST_UNKNOWN';
+  assertError(await repository.send('GET', route), 404, code);
+  const head = await repository.send('HEAD', route);
+  assertStatus(head, 404);
+  assert.equal(head.body.length, 0);
+}
+
+/** The absolute URL that the `Location` of an answer stands for. */
+export function locationOf({ headers, url }: Answer): string {
+  assert.ok(headers.location !== undefined, `${url}: the answer has a Location`);
+  return new URL(headers.location, url).href;
+}

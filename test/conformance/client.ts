@@ -1,0 +1,33 @@
+import { type Call, call, type Reply } from '../faults/http-client.ts';
+
+/** An answer and the URL that was asked, against which a relative `Location` is resolved. */
+export interface Answer extends Reply {
+  readonly url: string;
+}
+
+/** Makes one request with credentials of some kind. */
+export type Send = (url: string, request: Call) => Promise<Reply>;
+
+/** One repository of a registry, as a client sees it. */
+export interface Repository {
+  readonly name: string;
+  /** `target` is a route such as `tags/list`, or the URL that a `Location` stands for. */
+  send(method: string, target: string, request?: Omit<Call, 'method'>): Promise<Answer>;
+}
+
+export function createRepository(registryUrl: string, name: string, send: Send): Repository {
+  return {
+    name,
+    async send(method, target, request = {}) {
+      const url = new URL(target, `${registryUrl}/v2/${name}/`).href;
+      return { ...(await send(url, { ...request, method })), url };
+    },
+  };
+}
+
+/** Sends the account along with every request, without being asked for it. */
+export function withBasic(account: string): Send {
+  const authorization = `Basic ${Buffer.from(account).toString('base64')}`;
+  return (url, request) =>
+    call(url, { ...request, headers: { ...request.headers, authorization } });
+}

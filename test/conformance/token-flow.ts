@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { call, type Reply } from '../faults/http-client.ts';
+import type { Send } from './client.ts';
+
+/** What a registry says about its token service. */
+export interface Challenge {
+  readonly realm: string;
+  readonly service: string;
+  readonly scope: string | undefined;
+}
+
+/**
+ * Sends every request without credentials first, then with a token for just what the registry asked
+ * for, as a client does that keeps no tokens. Source: Docker registry token authentication specification.
+ */
+export function withTokens(account: string): Send {
+  return async (url, request) => {
+    const first = await call(url, request);
+    if (first.status !== 401) return first;
+    const authorization = `Bearer ${await tokenFor(account, challengeOf(first))}`;
+    return call(url, { ...request, headers: { ...request.headers, authorization } });
+  };
+}
+
+export function challengeOf({ headers }: Reply): Challenge {
+  const text = String(headers['www-authenticate']);
+  assert.match(text, /^Bearer /);
+  const found = [...text.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, value]) => [key, value]);
+  const { realm = '', service = '', scope } = Object.fromEntries(found);
+  return { realm, service, scope };
+}
+
+export async function tokenFor(
+  account: string,
+  { realm, service, scope }: Challenge,
+): Promise<string> {
+  const query = new URLSearchParams({ service, ...(scope === undefined ? {} : { scope }) });
+  const authorization = `Basic ${Buffer.from(account).toString('base64')}`;
+  const answer = await call(`${realm}?${query}`, { headers: { authorization } });
+  assert.equal(answer.status, 200, answer.body.toString());
+  const { token, access_token } = JSON.parse(answer.body.toString());
+  assert.ok(token ?? access_token, 'the answer has a token');
+  return token ?? access_token;
+}
