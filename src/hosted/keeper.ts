@@ -31,7 +31,8 @@ export function createKeeper(
     if (!token) return undefined;
     const { account, access } = token;
     const granted: Rights = repository =>
-      access.find(({ name }) => name === repository)?.actions ?? [];
+      // containerd 1.6 asks for one repository twice, to pull and to push.
+      access.filter(({ name }) => name === repository).flatMap(({ actions }) => actions);
     if (account === undefined) return granted;
     // The account may have lost rights, or have ended, since the token was made.
     const holder = accounts.get(account);

@@ -16,8 +16,13 @@ export interface TokenRouteDeps {
 
 /** What a client asks a token for. */
 interface TokenRequest {
-  readonly credentials: { readonly name: string; readonly password: string } | undefined;
+  readonly credentials: Login | 'none' | 'unknown';
   readonly scopes: readonly string[];
+}
+
+interface Login {
+  readonly name: string;
+  readonly password: string;
 }
 
 const lifeMs = 5 * 60 * 1000;
@@ -37,10 +42,11 @@ export async function sendToken(
     request.method === 'POST' ? await readForm(request) : readQuery(request);
   const wanted = scopes.flatMap(parseScope);
   const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
-  const own = credentials && (await keeper.withPassword(credentials.name, credentials.password));
+  const login = typeof credentials === 'string' ? undefined : credentials;
+  const own = login && (await keeper.withPassword(login.name, login.password));
   // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for.
   const needsNone = wanted.length > 0 && wanted.every(isServed);
-  if (credentials && !own && !needsNone) {
+  if (credentials !== 'none' && !own && !needsNone) {
     throw new Fault('unauthorized', 'The name or the password is wrong: log in again', {
       phase: 'credentials',
     });
@@ -49,7 +55,7 @@ export async function sendToken(
   const access = wanted
     .map(entry => ({ ...entry, actions: isServed(entry) ? pullOnly : allowed(entry, rights) }))
     .filter(({ actions }) => actions.length > 0);
-  const account = own && credentials.name !== tokenName ? credentials.name : undefined;
+  const account = own && login.name !== tokenName ? login.name : undefined;
   const token = await tokens.issue({ account, access }, lifeMs);
   sendJson(response, 200, {
     token,
@@ -69,7 +75,7 @@ function allowed({ name, actions }: RepositoryAccess, rights: Rights): Action[] 
 function readQuery(request: IncomingMessage): TokenRequest {
   const { searchParams } = new URL(request.url ?? '', 'http://localhost');
   return {
-    credentials: readBasic(request.headers.authorization),
+    credentials: readBasic(request.headers.authorization) ?? 'none',
     scopes: searchParams.getAll('scope').flatMap(scope => scope.split(' ')),
   };
 }
@@ -78,7 +84,10 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
   const body = await readBody(request, maxFormBytes);
   if (!body) throw new Fault('too-large', 'The form is too large', { phase: 'request' });
   const form = new URLSearchParams(body.toString('utf8'));
+  const scopes = form.getAll('scope').flatMap(scope => scope.split(' '));
   const grant = form.get('grant_type') ?? '';
+  // Nobody got a refresh token here: it is of another service that had this name.
+  if (grant === 'refresh_token') return { credentials: 'unknown', scopes };
   if (grant !== 'password') {
     throw new Fault(
       'bad-request',
@@ -88,8 +97,8 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
   }
   const name = form.get('username') ?? '';
   return {
-    credentials: name === '' ? undefined : { name, password: form.get('password') ?? '' },
-    scopes: form.getAll('scope').flatMap(scope => scope.split(' ')),
+    credentials: name === '' ? 'none' : { name, password: form.get('password') ?? '' },
+    scopes,
   };
 }
 

@@ -114,9 +114,14 @@ test('containerd asks by a form', async () => {
     message: /name or the password is wrong/,
   });
   assertRegistryFault(await post({ ...form, grant_type: 'refresh_token' }), {
+    status: 401,
+    code: 'UNAUTHORIZED',
+    message: /log in again/,
+  });
+  assertRegistryFault(await post({ ...form, grant_type: 'client_credentials' }), {
     status: 400,
     code: 'UNSUPPORTED',
-    message: /refresh_token/,
+    message: /client_credentials/,
   });
 });
 

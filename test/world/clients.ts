@@ -5,10 +5,16 @@ import { rootRecipes, type Suite } from './tools.ts';
 export const clients = ['podman', 'buildah', 'skopeo', 'crane', 'oras', 'cosign'] as const;
 export type Client = (typeof clients)[number];
 
+export interface Login {
+  readonly username: string;
+  readonly password: string;
+}
+
 export interface PullOptions {
   /** HTTPS, see `trustFiles`; else plain HTTP. */
   readonly tls?: boolean;
-  readonly account?: { readonly username: string; readonly password: string };
+  /** Used for this pull only; without it a client sends what {@link login} or {@link storeLogin} stored. */
+  readonly account?: Login;
   readonly timeoutMs?: number;
   /**
    * Where skopeo (dir), crane (tar), oras (OCI layout) and cosign (OCI layout) write; under /tmp
@@ -33,6 +39,43 @@ export function pull(
   const { command, env = {} } = commands[client](reference, place, options);
   return root.exec(command, { env, ...timeoutOf(options) });
 }
+
+/**
+ * Copies an image from one plain HTTP registry to another with the stored logins: whole with every
+ * platform, but podman and buildah pull the machine's platform into their store and push that.
+ */
+export function copy(root: Root, client: Client, from: string, to: string): Promise<Result> {
+  return root.exec(copies[client](from, to));
+}
+
+/** Logs in to a plain HTTP registry as a user does. crane and cosign store what they get unseen. */
+export function login(
+  root: Root,
+  client: Client,
+  host: string,
+  { username, password }: Login,
+): Promise<Result> {
+  const tool = client === 'crane' ? ['crane', 'auth'] : [client];
+  const command = [...tool, 'login', ...plainLogin[client], '-u', username, '-p', password, host];
+  return root.exec(command);
+}
+
+/** Writes an account of a registry where docker and every other client look for it, good or not. */
+export async function storeLogin(root: Root, host: string, account: Login): Promise<void> {
+  const auth = Buffer.from(`${account.username}:${account.password}`).toString('base64');
+  const input = JSON.stringify({ auths: { [host]: { auth } } });
+  const { code, stderr } = await root.exec(['sh', '-c', writeLogins], { input });
+  if (code !== 0) throw new Error(stderr);
+}
+
+/** Undoes {@link login} and {@link storeLogin}. */
+export async function forgetLogins(root: Root): Promise<void> {
+  await root.exec(['rm', '-f', '/root/.docker/config.json', '/run/containers/0/auth.json']);
+}
+
+const writeLogins = `
+mkdir -p /root/.docker /run/containers/0
+tee /root/.docker/config.json >/run/containers/0/auth.json`;
 
 /** Runs an image with podman as its configuration tells, or with another command. */
 export function runWithPodman(
@@ -83,7 +126,7 @@ const commands: Readonly<
       ...(account ? [hostOf(reference), account.username, account.password] : []),
       ...[...(tls ? [] : ['--insecure']), reference, place],
     ],
-    env: { DOCKER_CONFIG: `${place}.docker` },
+    env: account ? { DOCKER_CONFIG: `${place}.docker` } : {},
   }),
   oras: (reference, place, { tls, account }) => ({
     command: [
@@ -104,6 +147,30 @@ const loginAndPull = `
 crane auth login "$1" -u "$2" -p "$3" || exit
 shift 3
 exec crane pull "$@"`;
+
+const pullAndPush = `
+"$0" pull --tls-verify=false "$1" && exec "$0" push --tls-verify=false "$1" "docker://$2"`;
+
+const copies: Readonly<Record<Client, (from: string, to: string) => readonly string[]>> = {
+  podman: (from, to) => ['sh', '-c', pullAndPush, 'podman', from, to],
+  buildah: (from, to) => ['sh', '-c', pullAndPush, 'buildah', from, to],
+  skopeo: (from, to) => [
+    ...['skopeo', 'copy', '--all', '--src-tls-verify=false', '--dest-tls-verify=false'],
+    ...[`docker://${from}`, `docker://${to}`],
+  ],
+  crane: (from, to) => ['crane', 'copy', '--insecure', from, to],
+  oras: (from, to) => ['oras', 'copy', '--from-plain-http', '--to-plain-http', from, to],
+  cosign: (from, to) => ['cosign', 'copy', '--allow-http-registry', from, to],
+};
+
+const plainLogin: Readonly<Record<Client, readonly string[]>> = {
+  podman: ['--tls-verify=false'],
+  buildah: ['--tls-verify=false'],
+  skopeo: ['--tls-verify=false'],
+  crane: ['--insecure'],
+  oras: ['--plain-http'],
+  cosign: [],
+};
 
 /** What podman, buildah and skopeo share. */
 function containersFlags({ tls, account }: PullOptions, prefix = '--'): string[] {

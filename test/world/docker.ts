@@ -24,6 +24,8 @@ export interface Docker extends AsyncDisposable {
   /** Runs `docker <args>`. */
   docker(args: readonly string[], options?: ExecOptions): Promise<Result>;
   pull(reference: string, options?: ExecOptions): Promise<Result>;
+  /** Pushes an image that the engine has under another name. */
+  push(image: string, reference: string): Promise<Result>;
   /** Runs an image on the machine's network, as its configuration tells or with a command. */
   run(reference: string, command?: readonly string[]): Promise<Result>;
   login(host: string, account: { username: string; password: string }): Promise<Result>;
@@ -48,6 +50,10 @@ export async function startDocker(options: DockerOptions): Promise<Docker> {
     socket: join(root.directory, 'run/docker.sock'),
     docker,
     pull: (reference, execOptions) => docker(['pull', reference], execOptions),
+    async push(image, reference) {
+      const tagged = await docker(['tag', image, reference]);
+      return tagged.code === 0 ? docker(['push', reference]) : tagged;
+    },
     run: (reference, command = []) =>
       docker(['run', '--rm', '--network', 'host', reference, ...command]),
     login: (host, { username, password }) =>

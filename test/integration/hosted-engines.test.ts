@@ -1,0 +1,117 @@
+/** Docker and containerd of every suite push to hosted repositories and pull back what they pushed. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { fullLines } from '../corpus/cfg.ts';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { startContainerd } from '../world/containerd.ts';
+import { type Docker, startDocker } from '../world/docker.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { suites } from '../world/tools.ts';
+import { accounts, ci, inspectHosted, mountsInto } from './hosted.ts';
+import { assertSuccess, plainRegistries } from './served.ts';
+
+suite('engines and hosted repositories', { concurrency: 2 }, () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let pushed: Map<string, Pushed>;
+
+  before(async () => {
+    registry = await startRegistry();
+    pushed = await pushCorpus(registry, ['cfg:full', 'cfg:full-docker', 'multi:index']);
+    sluice = await startSluice({ config: { ...plainRegistries(registry.host), accounts } });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await registry?.stop();
+  });
+
+  /** Has an engine fetch an image of the corpus; returns the name it has there. */
+  const fetchImage = async (docker: Docker, name: string): Promise<Pushed> => {
+    const image = pushed.get(name);
+    assert.ok(image, name);
+    assertSuccess(await docker.pull(image.reference), name);
+    return image;
+  };
+
+  for (const name of suites) {
+    for (const store of ['overlay2', 'containerd'] as const) {
+      // Docker 20.10 has only its own store.
+      if (name === 'bookworm' && store === 'containerd') continue;
+
+      test(`Docker of ${name} with ${store} pushes, and runs what it pulls back`, async () => {
+        await using docker = await startDocker({ suite: name, store });
+        assertSuccess(await docker.login(sluice.host, ci));
+        for (const kind of ['full', 'full-docker']) {
+          const image = await fetchImage(docker, `cfg:${kind}`);
+          const repository = `team/${name}-${store}-${kind}`;
+          const reference = `${sluice.host}/${repository}:1`;
+          const printed = assertSuccess(await docker.push(image.reference, reference));
+          const digest = /digest: (\S+) size/.exec(printed)?.[1];
+          const hosted = await inspectHosted(sluice, repository, '1');
+          assert.equal(hosted.digest, digest, printed);
+          // The classic store writes a manifest of its own.
+          if (store === 'containerd') assert.equal(hosted.digest, image.digest);
+
+          assertSuccess(await docker.docker(['image', 'rm', '-f', image.reference, reference]));
+          assertSuccess(await docker.pull(reference));
+          const format = '{{.Id}} {{json .RepoDigests}}';
+          const found = await docker.docker(['image', 'inspect', '-f', format, reference]);
+          const [id, digests = ''] = assertSuccess(found).split(' ');
+          assert.equal(id, store === 'containerd' ? hosted.digest : hosted.config);
+          assert.ok(digests.includes(`${sluice.host}/${repository}@${hosted.digest}`), digests);
+          assert.equal(assertSuccess(await docker.run(reference)), `${fullLines.join('\n')}\n`);
+        }
+      });
+
+      test(`Docker of ${name} with ${store} mounts layers, and pushes what was served`, async () => {
+        await using docker = await startDocker({ suite: name, store });
+        assertSuccess(await docker.login(sluice.host, ci));
+        const image = await fetchImage(docker, 'cfg:full');
+        const one = `team/${name}-${store}-one`;
+        const two = `team/${name}-${store}-two`;
+        assertSuccess(await docker.push(image.reference, `${sluice.host}/${one}:1`));
+        assertSuccess(await docker.push(image.reference, `${sluice.host}/${two}:1`));
+        const { layers } = await inspectHosted(sluice, two, '1');
+        assert.ok((await mountsInto(sluice, two)).length >= layers.length, 'layers mounted');
+
+        const answer = await sluice.request({
+          containerImage: image.reference,
+          containerConfig: { env: ['GREETING=served'] },
+        });
+        assertSuccess(await docker.pull(answer.targetImage));
+        const kept = `${sluice.host}/team/${name}-${store}-served:1`;
+        assertSuccess(await docker.push(answer.targetImage, kept));
+        assertSuccess(await docker.docker(['image', 'rm', '-f', answer.targetImage, kept]));
+        assertSuccess(await docker.pull(kept));
+        assert.match(assertSuccess(await docker.run(kept)), /greeting: served/);
+        // It is in the names that the engine wants to mount from, and in the scopes of its tokens.
+        assert.ok(!sluice.output().includes(answer.containerToken), 'the token is in the log');
+      });
+    }
+
+    test(`containerd of ${name} pushes an index and pulls it back`, async () => {
+      await using containerd = await startContainerd({ suite: name });
+      const image = pushed.get('multi:index');
+      assert.ok(image);
+      const { ctr } = containerd;
+      const pullAll = ['images', 'pull', '--plain-http', '--all-platforms'];
+      assertSuccess(await ctr([...pullAll, image.reference]));
+      const repository = `team/containerd-${name}`;
+      const reference = `${sluice.host}/${repository}:1`;
+      const user = ['--user', `${ci.username}:${ci.password}`];
+      const push = ['images', 'push', '--plain-http', ...user, reference, image.reference];
+      assertSuccess(await ctr(push));
+      const hosted = await inspectHosted(sluice, repository, '1');
+      assert.equal(hosted.digest, image.digest);
+      assert.equal(hosted.mediaType, image.mediaType);
+
+      // One that has nothing of it yet.
+      await using other = await startContainerd({ suite: name });
+      assertSuccess(await other.pull(reference, { account: ci }));
+      const listed = assertSuccess(await other.ctr(['images', 'ls', `name==${reference}`]));
+      assert.ok(listed.includes(image.digest), listed);
+      assertSuccess(await other.run(reference, ['/bin/true']));
+    });
+  }
+});
