@@ -1,12 +1,13 @@
 /** Measures Sluice beside its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
 import { blobs } from './blobs.ts';
+import { builds } from './builds.ts';
 import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
 import { report } from './report.ts';
 import { start } from './start.ts';
 
-const parts = { a: manifests, b: blobs, c: containerRequests, e: start, f: hosted };
+const parts = { a: manifests, b: blobs, c: containerRequests, e: start, f: hosted, g: builds };
 
 const wanted = process.argv.slice(2);
 for (const [letter, measure] of Object.entries(parts)) {

@@ -37,7 +37,12 @@ async function startServer(): Promise<number> {
   const child = spawn(program, args, {
     cwd: new URL('..', import.meta.url),
     stdio: 'ignore',
-    env: { PATH: process.env.PATH, SLUICE_DATA: data.path, SLUICE_LISTEN: `127.0.0.1:${port}` },
+    env: {
+      PATH: process.env.PATH,
+      SLUICE_DATA: data.path,
+      SLUICE_LISTEN: `127.0.0.1:${port}`,
+      SLUICE_BUILDKIT: 'off',
+    },
   });
   const ended = once(child, 'exit');
   try {

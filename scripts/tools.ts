@@ -1,24 +1,26 @@
 /**
  * Installs the real programs that the integration tests run: `node scripts/tools.ts [name...]`.
- * A name is `host`, `busybox` or a Debian suite; without names, all of them. What is there already
+ * A name is `host`, `busybox`, `buildkit` or a Debian suite; without names, all of them. What is there already
  * is left alone. Needs Debian and root; starts no service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import {
+  buildkitDirectory,
   findCommand,
   hostPackages,
   rootDirectory,
   suites,
   toolsDirectory,
 } from '../test/world/tools.ts';
+import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildRoot } from './tools/root.ts';
 
-const names = ['host', 'busybox', ...suites];
+const names = ['host', 'busybox', 'buildkit', ...suites];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter(name => !names.includes(name));
 if (unknown.length > 0) {
@@ -30,8 +32,9 @@ const isWanted = (name: string) => wanted.length === 0 || wanted.includes(name);
 const missingCommands = Object.keys(hostPackages).filter(name => !findCommand(name));
 const missingRoots = suites.filter(suite => isWanted(suite) && !existsSync(rootDirectory(suite)));
 const needsBusybox = isWanted('busybox') && !hasBusybox();
+const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsHost = missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0);
-if (!needsHost && !needsBusybox && missingRoots.length === 0) {
+if (!needsHost && !needsBusybox && !needsBuildkit && missingRoots.length === 0) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -44,6 +47,7 @@ await mkdir(toolsDirectory(), { recursive: true });
 {
   using _host = await lock('host');
   await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
+  if (needsBuildkit) await buildBuildkit(buildkitDirectory());
 }
 const mirror = missingRoots.length > 0 || needsBusybox ? await findMirror() : undefined;
 if (mirror !== undefined) {

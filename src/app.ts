@@ -1,6 +1,9 @@
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Router } from '@koa/router';
 import Koa from 'koa';
+import { createBuildService } from './build/build-service.ts';
+import { findBuilders } from './build/find-builders.ts';
 import { configuredCredentials, configuredRegistries } from './config/registries.ts';
 import type { Config } from './config/schema.ts';
 import { openContentStore } from './content/content-store.ts';
@@ -8,6 +11,7 @@ import { Fault } from './fault.ts';
 import { createHosted } from './hosted/hosted.ts';
 import { withOwnRegistry } from './hosted/own-registry.ts';
 import { readSigningKey } from './hosted/registry-tokens.ts';
+import { buildRoutes } from './http/builds.ts';
 import { containerRoutes } from './http/container.ts';
 import { outermost } from './http/errors.ts';
 import { inspectRoutes } from './http/inspect.ts';
@@ -22,16 +26,19 @@ import { serviceRoutes } from './http/service.ts';
 import type { RequestState } from './http/state.ts';
 import { createBlobFinder } from './pull/blob.ts';
 import { createBlobCache } from './pull/blob-cache.ts';
+import { createBuiltBy } from './pull/built.ts';
 import { createImageFinder } from './pull/image.ts';
 import { createManifestFinder } from './pull/manifest.ts';
 import { createPullCounter } from './pull/pull-counter.ts';
 import { createAccept } from './request/accept.ts';
 import { createBaseResolver } from './request/base-image.ts';
+import { accessToBuilt as accessInOwnRight, createBuildIntake } from './request/built-image.ts';
 import { createDocuments } from './request/documents.ts';
 import { createInspect } from './request/inspect.ts';
 import { createLayerIntake } from './request/layers.ts';
 import { createImageMaker } from './request/served-image.ts';
 import { createTokenRegistry } from './request/token-registry.ts';
+import { createBuildStore } from './store/builds.ts';
 import { createCachedBlobStore } from './store/cached-blobs.ts';
 import { openDatabase } from './store/database.ts';
 import { createFetchedLayerStore } from './store/fetched-layers.ts';
@@ -41,7 +48,7 @@ import { createUsageStore } from './store/usage.ts';
 import { createMetricsRegistry, type Logger } from './telemetry.ts';
 import { sweep } from './upkeep/sweep.ts';
 import { startSweeping } from './upkeep/sweeping.ts';
-import { createAuthorizer } from './upstream/authorizer.ts';
+import { type Access, createAuthorizer } from './upstream/authorizer.ts';
 import { credentialKey } from './upstream/credentials.ts';
 import { createExchange } from './upstream/exchange.ts';
 import { fetchUrl } from './upstream/fetch-url.ts';
@@ -57,6 +64,8 @@ export interface AppDeps {
   readonly version: Version;
   /** Text of a Docker configuration with credentials. */
   readonly dockerAuthConfig?: string | undefined;
+  /** Installs a builder, called when there is none. */
+  readonly bringBuilder?: (() => Promise<void>) | undefined;
 }
 
 export interface App {
@@ -128,9 +137,43 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const documents = createDocuments(content, registry, config.sweep.grace / renewalsInGrace);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, access =>
-    credentialKey(access.credentials),
+    access.isService ? 'service' : credentialKey(access.credentials),
   );
+  const accessToBuilt = (image: Pick<Access, 'registry' | 'repository'>) =>
+    accessInOwnRight(image, publicUrl.host, credentials);
+  const isPlainHttp = (host: string) => settingsOf(registries, host).plainHttp;
+  const building = createBuildService({
+    store: createBuildStore(database),
+    logDirectory: data('logs/builds'),
+    found: findBuilders({
+      configured: config.buildkit,
+      directory: data('buildkit'),
+      folders: [fileURLToPath(new URL('../.buildkit', import.meta.url))],
+      plainHttp: [...registries.keys()].filter(isPlainHttp),
+      bring: deps.bringBuilder,
+      log,
+    }),
+    registry,
+    credentials,
+    tokens: hosted.tokens,
+    accessToBuilt,
+    ownHost: publicUrl.host,
+    isPlainHttp,
+    limits: config.builds,
+    log,
+  });
   const accept = createAccept({
+    build: createBuildIntake({
+      builds: building.builds,
+      places: {
+        repository: config.buildRepository ?? `${publicUrl.host}/builds`,
+        cache: config.cacheRepository,
+      },
+      registry,
+      credentials,
+      ownHost: publicUrl.host,
+    }),
+    accessToBuilt,
     bases,
     makeImage,
     layers: createLayerIntake({
@@ -146,7 +189,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
     mountedLayers: config.layers.mounted,
   });
 
-  const findImage = createImageFinder({ documents, makeImage, credentials });
+  const findImage = createImageFinder({
+    documents,
+    makeImage,
+    credentials,
+    accessToBuilt,
+    builtBy: createBuiltBy(building.builds, config.builds.pullWait),
+  });
   const findManifest = createManifestFinder(documents, registry);
   const blobs = createBlobFinder({
     content,
@@ -186,6 +235,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
     trustedProxies,
     limiter: createLimiter('container requests'),
     rates: config.limits.requests,
+    buildLimiter: createLimiter('builds'),
+    buildRates: config.limits.builds,
+    usage,
+    builds: building.builds,
   });
   const inspect = createInspect({
     bases,
@@ -193,6 +246,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     credentials,
     urlOf: host => endpointOf(registries, host).origin,
   });
+  buildRoutes(router, { ...building, accounts });
   inspectRoutes(router, { inspect, maxBodyBytes });
   metricsRoutes(router, { usage, accounts });
   serviceRoutes(router, { version: deps.version, ready, metrics, openapi });
@@ -224,6 +278,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(router.routes());
   koa.use(noRoute);
 
+  building.builds.resume();
   const flushing = setInterval(() => usage.flush(), flushMs).unref();
   const purging = setInterval(() => tokens.purge(), purgeMs).unref();
   tokens.purge();
@@ -254,6 +309,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       clearInterval(purging);
       clearInterval(expiring);
       await sweeping.stop();
+      await building.close();
       usage.flush();
       await transport.close();
       database.close();

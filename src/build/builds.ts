@@ -27,14 +27,15 @@ export interface BuildRun {
 }
 
 export interface Builds {
-  /** The build of a plan: one that is there or runs already, or a new one. Throws {@link Fault}. */
-  request(plan: BuildPlan): Promise<BuildTicket>;
+  /**
+   * The build of a plan: one that is there or runs already, or a new one, before which `onBegin` is
+   * called. Throws {@link Fault}, also what `onBegin` throws.
+   */
+  request(plan: BuildPlan, onBegin: () => void): Promise<BuildTicket>;
   /** Throws {@link Fault} (404). */
   get(id: string): BuildRow;
-  /** The newest build of an image. */
-  ofTarget(target: string): BuildRow | undefined;
-  /** Resolves when no build of the image is under way any more, or when the time is over. */
-  settled(target: string, ms: number): Promise<void>;
+  /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
+  settled(id: string, ms: number): Promise<BuildRow>;
   /** Ends a build that is queued or runs; false when it is over. */
   cancel(id: string): boolean;
   /** Takes up what the last process left. */
@@ -49,6 +50,8 @@ export interface BuildsDeps {
   readonly solve: Solve;
   /** What an image name stands for now, undefined when it is not there. */
   readonly find: (target: string) => Promise<Pick<Descriptor, 'digest'> | undefined>;
+  /** Throws a {@link Fault} when there is nothing to build with. */
+  readonly requireBuilder: () => Promise<void>;
   readonly log: Logger;
   readonly concurrent: number;
   readonly timeLimitMs: number;
@@ -109,7 +112,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     active.set(row.target, { row, stop, done });
   };
 
-  const look = async (plan: BuildPlan): Promise<BuildTicket> => {
+  const look = async (plan: BuildPlan, onBegin: () => void): Promise<BuildTicket> => {
     const found = await find(plan.target);
     if (found) {
       const id = store.latest(plan.target, found.digest)?.id;
@@ -119,42 +122,46 @@ export function createBuilds(deps: BuildsDeps): Builds {
     if (last?.finishedAt && !last.succeeded && Date.now() - last.finishedAt < deps.retryAfterMs) {
       return { id: last.id, isCached: true, succeeded: false };
     }
+    await deps.requireBuilder();
+    onBegin();
     const row = store.insert({ ...plan, plan: JSON.stringify(plan) }, Date.now());
     begin(row);
     return { id: row.id, isCached: false, succeeded: undefined };
+  };
+
+  const get = (id: string): BuildRow => {
+    const row = store.find(id);
+    if (row) return row;
+    throw new Fault('not-found', 'There is no such build: check its id', { phase: 'request' });
   };
 
   const byId = (id: string): Active | undefined =>
     [...active.values()].find(({ row }) => row.id === id);
 
   return {
-    async request(plan) {
+    async request(plan, onBegin) {
       const running = active.get(plan.target);
       if (running) return { id: running.row.id, isCached: false, succeeded: undefined };
       // All who come while it is looked for share one look, and with it one build.
       let pending = looking.get(plan.target);
       if (!pending) {
-        pending = look(plan).finally(() => looking.delete(plan.target));
+        pending = look(plan, onBegin).finally(() => looking.delete(plan.target));
         looking.set(plan.target, pending);
       }
       return pending;
     },
 
-    get(id) {
-      const row = store.find(id);
-      if (row) return row;
-      throw new Fault('not-found', 'There is no such build: check its id', { phase: 'request' });
-    },
+    get,
 
-    ofTarget: target => store.latest(target),
-
-    async settled(target, ms) {
-      const running = active.get(target);
-      if (!running) return;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, ms);
-      await Promise.race([running.done, promise]);
-      clearTimeout(timer);
+    async settled(id, ms) {
+      const running = byId(id);
+      if (running) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const timer = setTimeout(resolve, ms);
+        await Promise.race([running.done, promise]);
+        clearTimeout(timer);
+      }
+      return get(id);
     },
 
     cancel(id) {

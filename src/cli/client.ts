@@ -15,16 +15,39 @@ export const jsonOption: Option = {
 const defaultServer = 'http://127.0.0.1:9090';
 
 /** Sends a JSON body and returns the JSON answer. Throws {@link CommandError} with the server's words. */
-export async function post(values: Values, path: string, body: object): Promise<unknown> {
+export function post(values: Values, path: string, body: object): Promise<unknown> {
+  return json(values, path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+}
+
+/** The JSON answer at a path. Throws like {@link post}. */
+export function get(values: Values, path: string): Promise<unknown> {
+  return json(values, path, {});
+}
+
+/** The bytes at a path, as they come. Throws like {@link post}. */
+export async function stream(values: Values, path: string): Promise<AsyncIterable<Uint8Array>> {
+  const answer = await ask(values, path, {});
+  if (answer.ok && answer.body) return answer.body;
+  throw refused(await answer.text(), answer.status);
+}
+
+async function json(values: Values, path: string, init: RequestInit): Promise<unknown> {
+  const answer = await ask(values, path, init);
+  const content = await answer.text();
+  const value = parse(content);
+  if (answer.ok && value !== undefined) return value;
+  throw refused(content, answer.status);
+}
+
+async function ask(values: Values, path: string, init: RequestInit): Promise<Response> {
   const server = text(values, 'server') ?? process.env.SLUICE_URL ?? defaultServer;
   if (!URL.canParse(path, server)) throw new CommandError(`'${server}' is not a URL`, 2);
-  let answer: Response;
   try {
-    answer = await fetch(new URL(path, server), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
+    return await fetch(new URL(path, server), init);
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const why = cause instanceof Error ? cause.message : String(cause);
@@ -32,12 +55,12 @@ export async function post(values: Values, path: string, body: object): Promise<
       `No answer from ${server} (${why}): is it running? Start it with 'npm start', or name it with --server`,
     );
   }
-  const content = await answer.text();
-  const value = parse(content);
-  if (answer.ok && value !== undefined) return value;
-  const message = (value as { message?: unknown } | undefined)?.message;
-  throw new CommandError(
-    typeof message === 'string' ? message : `${server} answered ${answer.status}: is it Sluice?`,
+}
+
+function refused(content: string, status: number): CommandError {
+  const message = (parse(content) as { message?: unknown } | undefined)?.message;
+  return new CommandError(
+    typeof message === 'string' ? message : `The server answered ${status}: is it Sluice?`,
   );
 }
 

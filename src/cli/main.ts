@@ -1,8 +1,10 @@
 import { parseArgs } from 'node:util';
 import { readVersion } from '../version.ts';
+import { buildCommand } from './build.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
 import { gcCommand } from './gc.ts';
 import { inspectCommand } from './inspect.ts';
+import { logsCommand } from './logs.ts';
 import { requestCommand } from './request.ts';
 import { serveCommand } from './serve-command.ts';
 import { verifyCommand } from './verify.ts';
@@ -10,6 +12,8 @@ import { verifyCommand } from './verify.ts';
 const commands: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   request: requestCommand,
+  build: buildCommand,
+  logs: logsCommand,
   inspect: inspectCommand,
   gc: gcCommand,
   verify: verifyCommand,

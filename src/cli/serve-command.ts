@@ -1,6 +1,16 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { Command } from './command.ts';
 import { dataOptions, environmentOf } from './data.ts';
 import { serve } from './serve.ts';
+
+const install = fileURLToPath(new URL('../../scripts/buildkit.ts', import.meta.url));
+
+/** `npm run buildkit`, in a process of its own. */
+async function bringBuilder(): Promise<void> {
+  await promisify(execFile)(process.execPath, [install]);
+}
 
 /** `sluice serve`: runs the server. */
 export const serveCommand: Command = {
@@ -9,10 +19,16 @@ export const serveCommand: Command = {
   options: {
     ...dataOptions,
     listen: { type: 'string', value: 'ADDRESS:PORT', description: 'Default: SLUICE_LISTEN' },
+    'bring-builder': {
+      type: 'boolean',
+      description:
+        'Install BuildKit into the project when there is no builder, as `npm start` does',
+    },
     json: { type: 'boolean', description: 'Log lines are JSON in any case' },
   },
 
   async run(values) {
-    return serve(environmentOf(values, ['config', 'listen', 'data']));
+    const bring = values['bring-builder'] === true ? bringBuilder : undefined;
+    return serve(environmentOf(values, ['config', 'listen', 'data']), bring);
   },
 };

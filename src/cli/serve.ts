@@ -13,8 +13,13 @@ const keepAliveMs = 75_000;
 /**
  * Runs the server until SIGTERM or SIGINT: transfers under way may finish within `drainTime`, a second
  * signal ends them. Returns the exit code.
+ *
+ * @param bringBuilder installs a builder, called when there is none
  */
-export async function serve(environment: NodeJS.ProcessEnv): Promise<number> {
+export async function serve(
+  environment: NodeJS.ProcessEnv,
+  bringBuilder?: () => Promise<void>,
+): Promise<number> {
   let loaded: ReturnType<typeof loadConfig>;
   try {
     loaded = loadConfig(environment);
@@ -42,6 +47,7 @@ export async function serve(environment: NodeJS.ProcessEnv): Promise<number> {
       log,
       version: readVersion(),
       dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
+      bringBuilder,
     });
     const listener = app.koa.callback();
     server.off('request', early);

@@ -83,6 +83,12 @@ const limits = z.strictObject({
       authenticated: rate.prefault('off').describe('Container requests with an access token'),
     })
     .prefault({}),
+  builds: z
+    .strictObject({
+      anonymous: rate.prefault('25/day').describe('Builds begun without an access token'),
+      authenticated: rate.prefault('100/hour').describe('Builds begun with an access token'),
+    })
+    .prefault({}),
   bodyBytes: size.prefault('16 MiB').describe('Largest body of a request'),
 });
 
@@ -125,6 +131,11 @@ const sweep = z.strictObject({
 const builds = z.strictObject({
   concurrent: count.default(2).describe('Builds that run at once, on all builders together'),
   timeLimit: duration.prefault('15m').describe('How long a build may take once it runs'),
+  pullWait: duration
+    .prefault('25s')
+    .describe(
+      'How long a pull waits for a build before it is sent around once more, nine times at most',
+    ),
   retryAfter: duration
     .prefault('50s')
     .describe('How long a build that failed is answered with its failure before it is tried again'),

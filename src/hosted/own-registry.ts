@@ -24,7 +24,9 @@ export interface OwnRegistryDeps {
 export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
   const { content, keeper, manifests, blobs, listings } = deps;
 
-  const require = async ({ registry, repository, credentials }: Access): Promise<void> => {
+  const require = async (access: Access): Promise<void> => {
+    if (access.isService) return;
+    const { registry, repository, credentials } = access;
     const rights: Rights | undefined =
       credentials?.kind === 'password'
         ? await keeper.withPassword(credentials.username, credentials.password)

@@ -9,9 +9,16 @@ export const containerAnswerSchema = z
     targetImage: z.string().describe('Image name to pull'),
     expiration: isoTime,
     containerImage: z.string().describe('The image that is served, its name in full'),
-    digest: z.string().describe('What the name stands for, now and for as long as it exists'),
+    digest: z
+      .string()
+      .optional()
+      .describe(
+        'What the name stands for, now and for as long as it exists; not before it is built',
+      ),
+    buildId: z.string().optional().describe('Of an image that is built: see `/v1alpha1/builds`'),
+    cached: z.boolean().optional().describe('False while a build is queued or running'),
     freeze: z.boolean().optional(),
-    succeeded: z.boolean(),
+    succeeded: z.boolean().optional().describe('Absent while a build is queued or running'),
     warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
   })
   .meta({ title: 'ContainerAnswer' });
@@ -24,8 +31,9 @@ export const legacyAnswerSchema = containerAnswerSchema
 export const containerStatusSchema = z
   .object({
     id: z.string(),
-    status: z.enum(['DONE']),
-    succeeded: z.boolean(),
+    status: z.enum(['BUILDING', 'DONE']),
+    succeeded: z.boolean().optional().describe('Absent while it is built'),
+    reason: z.string().optional().describe('Why the build failed'),
     creationTime: isoTime,
     duration: z.number().describe('Seconds'),
   })
@@ -36,8 +44,9 @@ export const containerDetailsSchema = z
     token: z.string(),
     expiration: isoTime,
     request: z.looseObject({ containerImage: z.string() }),
-    source: z.object({ image: z.string(), digest: z.string() }),
-    served: z.object({ image: z.string(), digest: z.string() }),
+    buildId: z.string().optional(),
+    source: z.object({ image: z.string(), digest: z.string().optional() }),
+    served: z.object({ image: z.string(), digest: z.string().optional() }),
   })
   .meta({ title: 'ContainerDetails' });
 

@@ -1,10 +1,12 @@
 import type { Router, RouterContext } from '@koa/router';
+import type { Builds } from '../build/builds.ts';
 import type { Accounts } from '../hosted/accounts.ts';
 import { formatReference } from '../oci/reference.ts';
 import type { Accept, Accepted } from '../request/accept.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { ApiVersion } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
+import type { UsageStore } from '../store/usage.ts';
 import { requireAdministrator } from './basic-auth.ts';
 import { callerAddress } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
@@ -21,6 +23,11 @@ export interface ContainerDeps {
   readonly trustedProxies: number;
   readonly limiter: Limiter;
   readonly rates: CallerRates;
+  /** Builds that begin, apart from the requests themselves. */
+  readonly buildLimiter: Limiter;
+  readonly buildRates: CallerRates;
+  readonly usage: UsageStore;
+  readonly builds: Builds;
 }
 
 /** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
@@ -36,7 +43,12 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     };
     const limit = rateFor(deps.rates, caller, caller.address);
     if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
-    const accepted = await deps.accept(submission, version, caller);
+    const onBuild = () => {
+      const builds = rateFor(deps.buildRates, caller, caller.address);
+      if (builds) deps.buildLimiter.take(builds.key, builds.rate);
+      deps.usage.add('builds', new Date().toISOString().slice(0, 10), undefined);
+    };
+    const accepted = await deps.accept(submission, version, caller, onBuild);
     ctx.body =
       version === 'v1alpha1' ? legacyAnswer(accepted) : answer(accepted, submission.freeze);
   };
@@ -51,14 +63,7 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     ctx.body = describe(deps.tokens.describe(ctx.params.token ?? ''));
   });
   router.get('/v1alpha2/container/:token/status', ctx => {
-    const request = deps.tokens.get(ctx.params.token ?? '');
-    ctx.body = {
-      id: request.token,
-      status: 'DONE',
-      succeeded: true,
-      creationTime: iso(request.createdAt),
-      duration: (Date.now() - request.createdAt) / 1000,
-    };
+    ctx.body = status(deps.builds, deps.tokens.get(ctx.params.token ?? ''));
   });
   router.delete('/container-token/:token', ctx => {
     requireAdministrator(ctx.get('authorization'), deps.accounts);
@@ -66,6 +71,20 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     ctx.status = 200;
     ctx.body = {};
   });
+}
+
+/** An image that is there is done at once; one that is built when its build is over. */
+function status(builds: Builds, { token, createdAt, buildId, fixed }: ContainerRequest) {
+  const build = fixed || buildId === undefined ? undefined : builds.get(buildId);
+  const succeeded = build ? build.succeeded : true;
+  return {
+    id: token,
+    status: succeeded === null ? 'BUILDING' : 'DONE',
+    ...(succeeded === null ? {} : { succeeded }),
+    ...(build?.reason ? { reason: build.reason } : {}),
+    creationTime: iso(createdAt),
+    duration: ((build?.finishedAt ?? Date.now()) - createdAt) / 1000,
+  };
 }
 
 function legacyAnswer({ request, warnings }: Accepted) {
@@ -78,14 +97,17 @@ function legacyAnswer({ request, warnings }: Accepted) {
 }
 
 function answer(accepted: Accepted, freeze: boolean | undefined) {
-  const { request } = accepted;
+  const { request, ticket } = accepted;
+  const succeeded = ticket ? ticket.succeeded : true;
   return {
     ...legacyAnswer(accepted),
     containerImage: sourceName(request),
     // What the served name stands for, now and as long as it exists.
-    digest: request.served.digest,
+    ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
+    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
+    ...(ticket ? { cached: ticket.isCached } : {}),
     ...(freeze === undefined ? {} : { freeze }),
-    succeeded: true,
+    ...(succeeded === undefined ? {} : { succeeded }),
   };
 }
 
@@ -103,8 +125,9 @@ function describe(request: ContainerRequest) {
       ...(request.timestamp === undefined ? {} : { timestamp: request.timestamp }),
       creationTime: iso(request.createdAt),
     },
-    source: { image: sourceName(request), digest: request.base.digest },
-    served: { image: request.targetImage, digest: request.served.digest },
+    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
+    source: { image: sourceName(request), digest: request.fixed?.base.digest },
+    served: { image: request.targetImage, digest: request.fixed?.served.digest },
   };
 }
 

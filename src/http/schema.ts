@@ -30,7 +30,21 @@ const configSchema = z.object({
   layers: optional(z.array(layerSchema)).describe('Layers put on top of the image'),
 });
 
-const packagesSchema = z.looseObject({ type: z.string() });
+const condaOptionsSchema = z.object({
+  mambaImage: optional(z.string()).describe('Image with the package manager'),
+  baseImage: optional(z.string()).describe('Image that the packages are put into'),
+  basePackages: optional(z.string()).describe('Packages that every image gets'),
+  commands: optional(strings).describe('Commands that are run in the image'),
+});
+
+const packagesSchema = z.object({
+  type: optional(z.string()).describe('`CONDA`'),
+  environment: optional(z.string()).describe('Conda environment file, base64'),
+  entries: optional(strings).describe('Package names, with versions where wanted'),
+  channels: optional(strings).describe('Conda channels, the first one first'),
+  condaOpts: optional(condaOptionsSchema),
+  spackOpts: optional(z.unknown()).describe('Deprecated'),
+});
 
 /** Body of `POST /v1alpha2/container`. Source: container service specification, sections 2.1 to 2.3. */
 export const containerRequestSchema = z

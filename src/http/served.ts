@@ -3,6 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { BlobFinder, RangeOf } from '../pull/blob.ts';
+import { StillBuilding } from '../pull/built.ts';
 import type { ImageFinder, PulledImage } from '../pull/image.ts';
 import type { ManifestFinder } from '../pull/manifest.ts';
 import { type PullPath, parsePullPath } from '../pull/path.ts';
@@ -53,8 +54,35 @@ export async function sendServed(
       { phase: 'request' },
     );
   }
-  const image = await deps.findImage(request);
-  await send(deps, pull, request, image, req, res);
+  const image = await findOrRedirect(deps, request, req, res);
+  if (image) await send(deps, pull, request, image, req, res);
+}
+
+// Go's clients follow ten redirects.
+const mostRedirects = 9;
+
+/** The image; undefined where it is still being built and the client was sent here anew, which gives it patience again. */
+async function findOrRedirect(
+  deps: ServedDeps,
+  request: ContainerRequest,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<PulledImage | undefined> {
+  try {
+    return await deps.findImage(request);
+  } catch (error) {
+    const url = new URL(req.url ?? '', 'http://localhost');
+    const turn = Number(url.searchParams.get('wait') ?? 0);
+    if (!(error instanceof StillBuilding) || !(turn < mostRedirects)) throw error;
+    url.searchParams.set('wait', String(turn + 1));
+    res.writeHead(307, {
+      location: `${url.pathname}${url.search}`,
+      'content-length': '0',
+      ...apiVersionHeader,
+    });
+    res.end();
+    return undefined;
+  }
 }
 
 function send(

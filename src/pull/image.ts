@@ -1,10 +1,12 @@
 import { LRUCache } from 'lru-cache';
+import type { ImageChange } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
+import type { Reference } from '../oci/reference.ts';
+import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
 import type { Documents } from '../request/documents.ts';
 import type { ImageMaker } from '../request/served-image.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
@@ -28,20 +30,28 @@ export interface ImageFinderDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly credentials: CredentialSource;
+  readonly accessToBuilt: (image: Reference) => Promise<Access>;
+  /** What the build of a request has made; waits a while for it. Throws a {@link Fault} that tells how it stands. */
+  readonly builtBy: (request: ContainerRequest) => Promise<ManifestName>;
 }
 
 export function createImageFinder({
   documents,
   makeImage,
   credentials,
+  accessToBuilt,
+  builtBy,
 }: ImageFinderDeps): ImageFinder {
   const images = new LRUCache<string, PulledImage>({ max: keptImages });
 
   return async request => {
     const kept = images.get(request.token);
     if (kept) return kept;
-    const access = await accessTo(request.image, credentials);
-    const root = await findRoot(documents, makeImage, access, request);
+    const { image: named, isBuilt } = request;
+    const access = await (isBuilt ? accessToBuilt(named) : accessTo(named, credentials));
+    const root = request.fixed
+      ? await findRoot(documents, makeImage, access, request.fixed, request.change)
+      : await makeRoot(documents, makeImage, access, await builtBy(request), request.change);
     const image = createImage(root, access, documents);
     images.set(request.token, image);
     return image;
@@ -52,13 +62,13 @@ async function findRoot(
   documents: Documents,
   makeImage: ImageMaker,
   access: Access,
-  { base, change, served }: ContainerRequest,
+  { base, served }: FixedImage,
+  change: ImageChange,
 ): Promise<Document> {
   const kept = await documents.local(served.digest, served.mediaType);
   if (kept) return kept;
   // Lost from the content store, or asked for at another replica: made again, it is the same.
-  const document = await documents.manifest(access, base.digest, base.mediaType);
-  const { root } = await makeImage(access, document, change);
+  const root = await makeRoot(documents, makeImage, access, base, change);
   if (root.digest !== served.digest) {
     throw new Fault(
       'unavailable',
@@ -67,6 +77,17 @@ async function findRoot(
     );
   }
   return root;
+}
+
+async function makeRoot(
+  documents: Documents,
+  makeImage: ImageMaker,
+  access: Access,
+  base: ManifestName,
+  change: ImageChange,
+): Promise<Document> {
+  const document = await documents.manifest(access, base.digest, base.mediaType);
+  return (await makeImage(access, document, change)).root;
 }
 
 function createImage(root: Document, access: Access, documents: Documents): PulledImage {

@@ -1,14 +1,16 @@
 import type { ImageChange } from '../augment/image-change.ts';
+import type { BuildTicket } from '../build/builds.ts';
 import { Fault } from '../fault.ts';
+import { inField } from '../field.ts';
 import { manifestType } from '../oci/manifest.ts';
-import { parsePlatform } from '../oci/platform.ts';
+import { type Platform, parsePlatform } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
-import { accessTo } from '../upstream/authorizer.ts';
+import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { BaseResolver } from './base-image.ts';
+import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
-import { inField } from './field.ts';
 import type { LayerIntake } from './layers.ts';
 import { checkRules, imageOf } from './rules.ts';
 import type { ImageMaker } from './served-image.ts';
@@ -20,6 +22,8 @@ export interface AcceptDeps {
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
   readonly tokens: TokenRegistry;
+  readonly build: BuildIntake;
+  readonly accessToBuilt: (image: Reference) => Promise<Access>;
   readonly credentials: CredentialSource;
   /** `host/prefix`: what every served name begins with. */
   readonly servedBase: string;
@@ -31,6 +35,8 @@ export interface Accepted {
   readonly request: ContainerRequest;
   /** What the asker should know although the request is good. */
   readonly warnings: readonly string[];
+  /** How its build stands, for an image that is built. */
+  readonly ticket?: BuildTicket;
 }
 
 // The classic image store of docker stops here: "max depth exceeded".
@@ -41,19 +47,19 @@ export type Accept = (
   submission: Submission,
   version: ApiVersion,
   caller: Caller,
+  /** Called before a new build begins; what it throws prevents it. */
+  onBuild: () => void,
 ) => Promise<Accepted>;
 
 export function createAccept(deps: AcceptDeps): Accept {
-  return async (submission, version, caller) => {
-    checkRules(submission, version);
-    const image = inField('containerImage', () => parseReference(imageOf(submission)));
-    const { containerPlatform, containerConfig = {} } = submission;
-    const platform =
-      containerPlatform === undefined
-        ? undefined
-        : inField('containerPlatform', () => parsePlatform(containerPlatform));
-    const layers = await deps.layers.take(containerConfig.layers ?? []);
-    const access = await accessTo(image, deps.credentials);
+  /** The container request of an image that is there. */
+  const serve = async (
+    { submission, caller, layers }: Intake,
+    image: Reference,
+    access: Access,
+    about: Pick<ContainerRequest, 'buildId' | 'isBuilt'>,
+  ): Promise<Accepted> => {
+    const platform = about.isBuilt ? undefined : platformOf(submission);
     const change = changeOf(submission, layers);
     const base = await asBadRequest(async () => {
       const root = await deps.bases.resolve(access, image);
@@ -62,20 +68,72 @@ export function createAccept(deps: AcceptDeps): Accept {
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
-      caller,
+      ...about,
+      ...commonOf(submission, caller, deps.mountedLayers),
       image,
-      base: { digest: base.digest, mediaType: manifestType(base) },
+      fixed: { base: { digest: base.digest, mediaType: manifestType(base) }, served },
       change,
-      served,
       targetImage: targetName(deps.servedBase, token, image, served.digest),
-      platform: containerPlatform,
-      fingerprint: submission.fingerprint,
-      timestamp: submission.timestamp,
-      isMounted: (containerConfig.layers ?? []).some(({ location }) =>
-        deps.mountedLayers.some(start => location.startsWith(start)),
-      ),
     }));
     return { request, warnings: warningsOf(image, change, made.generated.size, made.maxLayers) };
+  };
+
+  /** The container request of an image that is built, now or before. */
+  const build = async (intake: Intake, onBuild: () => void): Promise<Accepted> => {
+    const { submission, caller, layers } = intake;
+    const { plan, ticket } = await deps.build(submission, onBuild);
+    const image = parseReference(plan.target);
+    const about = { isBuilt: true, buildId: ticket.id };
+    if (ticket.isCached && ticket.succeeded) {
+      const access = await deps.accessToBuilt(image);
+      return { ...(await serve(intake, image, access, about)), ticket };
+    }
+    const request = await deps.tokens.issue(token => ({
+      ...about,
+      ...commonOf(submission, caller, deps.mountedLayers),
+      image,
+      fixed: undefined,
+      change: changeOf(submission, layers),
+      targetImage: targetName(deps.servedBase, token, image, ''),
+    }));
+    return { request, warnings: [], ticket };
+  };
+
+  return async (submission, version, caller, onBuild) => {
+    checkRules(submission, version);
+    const image =
+      submission.containerImage === undefined
+        ? undefined
+        : inField('containerImage', () => parseReference(imageOf(submission)));
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
+    const intake = { submission, caller, layers };
+    if (!image) return build(intake, onBuild);
+    return serve(intake, image, await accessTo(image, deps.credentials), {});
+  };
+}
+
+interface Intake {
+  readonly submission: Submission;
+  readonly caller: Caller;
+  readonly layers: ImageChange['layers'];
+}
+
+function platformOf({ containerPlatform }: Submission): Platform | undefined {
+  return containerPlatform === undefined
+    ? undefined
+    : inField('containerPlatform', () => parsePlatform(containerPlatform));
+}
+
+function commonOf(submission: Submission, caller: Caller, mountedLayers: readonly string[]) {
+  const { containerPlatform, fingerprint, timestamp, containerConfig } = submission;
+  return {
+    caller,
+    platform: containerPlatform,
+    fingerprint,
+    timestamp,
+    isMounted: (containerConfig?.layers ?? []).some(({ location }) =>
+      mountedLayers.some(start => location.startsWith(start)),
+    ),
   };
 }
 

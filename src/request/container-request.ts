@@ -1,6 +1,5 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
-import type { Digest } from '../oci/digest.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { ContainerToken } from './container-token.ts';
 
@@ -14,6 +13,15 @@ export interface Caller {
   readonly org?: string;
 }
 
+/** What an image name stood for when it was asked for, and what is served for it. */
+export interface FixedImage {
+  /** The manifest or index that is the base. */
+  readonly base: ManifestName;
+  readonly served: ManifestName;
+}
+
+export type ManifestName = Pick<Descriptor, 'mediaType' | 'digest'>;
+
 /** All that a pull through the token needs. Nothing in it changes once it is made. */
 export interface ContainerRequest {
   readonly token: ContainerToken;
@@ -23,13 +31,15 @@ export interface ContainerRequest {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly caller: Caller;
-  /** The image as it was asked for. */
+  /** The image as it was asked for, or as it is built. */
   readonly image: Reference;
-  /** What the image stood for at that moment: the manifest or index that is the base. */
-  readonly base: Pick<Descriptor, 'mediaType' | 'digest'>;
+  /** Id of the build of the image. */
+  readonly buildId?: string | undefined;
+  /** The image was asked for by what it is made of. */
+  readonly isBuilt?: boolean;
+  /** What is served; undefined for an image that was not built yet when it was asked for. */
+  readonly fixed: FixedImage | undefined;
   readonly change: ImageChange;
-  /** What is served. */
-  readonly served: { readonly digest: Digest; readonly mediaType: string };
   /** `host/prefix/token/repository[:tag|@digest]`. */
   readonly targetImage: string;
   readonly platform?: string | undefined;

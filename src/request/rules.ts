@@ -1,6 +1,6 @@
 import { Fault } from '../fault.ts';
+import { inField } from '../field.ts';
 import { parseReference } from '../oci/reference.ts';
-import { inField } from './field.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
@@ -99,21 +99,12 @@ function checkConfig({ containerConfig }: Submission): void {
   }
 }
 
-function checkBuilt(submission: Submission): void {
-  const missing = (
-    [
-      ['containerFile', submission.containerFile],
-      ['condaFile', submission.condaFile],
-      ['packages', submission.packages],
-      ['spackFile', submission.spackFile],
-      ['freeze', submission.freeze || undefined],
-      ['format', submission.format === 'sif' ? 'sif' : undefined],
-    ] as const
-  ).find(([, value]) => value !== undefined);
+function checkBuilt({ freeze, format }: Submission): void {
+  const missing = freeze ? 'freeze' : format === 'sif' ? 'format: sif' : undefined;
   if (!missing) return;
   throw new Fault(
     'not-built',
-    `'${missing[0]}' is not supported by this version, which serves existing images only: build the image elsewhere and ask for it with 'containerImage'`,
+    `'${missing}' is not supported by this version: leave it out, and pull the image by the name that is served`,
     { phase: 'request' },
   );
 }

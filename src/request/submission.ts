@@ -1,3 +1,5 @@
+import type { SubmittedPackages } from '../build/recipe/submitted.ts';
+
 /** A layer as a client describes it; what it says of digests and size is yet to be proved. */
 export interface SubmittedLayer {
   /** `http(s)://...`, or `data:` and base64. */
@@ -29,7 +31,7 @@ export interface Submission {
   readonly fingerprint?: string | undefined;
   readonly freeze?: boolean | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
-  readonly packages?: { readonly type: string } | undefined;
+  readonly packages?: SubmittedPackages | undefined;
   readonly nameStrategy?: 'none' | 'tagPrefix' | 'imageSuffix' | undefined;
   readonly platformEndpoint?: string | undefined;
   readonly platformAccessToken?: string | undefined;

@@ -94,5 +94,11 @@ export const migrations: readonly string[] = [
   );
   CREATE INDEX builds_by_target ON builds (target, created_at);
   CREATE INDEX builds_unfinished ON builds (created_at) WHERE finished_at IS NULL;
+
+  UPDATE requests SET body = json_remove(
+    json_set(body, '$.fixed', json_object(
+      'base', json(json_extract(body, '$.base')),
+      'served', json(json_extract(body, '$.served')))),
+    '$.base', '$.served');
   `,
 ];

@@ -19,10 +19,11 @@ export async function markRequests(
     const page = requests.live(after, now, pageSize);
     for (const { id, body } of page) {
       after = id;
-      const { served, base, change } = readStoredRequest(body);
+      const { fixed, change } = readStoredRequest(body);
       for (const { gzipDigest } of change.layers ?? []) marked.add(gzipDigest);
-      await markTree(content, served.digest, served.mediaType, marked);
-      await markTree(content, base.digest, base.mediaType, marked);
+      for (const root of fixed ? [fixed.served, fixed.base] : []) {
+        await markTree(content, root.digest, root.mediaType, marked);
+      }
     }
     if (page.length < pageSize) return marked;
   }

@@ -15,6 +15,8 @@ export interface Access {
   readonly registry: string;
   readonly repository: string;
   readonly credentials: Credentials | undefined;
+  /** In the right of the service itself, which counts with the hosted repositories only. */
+  readonly isService?: boolean;
 }
 
 /** A repository in the right that the credentials for its registry give. */

@@ -1,9 +1,10 @@
 /** `npm start` as a newcomer runs it, and how the server ends. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { get, type IncomingMessage } from 'node:http';
+import { homedir } from 'node:os';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +28,8 @@ interface Started {
 async function npmStart(env: Record<string, string>): Promise<Started> {
   const daemon = startDaemon('npm', ['start'], {
     cwd: project,
-    env: { PATH: machinePath, ...env },
+    // Nothing is installed here: that has a test of its own.
+    env: { PATH: machinePath, SLUICE_BUILDKIT: 'off', ...env },
   });
   try {
     const [, url = ''] = await waitForLine(daemon, /"url":"([^"]+)"/);
@@ -124,5 +126,44 @@ test('the log stays JSON lines when a client leaves in mid-transfer', async () =
   while (!(await sluice.requests()).some(({ aborted }) => aborted)) await setTimeout(20);
   for (const line of sluice.output().trim().split('\n')) {
     assert.doesNotThrow(() => JSON.parse(line), line);
+  }
+});
+
+test('npm start without a builder installs one, and builds wait for it', async () => {
+  await using registry = await startRegistry();
+  const pushed = await pushCorpus(registry, ['busybox:oci']);
+  await using directory = await makeTempDir('npm-start');
+  const configFile = directory.join('sluice.yaml');
+  await writeFile(configFile, stringify(plainRegistries(registry.host)));
+  const { daemon, url } = await npmStart({
+    // Go is not on the path of the machine's own programs.
+    PATH: `${machinePath}:/usr/local/go/bin`,
+    HOME: homedir(),
+    SLUICE_BUILDKIT: '',
+    SLUICE_CONFIG: configFile,
+    SLUICE_DATA: directory.join('data'),
+    SLUICE_LISTEN: '127.0.0.1:0',
+  });
+  try {
+    const dockerfile = `FROM ${pushed.get('busybox:oci')?.reference}\nRUN echo ${randomUUID()}\n`;
+    const answer = await fetch(`${url}/v1alpha2/container`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerFile: Buffer.from(dockerfile).toString('base64') }),
+    });
+    assert.equal(answer.status, 200);
+    const { buildId } = (await answer.json()) as { buildId: string };
+    for (let tries = 0; ; tries += 1) {
+      const build = await (await fetch(`${url}/v1alpha1/builds/${buildId}/status`)).json();
+      const { status, succeeded } = build as { status: string; succeeded?: boolean };
+      if (status === 'COMPLETED') {
+        assert.equal(succeeded, true, daemon.output());
+        break;
+      }
+      assert.ok(tries < 600, daemon.output());
+      await setTimeout(1000);
+    }
+  } finally {
+    await daemon.stop();
   }
 });

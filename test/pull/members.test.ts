@@ -40,13 +40,14 @@ test('the parts of an image below an index are known to all who ask for them at 
     documents,
     makeImage: () => assert.fail('it is here'),
     credentials: async () => undefined,
+    accessToBuilt: () => assert.fail('it is not built'),
+    builtBy: () => assert.fail('it is not built'),
   });
   const request = {
     token: 'a'.repeat(32),
     image: { registry: 'r.example.com', repository: 'team/app', tag: '1' },
-    base: entry(root),
+    fixed: { base: entry(root), served: { digest: root.digest, mediaType: indexType } },
     change: {},
-    served: { digest: root.digest, mediaType: indexType },
   } as unknown as ContainerRequest;
   const image = await find(request);
   const asked = ['config', 'one', 'two', 'config'].map(text => image.member(digestOf(text)));

@@ -214,28 +214,10 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     /'platformWorkspaceId': expected a whole number/,
   ],
   [
-    'a build of a file',
-    { containerImage: undefined, containerFile: base64 },
-    501,
-    /'containerFile' is not supported by this version/,
-  ],
-  [
-    'a build of a conda file',
-    { containerImage: undefined, condaFile: base64 },
-    501,
-    /'condaFile' is not supported/,
-  ],
-  [
-    'a build of packages',
-    { containerImage: undefined, packages: { type: 'CONDA', entries: ['samtools'] } },
-    501,
-    /'packages' is not supported/,
-  ],
-  [
     'a spack build',
     { containerImage: undefined, spackFile: base64 },
-    501,
-    /'spackFile' is not supported/,
+    400,
+    /'spackFile': Spack is deprecated .* 'packages'/,
   ],
   [
     'a frozen image',

@@ -12,9 +12,11 @@ function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
   return registry.issue(token => ({
     caller: { address: '192.0.2.1', hasAccessToken: false },
     image: { registry: 'docker.io', repository: 'library/alpine', tag: 'latest' },
-    base: { mediaType: 'm', digest: digestOf('base') },
+    fixed: {
+      base: { mediaType: 'm', digest: digestOf('base') },
+      served: { mediaType: 'm', digest: digestOf('served') },
+    },
     change: { env: ['A=1'] },
-    served: { mediaType: 'm', digest: digestOf('served') },
     targetImage: `sluice.example.com/ct/${token}/library/alpine:latest`,
     isMounted: false,
   }));
@@ -63,7 +65,7 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
   for (const own of [registry, createTokenRegistry(store, hourMs)]) {
     assert.throws(() => own.get(token), refused(/was revoked at .*Z: make a new/));
     assert.throws(() => own.revoke(token), refused(/^Unknown container token/));
-    assert.equal(own.describe(token).served.digest, digestOf('served'));
+    assert.equal(own.describe(token).fixed?.served.digest, digestOf('served'));
   }
   registry.purge();
   assert.equal(registry.describe(token).token, token, 'remembered for a while');

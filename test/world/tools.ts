@@ -29,8 +29,11 @@ export const hostPackages: Readonly<Record<string, string>> = {
   wrk: 'wrk',
   curl: 'curl',
   openssl: 'openssl',
+  runc: 'runc',
 };
 
+/** The version of BuildKit that is brought along. */
+export const buildkitVersion = '0.32.2';
 // Raised when the way a root is made changes though its packages do not.
 const recipeVersion = 1;
 const installCommand = 'npm run tools';
@@ -51,6 +54,11 @@ export function rootDirectory(suite: Suite): string {
 /** The statically linked busybox that the images of the corpus carry. */
 export function busyboxPath(architecture: BusyboxArchitecture): string {
   return join(toolsDirectory(), `busybox-${recipeVersion}`, architecture);
+}
+
+/** Where buildkitd and buildctl are. */
+export function buildkitDirectory(): string {
+  return join(toolsDirectory(), `buildkit-${buildkitVersion}`);
 }
 
 /** The absolute path of a command of the machine, or undefined. */

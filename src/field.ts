@@ -1,5 +1,5 @@
-import { Fault } from '../fault.ts';
-import { OciSyntaxError } from '../oci/syntax-error.ts';
+import { Fault } from './fault.ts';
+import { OciSyntaxError } from './oci/syntax-error.ts';
 
 /** Reads the value of one field; what cannot be read is a bad request that names the field. */
 export function inField<T>(field: string, read: () => T): T {

@@ -1,0 +1,31 @@
+/** A named text, or a named list of texts. */
+export type CanonicalField = readonly [name: string, value: string | readonly string[]];
+
+export function text(name: string, value: string): CanonicalField {
+  return [name, value];
+}
+
+export function list(name: string, values: readonly string[]): CanonicalField {
+  return [name, values];
+}
+
+/**
+ * The fields as one text that no other fields give: each has its name and its length in bytes of UTF-8
+ * before it, and a list its name and how many texts follow. Whoever reads it knows at each point where
+ * the next one starts, whatever is in the texts.
+ *
+ *     document := version LF *field
+ *     field    := "text" SP name SP bytes LF value LF  |  "list" SP name SP count LF *( bytes LF value LF )
+ */
+export function canonicalDocument(version: string, fields: readonly CanonicalField[]): string {
+  const written = fields.map(([name, value]) =>
+    typeof value === 'string'
+      ? `text ${name} ${measured(value)}`
+      : `list ${name} ${value.length}\n${value.map(measured).join('')}`,
+  );
+  return `${version}\n${written.join('')}`;
+}
+
+function measured(value: string): string {
+  return `${Buffer.byteLength(value)}\n${value}\n`;
+}

@@ -1,0 +1,36 @@
+import { malformed } from './malformed.ts';
+
+/**
+ * Where a mount of RUN comes from: the last `from` among its comma-separated fields, which may be in
+ * quotes as in RFC 4180. Throws a `Fault` for quotes that do not close and for a variable.
+ * Source: Dockerfile reference, RUN --mount.
+ */
+export function mountSource(mount: string, line: number): string | undefined {
+  let source: string | undefined;
+  for (const field of fieldsOf(mount, line)) {
+    const equals = field.indexOf('=');
+    if (equals < 0 || field.slice(0, equals).toLowerCase() !== 'from') continue;
+    source = field.slice(equals + 1);
+    if (/\$./.test(source)) {
+      malformed(
+        line,
+        `RUN --mount=from=${source} has a variable in it: give the image a stage with FROM`,
+      );
+    }
+  }
+  return source;
+}
+
+function fieldsOf(text: string, line: number): readonly string[] {
+  const fields: string[] = [];
+  let rest = text;
+  for (;;) {
+    const quoted = /^"((?:[^"]|"")*)"(,|$)/s.exec(rest);
+    const field = quoted ?? /^([^,"]*)(,|$)/.exec(rest);
+    if (!field) return malformed(line, `the quotes of --mount=${text} do not close`);
+    const [whole, value = '', comma] = field;
+    fields.push(quoted ? value.replaceAll('""', '"') : value);
+    if (comma !== ',') return fields;
+    rest = rest.slice(whole.length);
+  }
+}

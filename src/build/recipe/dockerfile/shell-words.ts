@@ -1,0 +1,242 @@
+import { Budget } from './budget.ts';
+import { removePattern, replacePattern } from './shell-pattern.ts';
+import { isBlank } from './space.ts';
+import { LimitError, WordError } from './word-error.ts';
+
+/** How a text is taken apart. */
+export interface Lexing {
+  /** The character that takes the meaning from the next. */
+  readonly escapeMark: string;
+  /** Values of variables; one that is not there is unset. */
+  readonly variables: ReadonlyMap<string, string>;
+  /** Shared by all texts of a file, where variables are given. */
+  readonly budget?: Budget;
+  /** Quotes stay. */
+  readonly keepQuotes?: boolean;
+  /** Escape characters stay. */
+  readonly keepEscapes?: boolean;
+  /** Variables that are unset stay as they are written. */
+  readonly keepUnset?: boolean;
+}
+
+const maxDepth = 100;
+
+/** The text with its variables substituted and its quotes removed. Throws {@link WordError}. */
+export function expandWord(text: string, lexing: Lexing): string {
+  return new Lexer(text, lexing).read('').text;
+}
+
+/** The words of the text, variables substituted before it is split. Throws {@link WordError}. */
+export function splitWords(text: string, lexing: Lexing): string[] {
+  return new Lexer(text, lexing).read('').words;
+}
+
+/**
+ * Takes apart what a Dockerfile says of words and variables, exactly as BuildKit does: the images that
+ * are found must be those that it will pull.
+ * Source: Dockerfile reference, Environment replacement; BuildKit's behaviour, `frontend/dockerfile/shell`.
+ */
+class Lexer {
+  readonly #characters: readonly string[];
+  readonly #lexing: Lexing;
+  readonly #budget: Budget;
+  #position = 0;
+  #depth = 0;
+  #keepEscapes: boolean;
+  // The word under way is one and the same at every depth: a substitution with a default value begins
+  // it anew, which decides what is taken for a here-document.
+  #word = '';
+
+  constructor(text: string, lexing: Lexing) {
+    this.#characters = [...text.replace(/^\ufeff/, '')];
+    this.#lexing = lexing;
+    this.#budget = lexing.budget ?? new Budget();
+    this.#keepEscapes = lexing.keepEscapes ?? false;
+  }
+
+  /** Reads to the stop character, or to the end where it is empty. */
+  read(stop: string): { text: string; words: string[] } {
+    let text = '';
+    let inWord = false;
+    const words: string[] = [];
+    this.#word = '';
+    const add = (piece: string) => {
+      this.#word += piece;
+      inWord = true;
+    };
+    const addSplit = (piece: string) => {
+      for (const character of piece) {
+        if (!isBlank(character)) add(character);
+        else if (inWord && this.#word !== '') {
+          words.push(this.#word);
+          this.#word = '';
+          inWord = false;
+        }
+      }
+    };
+    while (this.#peek() !== undefined) {
+      const character = this.#next() as string;
+      if (character === stop) return { text, words: this.#finish(words) };
+      if (character === '$') {
+        const value = this.#dollar();
+        this.#budget.spend(value.length);
+        text += value;
+        addSplit(value);
+      } else if (character === "'" || character === '"') {
+        const quoted = character === "'" ? this.#singleQuoted() : this.#doubleQuoted();
+        text += quoted;
+        add(quoted);
+      } else if (character === '<') {
+        const piece = this.#angle();
+        text += piece;
+        add(piece);
+      } else if (character === this.#lexing.escapeMark) {
+        if (this.#keepEscapes) {
+          text += character;
+          add(character);
+        }
+        const escaped = this.#next();
+        if (escaped === undefined) break;
+        text += escaped;
+        add(escaped);
+      } else {
+        text += character;
+        addSplit(character);
+      }
+    }
+    if (stop !== '') throw new WordError(`'${stop}' is missing at the end of a substitution`);
+    return { text, words: this.#finish(words) };
+  }
+
+  #finish(words: string[]): string[] {
+    if (this.#word !== '') words.push(this.#word);
+    this.#word = '';
+    return words;
+  }
+
+  #peek(): string | undefined {
+    return this.#characters[this.#position];
+  }
+
+  #next(): string | undefined {
+    return this.#characters[this.#position++];
+  }
+
+  #singleQuoted(): string {
+    const end = this.#characters.indexOf("'", this.#position);
+    if (end < 0) throw new WordError('a single quote is not closed');
+    const inside = this.#characters.slice(this.#position, end).join('');
+    this.#position = end + 1;
+    return this.#lexing.keepQuotes ? `'${inside}'` : inside;
+  }
+
+  #doubleQuoted(): string {
+    const { escapeMark, keepQuotes } = this.#lexing;
+    let inside = '';
+    for (;;) {
+      const character = this.#next();
+      if (character === undefined) throw new WordError('a double quote is not closed');
+      if (character === '"') return keepQuotes ? `"${inside}"` : inside;
+      if (character === '$') {
+        const value = this.#dollar();
+        this.#budget.spend(value.length);
+        inside += value;
+      } else if (character === escapeMark) {
+        if (this.#keepEscapes) inside += character;
+        const following = this.#peek();
+        if (following === undefined) continue;
+        const isEscaped = following === '"' || following === '$' || following === escapeMark;
+        inside += isEscaped ? this.#next() : character;
+      } else inside += character;
+    }
+  }
+
+  // A here-document's mark may be apart from its word.
+  #angle(): string {
+    if (this.#peek() !== '<') return '<';
+    this.#next();
+    let mark = '<<';
+    while (['\t', '\r', ' '].includes(this.#peek() ?? '')) mark += this.#next();
+    return mark;
+  }
+
+  #dollar(): string {
+    if (this.#peek() !== '{') {
+      const name = this.#name();
+      if (name === '') return '$';
+      const value = this.#lexing.variables.get(name);
+      return value ?? (this.#lexing.keepUnset ? `$${name}` : '');
+    }
+    this.#next();
+    const first = this.#peek();
+    if (first === undefined) throw new WordError("'}' is missing at the end of a substitution");
+    if ('{}:'.includes(first)) throw new WordError('a substitution names no variable');
+    return this.#substitution(this.#name());
+  }
+
+  #substitution(name: string): string {
+    const { variables, keepUnset } = this.#lexing;
+    const value = variables.get(name);
+    const isKept = keepUnset === true && value === undefined;
+    let operator = this.#next() ?? '';
+    if (operator === '}') return value ?? (isKept ? `\${${name}}` : '');
+    if (operator === '/') return this.#replacement(name, value, isKept);
+    const countsEmpty = operator === ':';
+    if (countsEmpty) operator = this.#next() ?? '';
+    const isPattern = operator === '#' || operator === '%';
+    const isKnown = isPattern ? !countsEmpty : ['+', '-', '?'].includes(operator);
+    // What only a shell knows, such as ${name:1:2}, passes as long as nothing is to be substituted.
+    if (!isKnown && (isPattern || !countsEmpty)) throw unknownOperator(operator);
+    const word = this.#inside('}', isPattern);
+    if (isKept) return `\${${name}${countsEmpty ? ':' : ''}${operator}${word}}`;
+    if (!isKnown) throw unknownOperator(operator);
+    const isGiven = value !== undefined && !(countsEmpty && value === '');
+    switch (operator) {
+      case '-':
+        return isGiven ? value : word;
+      case '+':
+        return isGiven ? word : '';
+      case '?':
+        if (isGiven) return value;
+        throw new WordError(
+          `${name}: ${word || `is not allowed to be ${value === undefined ? 'unset' : 'empty'}`}`,
+        );
+      default:
+        return removePattern(value ?? '', word, operator === '#' ? 'start' : 'end', this.#budget);
+    }
+  }
+
+  #replacement(name: string, value: string | undefined, isKept: boolean): string {
+    const isEvery = this.#peek() === '/';
+    if (isEvery) this.#next();
+    const pattern = this.#inside('/', true);
+    const replacement = this.#inside('}', true);
+    if (isKept) return `\${${name}/${pattern}/${replacement}}`;
+    return replacePattern(value ?? '', pattern, replacement, isEvery, this.#budget);
+  }
+
+  #inside(stop: string, keepEscapes: boolean): string {
+    const before = this.#keepEscapes;
+    this.#keepEscapes = keepEscapes;
+    this.#depth += 1;
+    if (this.#depth > maxDepth) throw new LimitError('substitutions are nested too deep');
+    const { text } = this.read(stop);
+    this.#depth -= 1;
+    this.#keepEscapes = before;
+    return text;
+  }
+
+  /** Letters, digits and underscores; a number, or one of the shell's special parameters, stands alone. */
+  #name(): string {
+    const first = this.#peek() ?? '';
+    const isWhole = /^\p{Nd}$/u.test(first) ? /^\p{Nd}$/u : undefined;
+    if (first !== '' && '@*#?-$!'.includes(first)) return this.#next() as string;
+    let name = '';
+    while ((isWhole ?? /^[\p{L}\p{Nd}_]$/u).test(this.#peek() ?? '')) name += this.#next();
+    return name;
+  }
+}
+
+function unknownOperator(operator: string): WordError {
+  return new WordError(`a substitution has the operator '${operator}', which is not known`);
+}

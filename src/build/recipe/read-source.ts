@@ -1,0 +1,97 @@
+import { base64Text } from './base64-text.ts';
+import type { BuildSource, CondaSource, CondaWanted } from './build-source.ts';
+import { orderedChannels, readChannel } from './channel.ts';
+import { readEntries, readEnvironmentFile } from './conda-environment.ts';
+import { isExplicitLock, isLockUrl, readExplicitLock, readLockUrl } from './conda-lock.ts';
+import { readCondaOptions } from './conda-options.ts';
+import { refuse, shown } from './refuse.ts';
+import type { SubmittedBuild, SubmittedPackages } from './submitted.ts';
+
+const spackRetired =
+  "Spack is deprecated and cannot be built: list conda packages in 'packages', type CONDA, or write a Dockerfile in 'containerFile'";
+
+/**
+ * What a request wants built, decoded, checked and normalised.
+ * Throws a `Fault` (400) that names the field and the remedy, also when there is nothing to build.
+ * Source: specification, sections 2.1 and 2.3.
+ */
+export function readBuildSource(submitted: SubmittedBuild): BuildSource {
+  const { containerFile, condaFile, spackFile, packages } = submitted;
+  const { spackOpts } = packages ?? {};
+  if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);
+  if (spackOpts !== undefined && spackOpts !== null)
+    refuse(`'packages.spackOpts': ${spackRetired}`);
+  const given = Object.entries({ containerFile, condaFile, packages })
+    .filter(([, value]) => value !== undefined)
+    .map(([field]) => `'${field}'`);
+  if (given.length > 1) refuse(`${given.join(' and ')} exclude each other: send one of them`);
+  if (containerFile !== undefined) {
+    return { kind: 'containerFile', text: base64Text('containerFile', containerFile) };
+  }
+  if (condaFile !== undefined) return readFile('condaFile', condaFile, [], {});
+  if (packages !== undefined) return readPackages(packages);
+  refuse("There is nothing to build: send 'containerFile', 'packages' or 'condaFile'");
+}
+
+function readPackages(packages: SubmittedPackages): CondaSource {
+  const { type, environment, entries, channels = [] } = packages;
+  checkType(type);
+  if (environment !== undefined && entries !== undefined && entries.length > 0) {
+    refuse("'packages.environment' and 'packages.entries' exclude each other: send one of the two");
+  }
+  const ordered = channels.map((channel, position) =>
+    readChannel(`packages.channels[${position}]`, channel),
+  );
+  if (environment !== undefined) {
+    return readFile('packages.environment', environment, ordered, packages);
+  }
+  if (entries === undefined || entries.length === 0) {
+    refuse(
+      "'packages' names no package: list them in 'packages.entries' or 'packages.environment'",
+    );
+  }
+  return condaSource(readList('packages.entries', entries), ordered, packages);
+}
+
+function checkType(type: string | undefined): void {
+  if (type?.toUpperCase() === 'CONDA') return;
+  if (type?.toUpperCase() === 'SPACK') refuse(`'packages.type': ${spackRetired}`);
+  refuse(
+    type === undefined || type === ''
+      ? "'packages.type' is missing: write CONDA"
+      : `'packages.type': ${shown(type)} is not known: write CONDA`,
+  );
+}
+
+function readFile(
+  field: string,
+  base64: string,
+  channels: readonly string[],
+  packages: SubmittedPackages,
+): CondaSource {
+  const text = base64Text(field, base64);
+  if (isExplicitLock(text)) return condaSource(readExplicitLock(field, text), channels, packages);
+  const file = readEnvironmentFile(field, text);
+  return condaSource(file.environment, [...file.channels, ...channels], packages);
+}
+
+function readList(field: string, entries: readonly string[]): CondaWanted {
+  const whole = entries.join('\n');
+  if (isExplicitLock(whole)) return readExplicitLock(field, whole);
+  const [first = '', ...others] = entries;
+  if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
+  return readEntries(field, entries);
+}
+
+function condaSource(
+  wanted: CondaWanted,
+  channels: readonly string[],
+  { condaOpts }: SubmittedPackages,
+): CondaSource {
+  return {
+    kind: 'conda',
+    wanted,
+    channels: orderedChannels(channels),
+    options: readCondaOptions('packages.condaOpts', condaOpts),
+  };
+}

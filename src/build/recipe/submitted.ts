@@ -1,0 +1,28 @@
+/** The members of a container request that say what to build. Source: specification 2.1 and 2.3. */
+export interface SubmittedBuild {
+  /** Dockerfile, base64. */
+  readonly containerFile?: string | undefined;
+  /** Conda environment file, base64. */
+  readonly condaFile?: string | undefined;
+  readonly spackFile?: string | undefined;
+  readonly packages?: SubmittedPackages | undefined;
+}
+
+export interface SubmittedPackages {
+  readonly type?: string | undefined;
+  /** Conda environment file, base64. */
+  readonly environment?: string | undefined;
+  readonly entries?: readonly string[] | undefined;
+  readonly channels?: readonly string[] | undefined;
+  readonly condaOpts?: SubmittedCondaOptions | undefined;
+  readonly spackOpts?: unknown;
+}
+
+export interface SubmittedCondaOptions {
+  readonly mambaImage?: string | undefined;
+  /** Not in the specification: the image that the environment is put into. */
+  readonly baseImage?: string | undefined;
+  /** Separated by blanks. */
+  readonly basePackages?: string | undefined;
+  readonly commands?: readonly string[] | undefined;
+}

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { type StatusObject, status } from '@grpc/grpc-js';
+import { BuildError } from './build-error.ts';
+import { type BuildResult, resultOf } from './build-result.ts';
+import type { BuildkitClient } from './client.ts';
+import { awayText, failureOfBuild, isServiceError } from './failure.ts';
+import type { OpenSink } from './file-send.ts';
+import { Control } from './gen/moby/buildkit/v1/control_pb.js';
+import { Journal } from './journal.ts';
+import type { BuildOptions } from './options.ts';
+import type { Progress } from './progress.ts';
+import { callUnary } from './rpc.ts';
+import { SecretMask } from './secret-mask.ts';
+import { openSession } from './session.ts';
+import { solveInput } from './solve-request.ts';
+import { watchStatus } from './status-watch.ts';
+
+export interface BuildRun {
+  /** Ends the build; it rejects with kind `cancelled` when the builder has ended it too. */
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number;
+  /** What it throws ends the build, which rejects with it. */
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/**
+ * Builds a Dockerfile and brings the result where the exporters say. Rejects with a {@link BuildError},
+ * or with a `TypeError` for options that make no sense. When it settles the builder is done with the
+ * build, unless it does not answer any more.
+ */
+export async function build(
+  client: BuildkitClient,
+  options: BuildOptions,
+  { signal, timeoutMs, onProgress }: BuildRun = {},
+): Promise<BuildResult> {
+  const ref = randomUUID().replaceAll('-', '');
+  const { request, trees } = solveInput(options, ref);
+  const journal = new Journal();
+  const mask = new SecretMask();
+  const secrets = new Map(
+    Object.entries(options.secrets ?? {}).map(([id, secret]) => [id, Buffer.from(secret)]),
+  );
+  for (const secret of secrets.values()) mask.add(secret);
+
+  const stop = new AbortController();
+  const cancelled = signal ? AbortSignal.any([signal, client.closed]) : client.closed;
+  const cancel = () => stop.abort(new BuildError('cancelled', 'The build was cancelled'));
+  if (cancelled.aborted) throw new BuildError('cancelled', 'The build was cancelled');
+  await client.transport.ready.catch(error => {
+    throw new BuildError('unavailable', `No way to ${client.address}`, { cause: error });
+  });
+  const { builds } = client.transport;
+  const session = openSession(builds, {
+    ...{ trees, secrets },
+    credentials: options.credentials ?? (async () => undefined),
+    sinks: sinksOf(options),
+    onSecret: secret => mask.add(secret),
+  });
+  // A builder that lost the session goes on for a long time before it notices that it needs it.
+  let isOver = false;
+  void session.ended.then(end => {
+    if (!isOver) stop.abort(lostSession(end, client.address));
+  });
+  const watch = watchStatus(builds, ref, progress => {
+    journal.add(progress);
+    try {
+      onProgress?.(progress);
+    } catch (error) {
+      stop.abort(error);
+    }
+  });
+  const timer =
+    timeoutMs === undefined
+      ? undefined
+      : setTimeout(() => {
+          const message = `The build took longer than ${timeoutMs / 1000} s`;
+          stop.abort(new BuildError('timeout', message));
+        }, timeoutMs);
+  cancelled.addEventListener('abort', cancel, { once: true });
+  try {
+    const question = { ...request, Session: session.id };
+    const answer = await callUnary(builds, Control.method.solve, question, stop.signal);
+    await watch.drained();
+    return resultOf(answer.ExporterResponse, journal);
+  } catch (error) {
+    await watch.drained();
+    const failure = session.failure();
+    const wasStopped = stop.signal.aborted && error === stop.signal.reason;
+    if (failure !== undefined && !wasStopped) throw failureOfSession(failure, mask);
+    throw isServiceError(error) ? failureOfBuild(error, client.address, journal, mask) : error;
+  } finally {
+    isOver = true;
+    clearTimeout(timer);
+    cancelled.removeEventListener('abort', cancel);
+    session.close();
+  }
+}
+
+function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {
+  return new Map(
+    exporters.flatMap((exporter, index) => ('sink' in exporter ? [[index, exporter.sink]] : [])),
+  );
+}
+
+function lostSession(end: StatusObject, address: string): BuildError {
+  if (end.code === status.UNAVAILABLE) return new BuildError('unavailable', awayText(address, end));
+  const why = end.details === '' ? '' : `: ${end.details}`;
+  return new BuildError(
+    'session',
+    `The builder at ${address} ended the session of the build${why}`,
+  );
+}
+
+function failureOfSession(failure: unknown, mask: SecretMask): BuildError {
+  const message = failure instanceof Error ? failure.message : String(failure);
+  return new BuildError('session', `The builder could not be answered: ${mask.apply(message)}`, {
+    cause: failure,
+  });
+}

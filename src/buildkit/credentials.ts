@@ -1,0 +1,43 @@
+import { Auth } from './gen/moby/filesync/v1/auth_pb.js';
+import { type Handler, unaryHandler } from './grpc-server.ts';
+
+/** How to log in to a registry. */
+export type Credentials =
+  | { readonly username: string; readonly password: string }
+  | { readonly identityToken: string };
+
+/**
+ * Tells the credentials for a registry, undefined for none. `host` is as in image names: with the port if
+ * there is one, and `docker.io` for Docker Hub.
+ */
+export type CredentialsOf = (host: string) => Promise<Credentials | undefined>;
+
+const dockerHubNames = [
+  'docker.io',
+  'index.docker.io',
+  'registry-1.docker.io',
+  'https://index.docker.io/v1/',
+];
+
+/** Answers the builder's questions for credentials, which are handed to `onSecret` too. */
+export function credentialsHandler(
+  credentialsOf: CredentialsOf,
+  onSecret: (secret: string) => void,
+  onFailure: (error: unknown) => void,
+): Handler {
+  return unaryHandler(Auth.method.credentials, async ({ Host }) => {
+    try {
+      const host = dockerHubNames.includes(Host) ? 'docker.io' : Host;
+      const found = await credentialsOf(host);
+      if (!found) return {};
+      const isToken = 'identityToken' in found;
+      const Secret = isToken ? found.identityToken : found.password;
+      onSecret(Secret);
+      return { Username: isToken ? '' : found.username, Secret };
+    } catch (error) {
+      onFailure(error);
+      // What the callback says may be private; the one who called build() hears of it.
+      throw new Error(`The credentials for ${Host} could not be looked up`);
+    }
+  });
+}

@@ -1,0 +1,50 @@
+import { createReadStream } from 'node:fs';
+import { lstat, readdir, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { FileTree, TreeEntry } from './file-tree.ts';
+
+const readBytes = 256 * 1024;
+
+/**
+ * The files below a directory of this machine. Symlinks stay symlinks and are never followed here; what
+ * is neither file, directory nor symlink is left out. Errors are those of the file system.
+ */
+export function directoryTree(root: string): FileTree {
+  return {
+    async list(directory) {
+      const path = join(root, directory);
+      const names = await readdir(path, { encoding: 'buffer' }).catch(absent);
+      const entries: TreeEntry[] = [];
+      for (const name of names ?? []) {
+        const entry = await entryOf(path, textOf(name, path));
+        if (entry) entries.push(entry);
+      }
+      return entries;
+    },
+    read: path => createReadStream(join(root, path), { highWaterMark: readBytes }),
+  };
+}
+
+async function entryOf(directory: string, name: string): Promise<TreeEntry | undefined> {
+  const path = join(directory, name);
+  const found = await lstat(path);
+  const common = { name, mode: found.mode & 0o7777, mtimeMs: found.mtimeMs };
+  if (found.isFile()) return { ...common, kind: 'file', size: found.size };
+  if (found.isDirectory()) return { ...common, kind: 'directory', size: 0 };
+  if (!found.isSymbolicLink()) return undefined;
+  return { ...common, kind: 'symlink', size: 0, target: await readlink(path) };
+}
+
+// The builder takes names as UTF-8 only.
+function textOf(name: Buffer, directory: string): string {
+  const text = name.toString();
+  if (!Buffer.from(text).equals(name)) {
+    throw new Error(`A file in ${directory} has a name that is not UTF-8: ${text}`);
+  }
+  return text;
+}
+
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
+  throw error;
+}

@@ -1,0 +1,66 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A socket of our own, each connection to which is one to the builder inside a Docker engine. */
+export interface DockerBridge {
+  readonly path: string;
+  /** Settles when connections are taken; rejects with the error of the socket. */
+  readonly ready: Promise<void>;
+  close(): void;
+}
+
+/**
+ * Opens the bridge to the engine that listens on `dockerSocket`. The engine turns a connection over to
+ * its builder after `POST /grpc` with `Upgrade: h2c`; gRPC clients cannot ask for that themselves.
+ */
+export function openDockerBridge(dockerSocket: string): DockerBridge {
+  // Its own directory, because whoever can connect to the socket is as mighty as the engine.
+  const directory = mkdtempSync(join(tmpdir(), 'buildkit-bridge-'));
+  const path = join(directory, 'grpc.sock');
+  const sockets = new Set<Socket>();
+  const keep = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => sockets.delete(socket));
+  };
+  const server = createServer({ allowHalfOpen: true }, near => {
+    keep(near);
+    near.pause();
+    const upgrade = request({
+      socketPath: dockerSocket,
+      method: 'POST',
+      path: '/grpc',
+      headers: { host: 'docker', connection: 'Upgrade', upgrade: 'h2c' },
+    });
+    upgrade.on('upgrade', (_answer, far: Socket, head) => {
+      keep(far);
+      if (head.length > 0) near.write(head);
+      near.pipe(far).pipe(near);
+      near.on('close', () => far.destroy());
+      far.on('close', () => near.destroy());
+    });
+    upgrade.on('response', () => near.destroy());
+    upgrade.on('error', () => near.destroy());
+    upgrade.end();
+  });
+  const ready = new Promise<void>((resolve, reject) => {
+    server.on('error', reject);
+    server.listen(path, resolve);
+  });
+  // Whoever uses the bridge hears of it; nobody needs to.
+  ready.catch(() => {});
+  // An idle bridge keeps no process alive; its connections do, as any connection.
+  server.unref();
+  return {
+    path,
+    ready,
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,172 @@
+import { once } from 'node:events';
+import * as http2 from 'node:http2';
+import type { Duplex } from 'node:stream';
+import {
+  create,
+  type DescMessage,
+  type DescMethodBiDiStreaming,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { status } from '@grpc/grpc-js';
+import { frameOf, messagesIn } from './grpc-frame.ts';
+import { pathOf } from './rpc.ts';
+
+/** A call that the other side made. */
+export interface ServerCall<I, O> {
+  /** The values of a header, each as it was sent. */
+  header(name: string): readonly string[];
+  /** What comes in; leaving early does not end the call. */
+  readonly messages: AsyncIterable<I>;
+  /** Settles when more can be sent. */
+  send(message: O): Promise<void>;
+  /** Aborted when the other side gives up or the connection is lost. */
+  readonly signal: AbortSignal;
+}
+
+/** Answers one method; what it throws ends the call, a {@link GrpcError} with its own code. */
+export interface Handler {
+  readonly path: string;
+  handle(call: ServerCall<Buffer, Uint8Array>): Promise<void>;
+}
+
+/** Ends a call with a code of gRPC. */
+export class GrpcError extends Error {
+  readonly code: number;
+
+  constructor(code: number, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** A method of one question and one answer. */
+export function unaryHandler<I extends DescMessage, O extends DescMessage>(
+  method: DescMethodUnary<I, O>,
+  answer: (request: MessageShape<I>) => Promise<MessageInitShape<O>>,
+): Handler {
+  return {
+    path: pathOf(method),
+    async handle(call) {
+      for await (const bytes of call.messages) {
+        const answered = await answer(fromBinary(method.input, bytes));
+        return call.send(toBinary(method.output, create(method.output, answered)));
+      }
+    },
+  };
+}
+
+/** A method of two streams; the call ends well when the returned promise does. */
+export function streamHandler<I extends DescMessage, O extends DescMessage>(
+  method: DescMethodBiDiStreaming<I, O>,
+  handle: (call: ServerCall<MessageShape<I>, MessageInitShape<O>>) => Promise<void>,
+): Handler {
+  return {
+    path: pathOf(method),
+    handle: call =>
+      handle({
+        header: call.header,
+        signal: call.signal,
+        messages: decoded(method.input, call.messages),
+        send: message => call.send(toBinary(method.output, create(method.output, message))),
+      }),
+  };
+}
+
+async function* decoded<T extends DescMessage>(
+  schema: T,
+  messages: AsyncIterable<Buffer>,
+): AsyncGenerator<MessageShape<T>> {
+  for await (const bytes of messages) yield fromBinary(schema, bytes);
+}
+
+const messageLimit = 16 * 1024 * 1024;
+const windowBytes = 4 * 1024 * 1024;
+
+/**
+ * Serves gRPC on one connection that is already open. grpc-js has a server too, but it cannot be told
+ * to take more than 128 headers, and a .dockerignore comes as one header for each line; and it joins
+ * values of one header with a comma, which file names may hold too.
+ */
+export function serveGrpc(
+  connection: Duplex,
+  handlers: readonly Handler[],
+): http2.ServerHttp2Session {
+  const byPath = new Map(handlers.map(handler => [handler.path, handler]));
+  const session = http2.performServerHandshake(connection, {
+    maxHeaderListPairs: 1_000_000,
+    // Names that begin or end with a space are sent as they are.
+    strictFieldWhitespaceValidation: false,
+    maxSessionMemory: 1_000,
+    settings: { initialWindowSize: windowBytes, maxHeaderListSize: 16 * 1024 * 1024 },
+  });
+  session.setLocalWindowSize(windowBytes);
+  session.on('error', () => connection.destroy());
+  session.on('close', () => connection.destroy());
+  session.on(
+    'stream',
+    (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders, _flags, raw: string[]) =>
+      // What is thrown there is of a stream that was destroyed in the meantime.
+      serveCall(stream, byPath.get(headers[':path'] ?? ''), raw).catch(() => stream.destroy()),
+  );
+  return session;
+}
+
+async function serveCall(
+  stream: http2.ServerHttp2Stream,
+  handler: Handler | undefined,
+  rawHeaders: readonly string[],
+): Promise<void> {
+  const aborter = new AbortController();
+  stream.on('error', () => aborter.abort());
+  stream.on('close', () => aborter.abort());
+  let end: { code: number; message: string } = { code: status.OK, message: '' };
+  stream.on('wantTrailers', () => {
+    stream.sendTrailers({
+      'grpc-status': String(end.code),
+      ...(end.message === '' ? {} : { 'grpc-message': percentEncoded(end.message) }),
+    });
+  });
+  stream.respond(
+    { ':status': 200, 'content-type': 'application/grpc+proto' },
+    { waitForTrailers: true },
+  );
+  try {
+    if (!handler) throw new GrpcError(status.UNIMPLEMENTED, 'There is no such method here');
+    await handler.handle({
+      header: name => valuesOf(rawHeaders, name),
+      messages: messagesIn(stream.iterator({ destroyOnReturn: false }), messageLimit),
+      send: message => write(stream, frameOf(message), aborter.signal),
+      signal: aborter.signal,
+    });
+  } catch (error) {
+    const code = error instanceof GrpcError ? error.code : status.INTERNAL;
+    end = { code, message: error instanceof Error ? error.message : String(error) };
+  }
+  if (stream.destroyed) return;
+  // What still comes is read and dropped, so that the stream closes.
+  stream.resume();
+  stream.end();
+}
+
+async function write(
+  stream: http2.ServerHttp2Stream,
+  frame: Buffer,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted();
+  if (!stream.write(frame)) await once(stream, 'drain', { signal });
+}
+
+function valuesOf(rawHeaders: readonly string[], name: string): string[] {
+  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1] === name);
+}
+
+function percentEncoded(message: string): string {
+  return message.replace(/[^\x20-\x24\x26-\x7e]+/gu, text =>
+    [...Buffer.from(text)].map(byte => `%${byte.toString(16).padStart(2, '0')}`).join(''),
+  );
+}

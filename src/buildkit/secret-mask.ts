@@ -1,0 +1,20 @@
+// Shorter ones would make every text unreadable, and are no secrets.
+const shortest = 4;
+
+/** Takes secrets out of texts. */
+export class SecretMask {
+  readonly #secrets = new Set<string>();
+
+  /** Hides this from now on, and each line of it that is not short. */
+  add(secret: string | Uint8Array): void {
+    const text = typeof secret === 'string' ? secret : Buffer.from(secret).toString();
+    for (const part of [text, ...text.split('\n')]) {
+      if (part.trim().length >= shortest) this.#secrets.add(part.trim());
+    }
+  }
+
+  apply(text: string): string {
+    const longestFirst = [...this.#secrets].sort((one, other) => other.length - one.length);
+    return longestFirst.reduce((masked, secret) => masked.replaceAll(secret, '***'), text);
+  }
+}

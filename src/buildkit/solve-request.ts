@@ -1,0 +1,121 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { FileTree } from './file-tree.ts';
+import type { SolveRequestSchema } from './gen/moby/buildkit/v1/solve_pb.js';
+import { memoryTree } from './memory-tree.ts';
+import type { BuildOptions, Cache, Exporter } from './options.ts';
+
+type Attrs = Record<string, string>;
+
+/** The question to the builder, and the trees by the names under which it will ask for them. */
+export interface SolveInput {
+  readonly request: MessageInitShape<typeof SolveRequestSchema>;
+  readonly trees: ReadonlyMap<string, FileTree>;
+}
+
+/** Puts options into BuildKit's words; `ref` and `session` are the ids of the build and its session. */
+export function solveInput(options: BuildOptions, ref: string): SolveInput {
+  const { dockerfileName = 'Dockerfile', context = memoryTree({}) } = options;
+  const named = Object.entries(options.namedContexts ?? {});
+  const trees = new Map<string, FileTree>([
+    ['dockerfile', memoryTree({ [dockerfileName]: options.dockerfile })],
+    ['context', context],
+  ]);
+  const attrs = frontendAttrs(options, dockerfileName);
+  for (const [index, [name, source]] of named.entries()) {
+    if (typeof source !== 'string') trees.set(`context-${index}`, source);
+    attrs[`context:${name}`] = typeof source === 'string' ? source : `local:context-${index}`;
+  }
+  const isDated = options.sourceDateEpoch !== undefined;
+  const exporters = (options.exporters ?? []).map(exporter => ({
+    Type: exporter.type,
+    Attrs: exporterAttrs(exporter, isDated),
+  }));
+  const imports = (options.cacheImports ?? []).map(importEntry);
+  // The frontend reads the caches here, the solver below.
+  if (imports.length > 0) attrs['cache-imports'] = JSON.stringify(imports);
+  const request = {
+    Ref: ref,
+    Frontend: 'dockerfile.v0',
+    FrontendAttrs: { ...attrs, ...options.frontendAttrs },
+    Cache: { Imports: imports, Exports: (options.cacheExports ?? []).map(exportEntry) },
+    Entitlements: [
+      ...(options.network === 'host' ? ['network.host'] : []),
+      ...(options.entitlements ?? []),
+    ],
+    Internal: !options.history,
+    Exporters: exporters,
+    ExporterDeprecated: exporters[0]?.Type ?? '',
+    ExporterAttrsDeprecated: exporters[0]?.Attrs ?? {},
+  };
+  return { request, trees };
+}
+
+function frontendAttrs(options: BuildOptions, filename: string): Attrs {
+  const { target, platforms = [], noCache = false, network, extraHosts } = options;
+  const prefixed = (prefix: string, values: Readonly<Attrs> = {}) =>
+    Object.fromEntries(Object.entries(values).map(([key, value]) => [prefix + key, value]));
+  const epoch = options.sourceDateEpoch;
+  return {
+    filename,
+    ...(target === undefined ? {} : { target }),
+    ...(platforms.length > 0 ? { platform: platforms.join(',') } : {}),
+    ...(noCache === false ? {} : { 'no-cache': noCache === true ? '' : noCache.join(',') }),
+    ...(options.pull ? { 'image-resolve-mode': 'pull' } : {}),
+    ...(network === undefined ? {} : { 'force-network-mode': network }),
+    ...(extraHosts ? { 'add-hosts': hostsLine(extraHosts) } : {}),
+    ...(epoch === undefined ? {} : { 'build-arg:SOURCE_DATE_EPOCH': String(epoch) }),
+    ...prefixed('build-arg:', options.buildArgs),
+    ...prefixed('label:', options.labels),
+  };
+}
+
+function hostsLine(hosts: Readonly<Attrs>): string {
+  return Object.entries(hosts)
+    .map(([name, address]) => `${name}=${address}`)
+    .join(',');
+}
+
+function exporterAttrs(exporter: Exporter, isDated: boolean): Attrs {
+  const { name = '', attrs } = exporter;
+  // Both this and the build argument are needed for the same digest each time.
+  const dated: Attrs =
+    isDated && exporter.type !== 'tar' && exporter.type !== 'moby'
+      ? { 'rewrite-timestamp': 'true' }
+      : {};
+  const names = [name].flat().join(',');
+  const common = { ...(names === '' ? {} : { name: names }), ...dated };
+  if ('sink' in exporter) return { ...common, ...attrs };
+  const { push, insecure, ociMediaTypes = true, compression, forceCompression } = exporter;
+  return {
+    ...common,
+    ...(push ? { push: 'true' } : {}),
+    ...(insecure ? { 'registry.insecure': 'true' } : {}),
+    'oci-mediatypes': String(ociMediaTypes),
+    ...(compression === undefined ? {} : { compression }),
+    ...(forceCompression ? { 'force-compression': 'true' } : {}),
+    ...attrs,
+  };
+}
+
+function importEntry(cache: Cache): { Type: string; Attrs: Attrs } {
+  return { Type: cache.type, Attrs: { ...placeOf(cache), ...cache.attrs } };
+}
+
+function exportEntry(cache: Cache): { Type: string; Attrs: Attrs } {
+  if (cache.type !== 'registry') return importEntry(cache);
+  const Attrs = {
+    ...placeOf(cache),
+    mode: cache.mode ?? 'max',
+    // Registries take a manifest of usual form where they refuse BuildKit's own.
+    'image-manifest': 'true',
+    'oci-mediatypes': 'true',
+    ...(cache.required ? {} : { 'ignore-error': 'true' }),
+    ...cache.attrs,
+  };
+  return { Type: cache.type, Attrs };
+}
+
+function placeOf(cache: Cache): Attrs {
+  if (cache.type !== 'registry') return {};
+  return { ref: cache.ref, ...(cache.insecure ? { 'registry.insecure': 'true' } : {}) };
+}

@@ -1,0 +1,105 @@
+import { Readable } from 'node:stream';
+import type { Router, RouterContext } from '@koa/router';
+import type { BuildLogs } from '../build/build-logs.ts';
+import type { Builds } from '../build/builds.ts';
+import { Fault } from '../fault.ts';
+import type { Accounts } from '../hosted/accounts.ts';
+import type { BuildRow } from '../store/builds.ts';
+import { requireAdministrator } from './basic-auth.ts';
+import type { RequestState } from './state.ts';
+
+export interface BuildRoutesDeps {
+  readonly builds: Builds;
+  readonly logs: BuildLogs;
+  readonly accounts: Accounts;
+}
+
+/** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
+export function buildRoutes(
+  router: Router<RequestState>,
+  { builds, logs, accounts }: BuildRoutesDeps,
+): void {
+  const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
+
+  router.get('/v1alpha1/builds/:id', ctx => {
+    ctx.body = details(builds.get(idOf(ctx)));
+  });
+
+  router.get('/v1alpha1/builds/:id/status', ctx => {
+    ctx.body = status(builds.get(idOf(ctx)));
+  });
+
+  router.get('/v1alpha1/builds/:id/logs', async ctx => {
+    const { id } = builds.get(idOf(ctx));
+    const isFollowed = ctx.query.follow === 'true';
+    const asEvents = ctx.get('accept').includes('text/event-stream');
+    if (!isFollowed) {
+      ctx.type = 'text/plain; charset=utf-8';
+      ctx.body = (await logs.read(id)) ?? '';
+      return;
+    }
+    const gone = new AbortController();
+    ctx.res.once('close', () => gone.abort());
+    const pieces = logs.follow(id, gone.signal);
+    ctx.type = asEvents ? 'text/event-stream' : 'text/plain; charset=utf-8';
+    ctx.set('cache-control', 'no-store');
+    ctx.body = Readable.from(asEvents ? events(pieces) : pieces, { objectMode: false });
+  });
+
+  router.get('/v1alpha1/builds/:id/condalock', ctx => {
+    const { lockFile } = builds.get(idOf(ctx));
+    if (lockFile === null) {
+      throw new Fault('not-found', 'This build has no lock file', { phase: 'request' });
+    }
+    ctx.type = 'text/plain; charset=utf-8';
+    ctx.body = lockFile;
+  });
+
+  router.delete('/v1alpha1/builds/:id', ctx => {
+    requireAdministrator(ctx.get('authorization'), accounts);
+    const { id } = builds.get(idOf(ctx));
+    builds.cancel(id);
+    ctx.body = {};
+  });
+}
+
+/** Source: container service specification, section 2.5. */
+function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {
+  const isOver = finishedAt !== null;
+  return {
+    id,
+    status: isOver ? 'COMPLETED' : 'PENDING',
+    startTime: new Date(createdAt).toISOString(),
+    ...(isOver ? { duration: (finishedAt - createdAt) / 1000, succeeded } : {}),
+  };
+}
+
+function details(build: BuildRow) {
+  const { dockerfile, platforms } = JSON.parse(build.plan);
+  return {
+    ...status(build),
+    buildId: build.id,
+    targetImage: build.target,
+    containerFile: dockerfile,
+    platforms,
+    ...(build.digest === null ? {} : { digest: build.digest }),
+    ...(build.reason === null ? {} : { reason: build.reason }),
+    // What a build that is not over yet waits for.
+    ...(build.finishedAt === null
+      ? { phase: build.startedAt === null ? 'queued' : 'running' }
+      : {}),
+  };
+}
+
+/** One event for each line. Source: WHATWG HTML, Server-sent events. */
+async function* events(pieces: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const piece of pieces) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) yield `data: ${line}\n\n`;
+  }
+  if (rest !== '') yield `data: ${rest}\n\n`;
+  yield 'event: end\ndata:\n\n';
+}

@@ -1,0 +1,31 @@
+import { buildKey, canonicalText } from '../../src/build/build-key.ts';
+import { imageName } from '../../src/build/image-name.ts';
+import { readBuildSource } from '../../src/build/recipe/read-source.ts';
+import { recipeOf } from '../../src/build/recipe/recipe.ts';
+import type { SubmittedBuild } from '../../src/build/recipe/submitted.ts';
+
+/**
+ * What becomes of a request, by file name: the Dockerfile and its context, the text that the key is made
+ * of, and the key with the names.
+ */
+export function built(submitted: SubmittedBuild): ReadonlyMap<string, string> {
+  const source = readBuildSource(submitted);
+  const { dockerfile, files } = recipeOf(source);
+  const repository = 'registry.example.com/team/build';
+  const identity = { source, repository, platforms: ['linux/amd64'] };
+  const key = buildKey(identity);
+  const names = (['none', 'tagPrefix', 'imageSuffix'] as const).map(
+    strategy => `${strategy}: ${imageName({ repository, key, source, strategy })}`,
+  );
+  return new Map([
+    ['Dockerfile', dockerfile],
+    ...[...files].map(([path, text]) => [`context/${path}`, text] as const),
+    ['canonical.txt', canonicalText(identity)],
+    ['names.txt', `${names.join('\n')}\n`],
+  ]);
+}
+
+/** True for the files that decide what is in the image. */
+export function isRecipe(path: string): boolean {
+  return path === 'Dockerfile' || path.startsWith('context/');
+}

@@ -1,0 +1,220 @@
+/** Builds on a real BuildKit, from the request to the pull. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess, fetchJson } from './served.ts';
+
+interface BuildAnswer extends ContainerAnswer {
+  readonly buildId: string;
+  readonly cached: boolean;
+  readonly succeeded?: boolean;
+}
+
+interface Status {
+  readonly status: 'PENDING' | 'COMPLETED';
+  readonly duration: number;
+  readonly succeeded: boolean;
+}
+
+suite('builds', { concurrency: 2 }, () => {
+  let registry: Registry;
+  let closed: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let base: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    const pushed: Map<string, Pushed> = await pushCorpus(registry, ['busybox:oci']);
+    await pushCorpus(closed, ['busybox:oci']);
+    base = pushed.get('busybox:oci')?.reference ?? '';
+    buildkitd = await startBuildkitd();
+    sluice = await startSluice({ config: configuration() });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await closed?.stop();
+    await registry?.stop();
+  });
+
+  const configuration = () => ({
+    accounts: { admin: 'secret' },
+    buildkit: [buildkitd.address],
+    limits: { builds: { anonymous: 'off' } },
+    registries: {
+      [registry.host]: { plainHttp: true },
+      [closed.host]: { plainHttp: true },
+    },
+  });
+  const request = async (dockerfile: string, more: object = {}): Promise<BuildAnswer> =>
+    (await sluice.request({
+      containerFile: Buffer.from(dockerfile).toString('base64'),
+      ...more,
+    })) as BuildAnswer;
+  const status = async (id: string, server = sluice): Promise<Status> =>
+    (await server.fetch(`/v1alpha1/builds/${id}/status`)).json() as Promise<Status>;
+  const logs = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
+  const manifestOf = (name: string) =>
+    fetch(sluice.at(name, `manifests/${name.split(':').at(-1)}`));
+
+  test('a Dockerfile is built, and the pull of its name waits for it', async () => {
+    const dockerfile = `FROM ${base}\nRUN sleep 1 && echo built > /made\nCMD ["cat", "/made"]\n`;
+    const began = Date.now();
+    const answer = await request(dockerfile);
+    assert.ok(Date.now() - began < 1000, 'the name is there at once');
+    assert.match(answer.buildId, /^[0-9a-f]{16,}_1$/);
+    assert.equal(answer.cached, false);
+    assert.equal(answer.succeeded, undefined);
+    assert.equal((await status(answer.buildId)).status, 'PENDING');
+    await using root = await openRoot('forky');
+    assert.equal(assertSuccess(await runWithPodman(root, answer.targetImage)), 'built\n');
+    const over = await status(answer.buildId);
+    assert.equal(over.status, 'COMPLETED');
+    assert.equal(over.succeeded, true);
+    assert.ok(over.duration >= 1);
+    assert.match(await logs(answer.buildId), /RUN sleep 1/);
+
+    const again = await request(dockerfile);
+    assert.equal(again.buildId, answer.buildId);
+    assert.equal(again.cached, true);
+    assert.equal(again.succeeded, true);
+    assert.notEqual(again.containerToken, answer.containerToken);
+    assert.equal((await manifestOf(again.targetImage)).status, 200);
+  });
+
+  test('requests for the same at the same instant share one build', async () => {
+    const dockerfile = `FROM ${base}\nRUN sleep 1; echo shared\n`;
+    const answers = await Promise.all(Array.from({ length: 8 }, () => request(dockerfile)));
+    assert.equal(new Set(answers.map(({ buildId }) => buildId)).size, 1);
+    for (const { targetImage } of answers) {
+      assert.equal((await manifestOf(targetImage)).status, 200);
+    }
+  });
+
+  test('what is asked for besides is put onto the built image when it is served', async () => {
+    const dockerfile = `FROM ${base}\nRUN echo changed\nENV OWN=1\n`;
+    const config = { env: ['ADDED=2'], cmd: ['env'] };
+    const { targetImage } = await request(dockerfile, { containerConfig: config });
+    const answer = await manifestOf(targetImage);
+    const { config: described } = (await answer.json()) as { config: { digest: string } };
+    const image = await fetchJson<{ config: { Env: string[]; Cmd: string[] } }>(
+      sluice,
+      targetImage,
+      `blobs/${described.digest}`,
+    );
+    assert.ok(image.config.Env.includes('OWN=1') && image.config.Env.includes('ADDED=2'));
+    assert.deepEqual(image.config.Cmd, ['env']);
+  });
+
+  test('a build that fails says why, to who pulls and to who asks', async () => {
+    const dockerfile = `FROM ${base}\nRUN echo it goes wrong; exit 42\n`;
+    const { targetImage, buildId } = await request(dockerfile);
+    const answer = await manifestOf(targetImage);
+    assert.equal(answer.status, 404);
+    const { errors } = (await answer.json()) as { errors: { message: string }[] };
+    assert.match(errors[0]?.message ?? '', /exit code 42/);
+    assert.match(errors[0]?.message ?? '', /it goes wrong/);
+    assert.equal((await status(buildId)).succeeded, false);
+    assert.match(await logs(buildId), /it goes wrong[\s\S]*The build failed: /);
+    const again = await request(dockerfile);
+    assert.equal(again.buildId, buildId);
+    assert.equal(again.cached, true);
+    assert.equal(again.succeeded, false);
+  });
+
+  test('a Dockerfile that is wrong is told with its line', async () => {
+    await assert.rejects(request(`FROM ${base}\nRUNN true\n`), /400: .*line 2: 'RUNN'/);
+    // What only the builder finds out is told to who pulls.
+    const { targetImage } = await request(`FROM ${base}\n\nCOPY nothing /\n`);
+    assert.match(await (await manifestOf(targetImage)).text(), /line 3[\s\S]*not found/);
+  });
+
+  test('base images are asked for in the right of the asker, whatever the builder has', async () => {
+    for (const name of [`${closed.host}/corpus/busybox:oci`, `${registry.host}/corpus/none:1`]) {
+      await assert.rejects(request(`FROM ${name}\n`), /400: .*base image .* cannot be had/);
+    }
+  });
+
+  test('what was built is nobody else’s to pull by its own name', async () => {
+    const { targetImage, buildId } = await request(`FROM ${base}\nRUN echo private\n`);
+    assert.equal((await manifestOf(targetImage)).status, 200);
+    const [key = ''] = buildId.split('_');
+    const direct = await sluice.fetch(`/v2/builds/manifests/${key}`);
+    assert.equal(direct.status, 401);
+    await assert.rejects(
+      sluice.request({ containerImage: `${sluice.host}/builds:${key}` }),
+      /cannot be pulled without credentials/,
+    );
+  });
+
+  test('the log can be followed while the build runs', async () => {
+    const dockerfile = `FROM ${base}\nRUN for i in 1 2 3; do echo step-$i; sleep 1; done\n`;
+    const { buildId } = await request(dockerfile);
+    const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+    const seen: number[] = [];
+    let text = '';
+    for await (const piece of answer.body ?? []) {
+      text += Buffer.from(piece as Uint8Array).toString('utf8');
+      if (/\bstep-\d/.test(text)) seen.push(Date.now());
+    }
+    assert.match(text, /step-3/);
+    assert.ok((seen.at(-1) ?? 0) - (seen[0] ?? 0) > 1000, 'it came as it was written');
+    const events = await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`, {
+      headers: { accept: 'text/event-stream' },
+    });
+    assert.match(await events.text(), /^data: [\s\S]*event: end/);
+  });
+
+  test('a build can be cancelled', async () => {
+    const { buildId, targetImage } = await request(`FROM ${base}\nRUN sleep 600\n`);
+    await sleep(1000);
+    const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
+    const path = `/v1alpha1/builds/${buildId}`;
+    assert.equal((await sluice.fetch(path, { method: 'DELETE' })).status, 401);
+    assert.equal((await sluice.fetch(path, { method: 'DELETE', headers })).status, 200);
+    const answer = await manifestOf(targetImage);
+    assert.match(await answer.text(), /cancelled/);
+    assert.equal((await status(buildId)).succeeded, false);
+  });
+
+  test('after kill -9 a build is taken up again', async () => {
+    const first = await startSluice({ config: configuration() });
+    const body = {
+      containerFile: Buffer.from(`FROM ${base}\nRUN sleep 2; echo survived\n`).toString('base64'),
+    };
+    const { targetImage, buildId } = (await first.request(body)) as BuildAnswer;
+    await sleep(500);
+    await first.kill();
+    await using second = await startSluice({
+      config: configuration(),
+      data: first.data,
+      port: first.port,
+    });
+    const answer = await fetch(
+      second.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
+    );
+    assert.equal(answer.status, 200);
+    assert.equal((await status(buildId, second)).succeeded, true);
+    await first.stop();
+  });
+
+  test('without a builder a request says what to do, and everything else works', async () => {
+    await using lonely = await startSluice({
+      config: { ...configuration(), buildkit: ['off'] },
+    });
+    const containerFile = Buffer.from(`FROM ${base}\n`).toString('base64');
+    await assert.rejects(
+      lonely.request({ containerFile }),
+      /503: .*moby\/buildkit.*SLUICE_BUILDKIT/,
+    );
+    assert.ok(await lonely.request({ containerImage: base }));
+  });
+});

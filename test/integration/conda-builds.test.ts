@@ -1,0 +1,147 @@
+/**
+ * Conda builds on a real BuildKit. No package manager can be had from the machine's registries: an image
+ * with a shell script stands in for micromamba. It understands the three commands of the recipe and makes
+ * a program of each package that is asked for.
+ */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import { build, connect, memoryTree } from '../../src/buildkit/index.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { assertSuccess } from './served.ts';
+
+const standIn = `#!/bin/sh
+set -e
+packages() { sed -n '/^dependencies:/,$ s/^  - "\\(.*\\)"/\\1/p' /sluice/conda.yml; }
+case "$1" in
+install)
+  mkdir -p /opt/conda/bin
+  for package in $(packages); do
+    name=\${package##*::}; version=\${name#*=}; name=\${name%%=*}
+    if [ "$name" = missing ]; then echo "nothing provides $name"; exit 1; fi
+    printf '#!/bin/sh\\necho %s %s "$@"\\n' "$name" "$version" > "/opt/conda/bin/$name"
+    chmod +x "/opt/conda/bin/$name"
+  done ;;
+env) echo '@EXPLICIT'; packages | sed 's#^#https://stand.in/#' ;;
+clean) ;;
+*) echo "unknown: $*"; exit 2 ;;
+esac
+`;
+
+suite('conda builds', () => {
+  let registry: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let base: string;
+  let manager: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    manager = `${registry.host}/stand-in/micromamba:1`;
+    buildkitd = await startBuildkitd();
+    const client = connect(buildkitd.address);
+    try {
+      await build(client, {
+        dockerfile: `FROM ${base}\nCOPY micromamba /bin/micromamba\n`,
+        context: memoryTree({ micromamba: { data: standIn, mode: 0o755 } }),
+        exporters: [{ type: 'image', name: manager, push: true }],
+      });
+    } finally {
+      client.close();
+    }
+    sluice = await startSluice({
+      config: {
+        buildkit: [buildkitd.address],
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await registry?.stop();
+  });
+
+  const request = async (packages: object) => {
+    const condaOpts = { mambaImage: manager, baseImage: base };
+    const answer = await sluice.request({ packages: { type: 'CONDA', condaOpts, ...packages } });
+    return answer as typeof answer & { buildId: string; cached: boolean };
+  };
+  const lockOf = (id: string) => sluice.fetch(`/v1alpha1/builds/${id}/condalock`);
+
+  test('packages become an image in which they run, without the package manager', async () => {
+    const answer = await request({ entries: ['samtools=1.20', 'bwa'] });
+    assert.match(answer.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.20[a-z0-9._-]*$/);
+    await using root = await openRoot('forky');
+    const run = (...command: string[]) =>
+      runWithPodman(root, answer.targetImage, { command, timeoutMs: 60_000 });
+    assert.equal(assertSuccess(await run('samtools', '--version')), 'samtools 1.20 --version\n');
+    assert.notEqual((await run('micromamba')).code, 0);
+
+    const lock = await (await lockOf(answer.buildId)).text();
+    assert.match(lock, /^@EXPLICIT\n/);
+    assert.match(lock, /samtools=1\.20/);
+  });
+
+  test('the order of packages does not make another image, their versions do', async () => {
+    const first = await request({ entries: ['minimap2', 'bedtools=2'] });
+    const same = await request({ entries: ['bedtools=2', 'minimap2'] });
+    const other = await request({ entries: ['bedtools=3', 'minimap2'] });
+    assert.equal(same.buildId, first.buildId);
+    assert.notEqual(other.buildId.split('_')[0], first.buildId.split('_')[0]);
+  });
+
+  test('an environment file does as well', async () => {
+    const environment = 'channels: [conda-forge]\ndependencies: [fastp=0.23]\n';
+    const answer = await request({ environment: Buffer.from(environment).toString('base64') });
+    const manifest = await fetch(
+      sluice.at(answer.targetImage, `manifests/${answer.targetImage.split(':').at(-1)}`),
+    );
+    assert.equal(manifest.status, 200);
+    assert.match(await (await lockOf(answer.buildId)).text(), /fastp=0\.23/);
+  });
+
+  test('packages that cannot be installed are told by the last lines of the log', async () => {
+    const { targetImage, buildId } = await request({ entries: ['missing'] });
+    const answer = await fetch(
+      sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
+    );
+    assert.equal(answer.status, 404);
+    assert.match(await answer.text(), /nothing provides missing/);
+    assert.equal((await lockOf(buildId)).status, 404);
+  });
+
+  test('the command line builds, waits and shows the log', async () => {
+    await using directory = await makeTempDir('build-command');
+    const environment = { SLUICE_URL: sluice.url };
+    const dockerfile = directory.join('Dockerfile');
+    await writeFile(dockerfile, `FROM ${base}\nRUN echo by the command line\n`);
+    const built = await sluiceCommand(['build', '--file', dockerfile, '--await'], environment);
+    assert.match(assertSuccess(built), /^127\.0\.0\.1:\d+\/ct\/[a-z2-7]{32}\/builds:[0-9a-f]+\n$/);
+    assert.match(built.stderr, /RUN echo by the command line/);
+    const again = await sluiceCommand(['build', '--file', dockerfile, '--json'], environment);
+    const answer = JSON.parse(assertSuccess(again));
+    assert.deepEqual([answer.cached, answer.succeeded], [true, true]);
+    const log = await sluiceCommand(['logs', '-f', answer.buildId], environment);
+    assert.match(assertSuccess(log), /by the command line/);
+
+    await writeFile(dockerfile, `FROM ${base}\nRUN exit 3\n`);
+    const failed = await sluiceCommand(['build', '--file', dockerfile, '--await'], environment);
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, /exit code 3/);
+    assert.equal((await sluiceCommand(['build', '--await'], environment)).code, 2);
+    const wrong = await sluiceCommand(['build', '--file', '/nonexistent'], environment);
+    assert.match(wrong.stderr, /\/nonexistent cannot be read/);
+    const none = await sluiceCommand(['logs', 'none_1'], environment);
+    assert.match(none.stderr, /There is no such build/);
+  });
+});

@@ -1,0 +1,100 @@
+import { globSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Certificates } from './certificates.ts';
+import { claimControlGroup } from './control-group.ts';
+import { firstChild, startDaemon, waitForLine } from './daemon.ts';
+import { freePort } from './free-port.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { buildkitDirectory, requireCommand } from './tools.ts';
+
+export interface BuildkitdOptions {
+  /** Listens on TCP too; whoever connects must have a certificate of the same authority. */
+  readonly tls?: Certificates;
+  /** What builds may ask for; `network.host` unless told. */
+  readonly entitlements?: readonly string[];
+  /** More of buildkitd.toml. */
+  readonly config?: string;
+}
+
+/** A buildkitd with its own storage, whose containers use the machine's network. */
+export interface Buildkitd extends AsyncDisposable {
+  /** `unix:///...` */
+  readonly address: string;
+  /** `tcp://127.0.0.1:<port>`, with `tls` only. */
+  readonly tcpAddress: string;
+  readonly directory: string;
+  /** What it has written so far. */
+  output(): string;
+  /** Numbers of all processes that run in its containers. */
+  containerProcesses(): Promise<number[]>;
+  /** Sends a signal to the daemon itself. */
+  signal(name: NodeJS.Signals): void;
+  /** Settles when it has ended. */
+  readonly ended: Promise<void>;
+  stop(): Promise<void>;
+}
+
+// It waits for builds that still run, with no end: those of a test that failed are not worth it.
+const patienceMs = 3_000;
+
+/** Starts buildkitd as root in a process and mount namespace that takes along all that it starts. */
+export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Buildkitd> {
+  const { tls, entitlements = ['network.host'], config = '' } = options;
+  const buildkitd = requireCommand(join(buildkitDirectory(), 'buildkitd'));
+  requireCommand('runc');
+  const directory = await makeTempDir('buildkitd');
+  const controlGroup = await claimControlGroup(basename(directory.path));
+  const configFile = directory.join('buildkitd.toml');
+  await writeFile(
+    configFile,
+    `[worker.oci]\ndefaultCgroupParent = "${controlGroup.name}"\n\n${config}\n`,
+  );
+  const socket = directory.join('buildkitd.sock');
+  const tcpAddress = tls ? `tcp://127.0.0.1:${await freePort()}` : '';
+  // The kernel ends every process of the namespace and drops its mounts when its first process ends.
+  const daemon = startDaemon('unshare', [
+    ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],
+    ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
+    ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
+    ...['--oci-worker-net=host', '--oci-worker-snapshotter=overlayfs', '--containerd-worker=false'],
+    ...entitlements.flatMap(name => ['--allow-insecure-entitlement', name]),
+    ...(tls ? ['--addr', tcpAddress, '--tlscert', tls.certificate] : []),
+    ...(tls ? ['--tlskey', tls.key, '--tlscacert', tls.authority] : []),
+  ]);
+  const hasEnded = () => daemon.process.exitCode !== null || daemon.process.signalCode !== null;
+  let pid: number | undefined;
+  const signal = (name: NodeJS.Signals) => {
+    if (pid !== undefined && !hasEnded()) process.kill(pid, name);
+  };
+  const stop = async () => {
+    signal('SIGCONT');
+    signal('SIGTERM');
+    await Promise.race([daemon.ended, sleep(patienceMs, undefined, { ref: false })]);
+    signal('SIGKILL');
+    await daemon.stop();
+    await controlGroup.remove();
+    await directory.remove();
+  };
+  try {
+    await waitForLine(daemon, /running server on .*buildkitd\.sock/);
+    pid = await firstChild(daemon.process);
+    return {
+      ...{ address: `unix://${socket}`, tcpAddress, directory: directory.path },
+      ...{ output: daemon.output, signal, ended: daemon.ended, stop },
+      containerProcesses: () => processesIn(controlGroup.name),
+      [Symbol.asyncDispose]: stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** What runs below a control group of any hierarchy; a group that is being removed is empty. */
+async function processesIn(controlGroup: string): Promise<number[]> {
+  const files = globSync(`/sys/fs/cgroup/{,*}${controlGroup}/**/cgroup.procs`);
+  const texts = await Promise.all(files.map(file => readFile(file, 'utf8').catch(() => '')));
+  return [...new Set(texts.flatMap(text => text.split('\n').filter(Boolean).map(Number)))];
+}
