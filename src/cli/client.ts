@@ -12,7 +12,8 @@ export const jsonOption: Option = {
   description: 'Print the whole answer as JSON',
 };
 
-const defaultServer = 'http://127.0.0.1:9090';
+/** Where `npm start` listens. */
+export const defaultServer = 'http://127.0.0.1:9090';
 
 /** Sends a JSON body and returns the JSON answer. Throws {@link CommandError} with the server's words. */
 export function post(values: Values, path: string, body: object): Promise<unknown> {

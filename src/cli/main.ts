@@ -5,6 +5,7 @@ import { type Command, CommandError, helpOf } from './command.ts';
 import { gcCommand } from './gc.ts';
 import { inspectCommand } from './inspect.ts';
 import { logsCommand } from './logs.ts';
+import { nameCommand } from './name.ts';
 import { requestCommand } from './request.ts';
 import { serveCommand } from './serve-command.ts';
 import { verifyCommand } from './verify.ts';
@@ -13,6 +14,7 @@ const commands: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   request: requestCommand,
   build: buildCommand,
+  name: nameCommand,
   logs: logsCommand,
   inspect: inspectCommand,
   gc: gcCommand,

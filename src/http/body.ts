@@ -3,6 +3,8 @@ import type { IncomingMessage } from 'node:http';
 /** Of a body that is too large, so much more is read before the answer is given all the same. */
 const droppedBytes = 64 * 1024 * 1024;
 const droppingMs = 5000;
+// A body that is read whole is small: who takes longer for it holds a connection, not a transfer.
+const readingMs = 5 * 60_000;
 
 /**
  * The bytes of the body, undefined when they are more than `limit`. What is too large is read on
@@ -12,6 +14,8 @@ export function readBody(request: IncomingMessage, limit: number): Promise<Buffe
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const parts: Buffer[] = [];
   let size = 0;
+  const timer = setTimeout(() => request.destroy(new Error('the body takes too long')), readingMs);
+  request.once('close', () => clearTimeout(timer));
   request.on('data', (part: Buffer) => {
     size += part.length;
     if (size <= limit) parts.push(part);

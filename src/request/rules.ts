@@ -54,12 +54,6 @@ function checkWhatToServe(submission: Submission): void {
   if (containerFile !== undefined && packages) {
     refuse("'packages' must be omitted when 'containerFile' is given: send one of the two");
   }
-  for (const field of ['containerFile', 'condaFile', 'spackFile'] as const) {
-    const value = submission[field];
-    if (value !== undefined && !isBase64(value)) {
-      refuse(`'${field}' is not base64: encode the file's content (RFC 4648, no line breaks)`);
-    }
-  }
 }
 
 function checkFreeze({ freeze, buildRepository, format }: Submission): void {
@@ -107,11 +101,6 @@ function checkBuilt({ freeze, format }: Submission): void {
     `'${missing}' is not supported by this version: leave it out, and pull the image by the name that is served`,
     { phase: 'request' },
   );
-}
-
-/** Strict base64: what decodes to the same text when encoded again. */
-export function isBase64(text: string): boolean {
-  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
 }
 
 function refuse(message: string): never {

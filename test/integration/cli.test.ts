@@ -187,7 +187,7 @@ suite('command line', { concurrency: 2 }, () => {
       [['request', '--image'], /--image[\s\S]*Usage: sluice request/],
       [['inspect', '--platfrom', 'all'], /--platfrom[\s\S]*Usage: sluice inspect/],
       [['serve', '--port', '1'], /--port[\s\S]*Usage: sluice serve/],
-      [['build'], /No such command: build[\s\S]*Usage: sluice COMMAND/],
+      [['bulid'], /No such command: bulid[\s\S]*Usage: sluice COMMAND/],
       [['request'], /Name the image/],
       [['inspect'], /Name the image/],
       [['request', '--image', 'a', '--cmd', '[1]'], /--cmd begins like a JSON array/],

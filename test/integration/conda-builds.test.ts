@@ -134,6 +134,11 @@ suite('conda builds', () => {
     const log = await sluiceCommand(['logs', '-f', answer.buildId], environment);
     assert.match(assertSuccess(log), /by the command line/);
 
+    const name = await sluiceCommand(['name', '--file', dockerfile, '--json'], environment);
+    const [key] = answer.buildId.split('_');
+    const expected = { key, name: `${sluice.host}/builds:${key}` };
+    assert.deepEqual(JSON.parse(assertSuccess(name)), expected, 'the same without the server');
+
     await writeFile(dockerfile, `FROM ${base}\nRUN exit 3\n`);
     const failed = await sluiceCommand(['build', '--file', dockerfile, '--await'], environment);
     assert.equal(failed.code, 1);

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { get, type IncomingMessage } from 'node:http';
 import { homedir } from 'node:os';
+import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +15,7 @@ import { type Daemon, startDaemon, waitForLine } from '../world/daemon.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
 import { plainRegistries } from './served.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
@@ -136,8 +138,7 @@ test('npm start without a builder installs one, and builds wait for it', async (
   const configFile = directory.join('sluice.yaml');
   await writeFile(configFile, stringify(plainRegistries(registry.host)));
   const { daemon, url } = await npmStart({
-    // Go is not on the path of the machine's own programs.
-    PATH: `${machinePath}:/usr/local/go/bin`,
+    PATH: `${machinePath}:${dirname(requireCommand('go'))}`,
     HOME: homedir(),
     SLUICE_BUILDKIT: '',
     SLUICE_CONFIG: configFile,
