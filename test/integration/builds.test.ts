@@ -28,13 +28,15 @@ suite('builds', { concurrency: 2 }, () => {
   let buildkitd: Buildkitd;
   let sluice: Sluice;
   let base: string;
+  let multi: string;
 
   before(async () => {
     registry = await startRegistry();
     closed = await startRegistry({ auth: 'basic' });
-    const pushed: Map<string, Pushed> = await pushCorpus(registry, ['busybox:oci']);
+    const pushed: Map<string, Pushed> = await pushCorpus(registry, ['busybox:oci', 'multi:index']);
     await pushCorpus(closed, ['busybox:oci']);
     base = pushed.get('busybox:oci')?.reference ?? '';
+    multi = pushed.get('multi:index')?.reference ?? '';
     buildkitd = await startBuildkitd();
     sluice = await startSluice({ config: configuration() });
   });
@@ -112,6 +114,32 @@ suite('builds', { concurrency: 2 }, () => {
     );
     assert.ok(image.config.Env.includes('OWN=1') && image.config.Env.includes('ADDED=2'));
     assert.deepEqual(image.config.Cmd, ['env']);
+  });
+
+  test('a build for two platforms is an index, and both are changed when served', async () => {
+    const { targetImage } = await request(`FROM ${multi}\nENV OWN=1\n`, {
+      containerPlatform: 'linux/amd64,linux/arm64',
+      containerConfig: { env: ['ADDED=2'] },
+    });
+    const index = (await (await manifestOf(targetImage)).json()) as {
+      manifests: { digest: string; platform: { architecture: string } }[];
+    };
+    const images = index.manifests.filter(({ platform }) => platform.architecture !== 'unknown');
+    const architectures = images.map(({ platform }) => platform.architecture);
+    assert.deepEqual(architectures.sort(), ['amd64', 'arm64']);
+    for (const { digest } of images) {
+      const { config } = await fetchJson<{ config: { digest: string } }>(
+        sluice,
+        targetImage,
+        `manifests/${digest}`,
+      );
+      const image = await fetchJson<{ config: { Env: string[] } }>(
+        sluice,
+        targetImage,
+        `blobs/${config.digest}`,
+      );
+      assert.ok(image.config.Env.includes('OWN=1') && image.config.Env.includes('ADDED=2'));
+    }
   });
 
   test('a build that fails says why, to who pulls and to who asks', async () => {
