@@ -3,6 +3,13 @@ import { connect } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Logger } from '../telemetry.ts';
 
+/** The builder went away in the middle: another one, or another try, may do. */
+export class BuilderLost extends Fault {
+  constructor(message: string, cause: unknown) {
+    super('unavailable', message, { phase: 'build', cause });
+  }
+}
+
 /** The builders there are. */
 export interface Builders {
   /**

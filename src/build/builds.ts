@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
 import type { BuildPlan } from './build-plan.ts';
+import { BuilderLost } from './builders.ts';
 import { createPermits } from './permits.ts';
 
 /** What a request for a build is answered with. */
@@ -83,7 +85,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
         store.start(row.id, Date.now());
         timer.start(deps.timeLimitMs);
         const plan = JSON.parse(row.plan) as BuildPlan;
-        outcome = await solve({ id: row.id, plan, log: writer, signal: stop.signal });
+        outcome = await persistently(writer, stop.signal, () =>
+          solve({ id: row.id, plan, log: writer, signal: stop.signal }),
+        );
       } finally {
         permits.give();
       }
@@ -181,6 +185,26 @@ export function createBuilds(deps: BuildsDeps): Builds {
       await Promise.all(running.map(({ done }) => done));
     },
   };
+}
+
+const tries = 3;
+const pauseMs = 1000;
+
+/** Tries again when the builder went away; never for a recipe that fails. */
+async function persistently<T>(
+  log: LogWriter,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof BuilderLost) || tried === tries || signal.aborted) throw error;
+      log.write(`\n${error.message}: trying again\n`);
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
 }
 
 /** Ends a build whose time is over. */

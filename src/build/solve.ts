@@ -5,7 +5,7 @@ import { mediaTypes } from '../oci/media-type.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { BuildPlan } from './build-plan.ts';
-import type { Builders } from './builders.ts';
+import { BuilderLost, type Builders } from './builders.ts';
 import type { Solve } from './builds.ts';
 import { readLockFile } from './lock-file.ts';
 
@@ -91,7 +91,6 @@ const lastLines = 5;
 function faultOf(error: BuildError): Fault {
   const { kind, message, exitCode, step, source, lastLogLines } = error;
   const where = source ? ` (${source.file}, line ${source.line})` : '';
-  const isInfrastructure = kind === 'unavailable' || kind === 'session';
   const what = {
     exec: `'${step ?? 'a step'}' ended with exit code ${exitCode ?? 'unknown'}${where}`,
     dockerfile: `the Dockerfile is wrong${where}: ${message}`,
@@ -105,7 +104,8 @@ function faultOf(error: BuildError): Fault {
   }[kind];
   const tail =
     kind === 'exec' && lastLogLines?.length ? `. ${lastLogLines.slice(-lastLines).join('\n')}` : '';
-  return new Fault(isInfrastructure ? 'unavailable' : 'bad-request', `${what}${tail}`, {
+  if (kind === 'unavailable' || kind === 'session') return new BuilderLost(what, error);
+  return new Fault('bad-request', `${what}${tail}`, {
     phase: kind === 'push' ? 'push' : 'build',
     cause: error,
   });

@@ -213,6 +213,25 @@ suite('builds', { concurrency: 2 }, () => {
     assert.equal((await status(buildId)).succeeded, false);
   });
 
+  test('when its builder dies a build goes to another one', async () => {
+    await using doomed = await startBuildkitd();
+    await using several = await startSluice({
+      config: { ...configuration(), buildkit: [doomed.address, buildkitd.address] },
+    });
+    const dockerfile = `FROM ${base}\nRUN sleep 2; echo moved\n`;
+    const { targetImage, buildId } = (await several.request({
+      containerFile: Buffer.from(dockerfile).toString('base64'),
+    })) as BuildAnswer;
+    await sleep(1000);
+    doomed.signal('SIGKILL');
+    const answer = await fetch(
+      several.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
+    );
+    assert.equal(answer.status, 200, several.output());
+    const log = await (await several.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
+    assert.match(log, /the builder is away[\s\S]*trying again/);
+  });
+
   test('after kill -9 a build is taken up again', async () => {
     const first = await startSluice({ config: configuration() });
     const body = {
