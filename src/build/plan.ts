@@ -4,7 +4,7 @@ import { formatPlatform, type Platform, parsePlatform } from '../oci/platform.ts
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
-import { baseImagesOf } from './recipe/dockerfile/base-images.ts';
+import { type BaseImage, baseImagesOf } from './recipe/dockerfile/base-images.ts';
 import { checkPlatforms } from './recipe/platform-fit.ts';
 import { readBuildSource } from './recipe/read-source.ts';
 import { recipeOf } from './recipe/recipe.ts';
@@ -30,15 +30,6 @@ const defaultPlatform = 'linux/amd64';
 /** The plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400). */
 export function planBuild(wish: BuildWish, places: BuildPlaces): BuildPlan {
   const source = readBuildSource(wish);
-  if (!source) {
-    throw new Fault(
-      'bad-request',
-      "There is nothing to build: send 'containerFile' or 'packages'",
-      {
-        phase: 'request',
-      },
-    );
-  }
   const { dockerfile, files, lockStage } = recipeOf(source);
   const parsed = platformsOf(wish.containerPlatform ?? defaultPlatform);
   checkPlatforms(source, parsed);
@@ -47,6 +38,7 @@ export function planBuild(wish: BuildWish, places: BuildPlaces): BuildPlan {
   const { nameStrategy } = wish;
   const key = buildKey({ source, platforms, repository, nameStrategy });
   const bases = parsed.flatMap(platform => baseImagesOf(dockerfile, { platform }));
+  checkFrontend(bases);
   return {
     key,
     target: imageName({ repository, key, source, strategy: nameStrategy }),
@@ -57,6 +49,22 @@ export function planBuild(wish: BuildWish, places: BuildPlaces): BuildPlan {
     baseImages: [...new Set(bases.map(({ reference }) => reference))],
     cache: wish.cacheRepository ?? places.cache,
   };
+}
+
+// The images in which Docker publishes the program that reads Dockerfiles.
+const knownFrontend = /^docker\.io\/docker\/dockerfile(?:-upstream)?[:@]/;
+
+/** Another program would run in the builder itself, and pull what nobody sees. */
+function checkFrontend(bases: readonly BaseImage[]): void {
+  const other = bases.find(
+    ({ use, reference }) => use === 'syntax' && !knownFrontend.test(reference),
+  );
+  if (!other) return;
+  throw new Fault(
+    'bad-request',
+    `The Dockerfile, line ${other.line}: the syntax ${other.reference} cannot be used here, only docker/dockerfile: take the line out, or name that`,
+    { phase: 'request' },
+  );
 }
 
 /** `linux/amd64,linux/arm64`: each once, in the order of their names. */

@@ -160,6 +160,9 @@ suite('builds', { concurrency: 2 }, () => {
 
   test('a Dockerfile that is wrong is told with its line', async () => {
     await assert.rejects(request(`FROM ${base}\nRUNN true\n`), /400: .*line 2: 'RUNN'/);
+    // A frontend of somebody's own would run in the builder, and pull what nobody has checked.
+    const frontend = request(`# syntax=evil.example.com/frontend:1\nFROM ${base}\n`);
+    await assert.rejects(frontend, /400: .*line 1: the syntax evil\.example\.com/);
     // What only the builder finds out is told to who pulls.
     const { targetImage } = await request(`FROM ${base}\n\nCOPY nothing /\n`);
     assert.match(await (await manifestOf(targetImage)).text(), /line 3[\s\S]*not found/);

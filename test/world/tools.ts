@@ -30,6 +30,7 @@ export const hostPackages: Readonly<Record<string, string>> = {
   curl: 'curl',
   openssl: 'openssl',
   runc: 'runc',
+  python3: 'python3',
 };
 
 /** The version of BuildKit that is brought along. */

@@ -1,4 +1,4 @@
-import { parseDocument } from 'yaml';
+import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import type { CondaEnvironment } from './build-source.ts';
 import { readChannel } from './channel.ts';
 import { oneLine } from './one-line.ts';
@@ -7,6 +7,8 @@ import { readPipRequirement } from './pip-requirement.ts';
 import { refuse, shown } from './refuse.ts';
 import { sortedOnce } from './sorted.ts';
 import { isUrl } from './web-address.ts';
+
+const maxLength = 256 * 1024;
 
 /** An environment and the channels that came with it. */
 export interface ReadEnvironment {
@@ -72,24 +74,47 @@ export function readEntries(field: string, entries: readonly string[]): CondaEnv
 }
 
 function parseYaml(field: string, text: string): Record<string, unknown> {
-  const document = parseDocument(text, { prettyErrors: true });
-  const [error] = document.errors;
-  if (error) {
-    const [sentence = ''] = error.message.split('\n');
-    refuse(`'${field}' is not a YAML file: ${sentence.replace(/:$/, '')}`);
-  }
-  let value: unknown;
-  try {
-    value = document.toJS();
-  } catch (error) {
-    refuse(`'${field}' is not a YAML file that can be read: ${(error as Error).message}`);
-  }
+  const value = yamlValue(field, text);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     refuse(
       `'${field}' is not a conda environment file: it starts with 'dependencies:' or the like`,
     );
   }
   return value as Record<string, unknown>;
+}
+
+// Nesting without end and aliases that multiply end in an exception of the parser.
+function yamlValue(field: string, text: string): unknown {
+  if (text.length > maxLength) refuse(`'${field}' is longer than ${maxLength} characters`);
+  try {
+    const lines = new LineCounter();
+    // What the parser does for these by itself takes time by the square.
+    const document = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+    });
+    const [error] = document.errors;
+    if (error) throw new Error(`line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+    checkKeys(document);
+    return document.toJS();
+  } catch (error) {
+    const [sentence] = (error as Error).message.split('\n');
+    refuse(`'${field}' is not a YAML file that can be read: ${sentence}`);
+  }
+}
+
+function checkKeys(document: Document): void {
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<unknown>();
+      for (const { key } of items) {
+        const name = isScalar(key) ? key.value : key;
+        if (seen.has(name)) throw new Error(`${shown(String(name))} is there twice`);
+        seen.add(name);
+      }
+    },
+  });
 }
 
 function readPipSection(at: string, item: unknown): string[] {

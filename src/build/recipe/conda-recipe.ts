@@ -1,10 +1,11 @@
 import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from './build-source.ts';
 import { condaYaml } from './conda-yaml.ts';
-import { anyCuda, pretendedCuda } from './cuda.ts';
+import { pretendedCuda } from './cuda.ts';
 import { isPackageUrl, parsePackage } from './package-spec.ts';
 import { pipLock } from './pip-lock.ts';
 import { quoteEnv, quoteShell } from './quote.ts';
 import type { Recipe } from './recipe.ts';
+import { solveScript } from './solve-script.ts';
 import { sortedOnce } from './sorted.ts';
 
 /**
@@ -39,7 +40,7 @@ export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe 
     `# Made by Sluice, recipe conda-${condaRecipeVersion}`,
     `FROM ${options.mambaImage} AS build`,
     'SHELL ["/bin/sh", "-ec"]',
-    'USER root',
+    'USER 0',
     'ENV MAMBA_ROOT_PREFIX=/opt/conda',
     // With it in the environment, Python's byte code does not depend on when it was compiled.
     'ARG SOURCE_DATE_EPOCH',
@@ -92,12 +93,18 @@ function installEnvironment(
   const specs = everything.filter(spec => !isPackageUrl(spec));
   const urls = everything.filter(isPackageUrl);
   const files = new Map<string, string>();
-  if (specs.length > 0 || pip.length > 0) files.set('conda.yml', condaYaml(channels, specs, pip));
+  const cuda = pretendedCuda(specs);
+  const isSolved = specs.length > 0 || pip.length > 0;
+  if (isSolved) files.set('conda.yml', condaYaml(channels, specs, pip));
+  if (isSolved && cuda === undefined) files.set('solve.sh', solveScript);
   if (urls.length > 0) files.set('packages.lock', lockText(urls, []));
   if (pip.length > 0) files.set('pip-lock.py', pipLock);
   const lines = [
     copyOf(files),
-    ...(files.has('conda.yml') ? solve(`--file ${folder}/conda.yml`, specs) : []),
+    ...(files.has('solve.sh') ? [`RUN /bin/sh ${folder}/solve.sh`] : []),
+    ...(cuda === undefined
+      ? []
+      : [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${install} --file ${folder}/conda.yml`]),
     ...(urls.length > 0 ? [`RUN ${install} --file ${folder}/packages.lock`] : []),
     exportLock(pip.length > 0 ? [listPip] : []),
   ];
@@ -151,21 +158,6 @@ function installLockUrl(
 
 function copyOf(files: ReadonlyMap<string, string>): string {
   return `COPY ${[...files.keys()].join(' ')} ${folder}/`;
-}
-
-/**
- * Solves with a version of CUDA where packages ask for one. A package may need one that does not say so
- * by its name: only when the solver fails for that, it is told one and tries again.
- */
-function solve(packages: string, specs: readonly string[]): readonly string[] {
-  const cuda = pretendedCuda(specs);
-  if (cuda !== undefined) return [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${install} ${packages}`];
-  return [
-    `RUN install() { ${install} ${packages} "$@"; }; install || { \\`,
-    '      install --dry-run 2>&1 | grep -q __cuda; \\',
-    `      echo 'A package needs CUDA: trying again with CONDA_OVERRIDE_CUDA=${anyCuda}'; \\`,
-    `      export CONDA_OVERRIDE_CUDA=${anyCuda}; install; }`,
-  ];
 }
 
 function installLocked(hasPip: boolean): readonly string[] {
