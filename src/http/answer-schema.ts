@@ -50,6 +50,29 @@ export const containerDetailsSchema = z
   })
   .meta({ title: 'ContainerDetails' });
 
+/** Source: container service specification, section 2.5. */
+export const buildStatusSchema = z
+  .object({
+    id: z.string(),
+    status: z.enum(['PENDING', 'COMPLETED']),
+    startTime: isoTime,
+    duration: z.number().optional().describe('Seconds, once it is over'),
+    succeeded: z.boolean().optional().describe('Once it is over'),
+  })
+  .meta({ title: 'BuildStatus' });
+
+export const buildDetailsSchema = buildStatusSchema
+  .extend({
+    buildId: z.string(),
+    targetImage: z.string().describe('Where the image is pushed'),
+    containerFile: z.string().describe('Text of the Dockerfile'),
+    platforms: z.array(z.string()),
+    digest: z.string().optional(),
+    reason: z.string().optional().describe('Why it failed'),
+    phase: z.enum(['queued', 'running']).optional().describe('Until it is over'),
+  })
+  .meta({ title: 'BuildDetails' });
+
 /** Source: container service specification, section 2.8. */
 export const inspectAnswerSchema = z
   .object({

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import {
+  buildDetailsSchema,
+  buildStatusSchema,
   containerAnswerSchema,
   containerDetailsSchema,
   containerStatusSchema,
@@ -74,6 +76,40 @@ const operations: readonly Operation[] = [
     request: inspectRequestSchema,
     answer: inspectAnswerSchema,
     query: { platform: 'linux/amd64 (the default), linux/arm64, or all for the whole index' },
+  },
+  {
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}',
+    summary: 'What is built, where to, and how it stands',
+    answer: buildDetailsSchema,
+  },
+  {
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/status',
+    summary: 'State of a build',
+    answer: buildStatusSchema,
+  },
+  {
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/logs',
+    summary: 'Log of a build',
+    answerType: 'text/plain',
+    query: {
+      follow:
+        'true: until the build is over, as it is written; as events where text/event-stream is accepted',
+    },
+  },
+  {
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/condalock',
+    summary: 'Lock file of the packages that were installed',
+    answerType: 'text/plain',
+  },
+  {
+    method: 'delete',
+    path: '/v1alpha1/builds/{buildId}',
+    summary: 'Cancel a build',
+    isProtected: true,
   },
   ...(['builds', 'pulls', 'mounted/pulls'] as const).map(
     (metric): Operation => ({
