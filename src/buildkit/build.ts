@@ -14,9 +14,10 @@ import { SecretMask } from './secret-mask.ts';
 import { openSession } from './session.ts';
 import { solveInput } from './solve-request.ts';
 import { watchStatus } from './status-watch.ts';
+import { Stop } from './stop.ts';
 
 export interface BuildRun {
-  /** Ends the build; it rejects with kind `cancelled` when the builder has ended it too. */
+  /** Ends the build, which rejects with kind `cancelled` when the builder has ended it too. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number;
   /** What it throws ends the build, which rejects with it. */
@@ -25,8 +26,8 @@ export interface BuildRun {
 
 /**
  * Builds a Dockerfile and brings the result where the exporters say. Rejects with a {@link BuildError},
- * or with a `TypeError` for options that make no sense. When it settles the builder is done with the
- * build, unless it does not answer any more.
+ * or with a `TypeError` for options that make no sense. When it settles the builder has ended the build
+ * too, unless it does not answer any more; processes of it are gone within a moment.
  */
 export async function build(
   client: BuildkitClient,
@@ -35,21 +36,17 @@ export async function build(
 ): Promise<BuildResult> {
   const ref = randomUUID().replaceAll('-', '');
   const { request, trees } = solveInput(options, ref);
-  const journal = new Journal();
   const mask = new SecretMask();
-  const secrets = new Map(
-    Object.entries(options.secrets ?? {}).map(([id, secret]) => [id, Buffer.from(secret)]),
-  );
+  const secrets = secretsOf(options);
   for (const secret of secrets.values()) mask.add(secret);
-
-  const stop = new AbortController();
-  const cancelled = signal ? AbortSignal.any([signal, client.closed]) : client.closed;
-  const cancel = () => stop.abort(new BuildError('cancelled', 'The build was cancelled'));
-  if (cancelled.aborted) throw new BuildError('cancelled', 'The build was cancelled');
-  await client.transport.ready.catch(error => {
-    throw new BuildError('unavailable', `No way to ${client.address}`, { cause: error });
+  const journal = new Journal();
+  const { builds, ready } = client.transport;
+  await ready;
+  using stop = new Stop([signal, client.closed], timeoutMs, {
+    cancelled: 'The build was cancelled',
+    timeout: `The build took longer than ${(timeoutMs ?? 0) / 1000} s`,
   });
-  const { builds } = client.transport;
+  stop.signal.throwIfAborted();
   const session = openSession(builds, {
     ...{ trees, secrets },
     credentials: options.credentials ?? (async () => undefined),
@@ -57,26 +54,15 @@ export async function build(
     onSecret: secret => mask.add(secret),
   });
   // A builder that lost the session goes on for a long time before it notices that it needs it.
-  let isOver = false;
-  void session.ended.then(end => {
-    if (!isOver) stop.abort(lostSession(end, client.address));
-  });
+  void session.ended.then(end => stop.because(lostSession(end, client.address)));
   const watch = watchStatus(builds, ref, progress => {
     journal.add(progress);
     try {
       onProgress?.(progress);
     } catch (error) {
-      stop.abort(error);
+      stop.because(error);
     }
   });
-  const timer =
-    timeoutMs === undefined
-      ? undefined
-      : setTimeout(() => {
-          const message = `The build took longer than ${timeoutMs / 1000} s`;
-          stop.abort(new BuildError('timeout', message));
-        }, timeoutMs);
-  cancelled.addEventListener('abort', cancel, { once: true });
   try {
     const question = { ...request, Session: session.id };
     const answer = await callUnary(builds, Control.method.solve, question, stop.signal);
@@ -84,16 +70,18 @@ export async function build(
     return resultOf(answer.ExporterResponse, journal);
   } catch (error) {
     await watch.drained();
+    if (!isServiceError(error)) throw error;
+    const explained = failureOfBuild(error, client.address, journal, mask);
     const failure = session.failure();
-    const wasStopped = stop.signal.aborted && error === stop.signal.reason;
-    if (failure !== undefined && !wasStopped) throw failureOfSession(failure, mask);
-    throw isServiceError(error) ? failureOfBuild(error, client.address, journal, mask) : error;
+    const isOurs = failure !== undefined && !['exec', 'unavailable'].includes(explained.kind);
+    throw isOurs ? failureOfSession(failure, mask) : explained;
   } finally {
-    isOver = true;
-    clearTimeout(timer);
-    cancelled.removeEventListener('abort', cancel);
     session.close();
   }
+}
+
+function secretsOf({ secrets = {} }: BuildOptions): Map<string, Uint8Array> {
+  return new Map(Object.entries(secrets).map(([id, secret]) => [id, Buffer.from(secret)]));
 }
 
 function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {

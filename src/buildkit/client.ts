@@ -1,10 +1,10 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { status } from '@grpc/grpc-js';
-import { BuildError } from './build-error.ts';
 import { failureOfCall, isServiceError } from './failure.ts';
 import { Control } from './gen/moby/buildkit/v1/control_pb.js';
 import type * as wire from './gen/moby/buildkit/v1/usage_pb.js';
 import { callServerStream, callUnary } from './rpc.ts';
+import { Stop } from './stop.ts';
 import { type ConnectOptions, openTransport, type Transport } from './transport.ts';
 
 export interface CallOptions {
@@ -157,18 +157,16 @@ export class BuildkitClient {
     usualMs: number,
     question: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const time = AbortSignal.timeout(timeoutMs ?? usualMs);
-    const cancel = signal ? AbortSignal.any([signal, this.closed]) : this.closed;
+    using stop = new Stop([signal, this.closed], timeoutMs ?? usualMs, {
+      cancelled: 'The question was cancelled',
+      timeout: `The builder at ${this.address} does not answer`,
+    });
     try {
       await this.transport.ready;
-      return await question(AbortSignal.any([cancel, time]));
+      stop.signal.throwIfAborted();
+      return await question(stop.signal);
     } catch (error) {
-      if (cancel.aborted) throw new BuildError('cancelled', 'It was cancelled', { cause: error });
-      if (time.aborted) {
-        const message = `The builder at ${this.address} does not answer`;
-        throw new BuildError('timeout', message, { cause: error });
-      }
-      throw failureOfCall(error, this.address);
+      throw stop.signal.aborted ? stop.signal.reason : failureOfCall(error, this.address);
     }
   }
 }

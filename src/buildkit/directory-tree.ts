@@ -13,9 +13,12 @@ export function directoryTree(root: string): FileTree {
   return {
     async list(directory) {
       const path = join(root, directory);
-      const names = await readdir(path, { encoding: 'buffer' }).catch(absent);
+      const names = await readdir(path, { encoding: 'buffer' }).catch(error => {
+        if (directory === '' || !isAbsent(error)) throw error;
+        return [];
+      });
       const entries: TreeEntry[] = [];
-      for (const name of names ?? []) {
+      for (const name of names) {
         const entry = await entryOf(path, textOf(name, path));
         if (entry) entries.push(entry);
       }
@@ -44,7 +47,6 @@ function textOf(name: Buffer, directory: string): string {
   return text;
 }
 
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
-  throw error;
+function isAbsent({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'ENOENT' || code === 'ENOTDIR';
 }

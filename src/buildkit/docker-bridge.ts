@@ -50,8 +50,6 @@ export function openDockerBridge(dockerSocket: string): DockerBridge {
     server.on('error', reject);
     server.listen(path, resolve);
   });
-  // Whoever uses the bridge hears of it; nobody needs to.
-  ready.catch(() => {});
   // An idle bridge keeps no process alive; its connections do, as any connection.
   server.unref();
   return {

@@ -36,7 +36,7 @@ export function fileSyncHandler(
       await sendTree(call, tree, selectionOf(call));
     } catch (error) {
       if (!call.signal.aborted) {
-        onFailure(error);
+        if (!(error instanceof GrpcError)) onFailure(error);
         await call.send({ type: PacketType.PACKET_ERR, data: Buffer.from(String(error)) });
       }
       throw error;
@@ -96,11 +96,11 @@ async function answerRequests(
     for await (const packet of call.messages) {
       if (packet.type === PacketType.PACKET_FIN) return;
       if (packet.type === PacketType.PACKET_ERR) {
-        throw new Error(`The builder could not take a file: ${Buffer.from(packet.data)}`);
+        throw left(`The builder could not take a file: ${Buffer.from(packet.data)}`);
       }
       if (packet.type !== PacketType.PACKET_REQ) continue;
       const path = paths.get(packet.ID);
-      if (path === undefined) throw new Error(`The builder asked for file ${packet.ID}`);
+      if (path === undefined) throw left(`The builder asked for file ${packet.ID}`);
       const lane = packet.ID % lanes;
       const sent = (sending[lane] ?? Promise.resolve()).then(() =>
         sendFile(call, tree, path, packet.ID),
@@ -108,10 +108,15 @@ async function answerRequests(
       sent.catch(failed.reject);
       sending[lane] = sent;
     }
-    throw new Error('The builder left in the middle of a transfer');
+    throw left('The builder left in the middle of a transfer');
   };
   await Promise.race([read(), failed.promise]);
   await Promise.all(sending);
+}
+
+/** What goes wrong on the builder's side, which it knows best itself. */
+function left(message: string): GrpcError {
+  return new GrpcError(status.ABORTED, message);
 }
 
 async function sendFile(call: PacketCall, tree: FileTree, path: string, ID: number): Promise<void> {

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, Client, credentials } from '@grpc/grpc-js';
 import { type Address, parseAddress } from './address.ts';
+import { BuildError } from './build-error.ts';
 import { openDockerBridge } from './docker-bridge.ts';
 
 /** PEM texts. */
@@ -28,7 +29,7 @@ export interface Transport {
   readonly control: Client;
   /** For builds, which have a session each. */
   readonly builds: Client;
-  /** Settles when calls can be made. */
+  /** Settles when calls can be made; rejects with a {@link BuildError}. */
   readonly ready: Promise<void>;
   close(): void;
 }
@@ -64,16 +65,27 @@ export function openTransport(addressText: string, options: ConnectOptions = {})
     'grpc.keepalive_time_ms': keepalive.timeMs,
     'grpc.keepalive_timeout_ms': keepalive.timeoutMs,
   });
+  const ready = bridge ? openedBridge(bridge.ready, addressText) : Promise.resolve();
+  // Each call hears of it; nobody needs to make one.
+  ready.catch(() => {});
   return {
     control,
     builds,
-    ready: bridge?.ready ?? Promise.resolve(),
+    ready,
     close() {
       control.close();
       builds.close();
       bridge?.close();
     },
   };
+}
+
+async function openedBridge(ready: Promise<void>, address: string): Promise<void> {
+  try {
+    await ready;
+  } catch (error) {
+    throw new BuildError('unavailable', `There is no way to ${address}`, { cause: error });
+  }
 }
 
 function targetOf(address: Address): string {

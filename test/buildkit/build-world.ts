@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type BuildError,
+  type BuildkitClient,
+  type BuildOptions,
+  type BuildResult,
+  type BuildRun,
+  build,
+  connect,
+  plainLog,
+} from '../../src/buildkit/index.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, type BuildkitdOptions, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+
+/** A builder, a registry with a small system image, and a client. */
+export interface BuildWorld extends AsyncDisposable {
+  readonly registry: Registry;
+  readonly buildkitd: Buildkitd;
+  readonly client: BuildkitClient;
+  /** Reference of an image that has a shell. */
+  readonly base: string;
+  build(options: BuildOptions, run?: LoggedRun): Promise<BuildResult>;
+  /** What an image of the registry that was pushed as `repository:tag` is. */
+  manifest(repository: string, tag: string): Promise<Manifest>;
+  close(): Promise<void>;
+}
+
+export interface LoggedRun extends BuildRun {
+  /** Gets the plain text of the build, piece by piece. */
+  readonly log?: string[];
+}
+
+export interface Manifest {
+  readonly mediaType: string;
+  readonly config: { readonly digest: string };
+  readonly manifests?: readonly { readonly digest: string; readonly platform: object }[];
+  readonly layers: readonly { readonly mediaType: string; readonly digest: string }[];
+}
+
+const oci = 'application/vnd.oci.image';
+export const baseImage = 'busybox:oci';
+
+export async function startBuildWorld(options: BuildkitdOptions = {}): Promise<BuildWorld> {
+  const registry = await startRegistry();
+  const buildkitd = await startBuildkitd(options);
+  const pushed = await pushCorpus(registry, [baseImage]);
+  const client = connect(buildkitd.address);
+  const close = async () => {
+    client.close();
+    await buildkitd.stop();
+    await registry.stop();
+  };
+  return {
+    ...{ registry, buildkitd, client, base: pushed.get(baseImage)?.reference ?? '' },
+    async build(buildOptions, run: LoggedRun = {}) {
+      const log = plainLog(text => run.log?.push(text));
+      try {
+        return await build(client, buildOptions, {
+          ...run,
+          onProgress(progress) {
+            log.onProgress(progress);
+            run.onProgress?.(progress);
+          },
+        });
+      } finally {
+        log.end();
+      }
+    },
+    async manifest(repository, tag) {
+      const answer = await fetch(`${registry.url}/v2/${repository}/manifests/${tag}`, {
+        headers: { accept: ['manifest', 'index'].map(kind => `${oci}.${kind}.v1+json`).join(', ') },
+      });
+      return (await answer.json()) as Manifest;
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** The error that the promise rejects with; throws when it does not. */
+export async function failureOf(promise: Promise<unknown>): Promise<BuildError> {
+  let value: unknown;
+  try {
+    value = await promise;
+  } catch (error) {
+    return error as BuildError;
+  }
+  throw new Error(`It did not fail but was ${JSON.stringify(value)}`);
+}
+
+/** Waits until the check holds; throws when it does not within the time. */
+export async function until(check: () => boolean | Promise<boolean>, timeoutMs = 5_000) {
+  for (const started = Date.now(); !(await check()); await sleep(20)) {
+    if (Date.now() - started > timeoutMs) throw new Error(`Not within ${timeoutMs} ms`);
+  }
+}

@@ -1,0 +1,195 @@
+/** Builds that end before they are done, and builders that go away. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { build, connect } from '../../src/buildkit/index.ts';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import {
+  type BuildWorld,
+  failureOf,
+  type LoggedRun,
+  startBuildWorld,
+  until,
+} from './build-world.ts';
+
+/** Why a build failed that sleeps for longer than any test; `asleep` settles when it does that. */
+function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
+  const dockerfile = `FROM ${world.base}\nRUN sleep 987\n`;
+  const failure = failureOf(world.build({ dockerfile, noCache: true }, run));
+  const isAsleep = async () => (await world.buildkitd.containerProcesses()).length > 0;
+  return { failure, asleep: until(isAsleep) };
+}
+
+/** Waits until nothing runs in containers any more, which takes no longer than a moment. */
+function allGone({ buildkitd }: BuildWorld): Promise<void> {
+  return until(async () => (await buildkitd.containerProcesses()).length === 0, 2_000);
+}
+
+/** How long something takes, in ms. */
+async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
+  const started = performance.now();
+  const value = await work();
+  return [value, performance.now() - started];
+}
+
+suite('ending', { concurrency: 2 }, () => {
+  test('a signal ends the build and its container', async () => {
+    await using world = await startBuildWorld();
+    const controller = new AbortController();
+    const log: string[] = [];
+    const { failure, asleep } = startSleeper(world, { signal: controller.signal, log });
+    await asleep;
+    controller.abort();
+    const [error, ms] = await timed(() => failure);
+    assert.equal(error.kind, 'cancelled');
+    await allGone(world);
+    assert.ok(ms < 3_000, `${ms} ms`);
+    assert.match(log.join(''), /CANCELED/);
+    const again = await world.build({ dockerfile: `FROM ${world.base}\nRUN true\n` });
+    assert.equal(again.steps.total, 2, 'the client and the builder go on');
+  });
+
+  test('a signal that was there before, and one that comes too late', async () => {
+    await using world = await startBuildWorld();
+    const options = { dockerfile: `FROM ${world.base}\n` };
+    const before = { signal: AbortSignal.abort() };
+    assert.equal((await failureOf(world.build(options, before))).kind, 'cancelled');
+    const late = new AbortController();
+    await world.build(options, { signal: late.signal });
+    late.abort();
+  });
+
+  test('a time limit', async () => {
+    await using world = await startBuildWorld();
+    const [error, ms] = await timed(() => startSleeper(world, { timeoutMs: 700 }).failure);
+    assert.equal(error.kind, 'timeout');
+    assert.match(error.message, /longer than 0.7 s/);
+    assert.ok(ms < 3_000, `${ms} ms`);
+    await allGone(world);
+  });
+
+  test('a builder that is killed, and another one in its place', async () => {
+    await using world = await startBuildWorld();
+    const { failure, asleep } = startSleeper(world);
+    await asleep;
+    world.buildkitd.signal('SIGKILL');
+    const [error, ms] = await timed(() => failure);
+    assert.equal(error.kind, 'unavailable');
+    assert.match(error.message, /unix:\/\//);
+    assert.ok(ms < 1_000, `${ms} ms`);
+    await world.buildkitd.ended;
+    const [gone, goneMs] = await timed(() => failureOf(world.client.info()));
+    assert.equal(gone.kind, 'unavailable');
+    assert.ok(goneMs < 1_000, `${goneMs} ms`);
+  });
+
+  test('a builder that is asked to stop while it builds', async () => {
+    await using world = await startBuildWorld();
+    const { failure, asleep } = startSleeper(world);
+    await asleep;
+    const stopping = world.buildkitd.stop();
+    assert.equal((await failure).kind, 'unavailable');
+    await stopping;
+  });
+
+  test('a builder that hangs is found out', async () => {
+    await using world = await startBuildWorld();
+    const client = connect(world.buildkitd.address, {
+      keepalive: { timeMs: 1_000, timeoutMs: 1_000 },
+    });
+    const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
+    await asleep;
+    world.buildkitd.signal('SIGSTOP');
+    const [error, ms] = await timed(() => failure);
+    assert.equal(error.kind, 'unavailable');
+    assert.ok(ms < 6_000, `${ms} ms`);
+    assert.equal((await failureOf(client.info({ timeoutMs: 300 }))).kind, 'timeout');
+    client.close();
+    world.buildkitd.signal('SIGCONT');
+  });
+
+  test('a session that is lost ends the build at once', async () => {
+    await using world = await startBuildWorld();
+    const { builds } = world.client.transport;
+    const open = builds.makeBidiStreamRequest.bind(builds);
+    const calls: { cancel(): void }[] = [];
+    Object.assign(builds, {
+      makeBidiStreamRequest(...args: Parameters<typeof open>) {
+        const call = open(...args);
+        calls.push(call);
+        return call;
+      },
+    });
+    const { failure, asleep } = startSleeper(world);
+    await asleep;
+    for (const call of calls) call.cancel();
+    const [error, ms] = await timed(() => failure);
+    assert.equal(error.kind, 'session');
+    assert.ok(ms < 3_000, `${ms} ms`);
+    await allGone(world);
+  });
+
+  test('a client that is closed', async () => {
+    await using world = await startBuildWorld();
+    const client = connect(world.buildkitd.address);
+    const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
+    await asleep;
+    client.close();
+    const [error, ms] = await timed(() => failure);
+    assert.equal(error.kind, 'cancelled');
+    assert.ok(ms < 3_000, `${ms} ms`);
+    await allGone(world);
+    assert.equal((await failureOf(client.info())).kind, 'cancelled');
+  });
+
+  test('twenty builds at once on one client do not mix', async () => {
+    await using world = await startBuildWorld();
+    const numbers = Array.from({ length: 20 }, (_, index) => index);
+    const texts = await Promise.all(
+      numbers.map(async number => {
+        let text = '';
+        await build(
+          world.client,
+          { dockerfile: `FROM ${world.base}\nRUN echo this is ${number}.\n` },
+          {
+            onProgress({ logs }) {
+              for (const log of logs) text += log.text;
+            },
+          },
+        );
+        return text;
+      }),
+    );
+    assert.deepEqual(
+      texts,
+      numbers.map(number => `this is ${number}.\n`),
+    );
+  });
+
+  test('questions to a builder: what it is, what it keeps, and what it gives up', async () => {
+    await using world = await startBuildWorld();
+    assert.equal((await world.client.info()).version, 'v0.32.2');
+    const [worker] = await world.client.listWorkers();
+    assert.ok(worker?.platforms.includes('linux/amd64'));
+    await world.build({ dockerfile: `FROM ${world.base}\nRUN echo x > /x\n` });
+    const kept = await world.client.diskUsage();
+    const sources = await world.client.diskUsage(['type==source.local']);
+    assert.ok(kept.length > sources.length && sources.length > 0);
+    assert.ok(sources.every(({ type }) => type === 'source.local'));
+    const gone = await world.client.prune({ all: true });
+    assert.ok(gone.length > 0);
+    assert.deepEqual(await world.client.diskUsage(), []);
+    assert.equal((await failureOf(world.client.diskUsage(['bad==='])))?.kind, 'other');
+    const signal = AbortSignal.abort();
+    assert.equal((await failureOf(world.client.info({ signal }))).kind, 'cancelled');
+  });
+
+  test('a builder that does not allow what a build asks for', async () => {
+    await using buildkitd = await startBuildkitd({ entitlements: [] });
+    const client = connect(buildkitd.address);
+    const options = { dockerfile: 'FROM scratch\n', network: 'host' as const };
+    const error = await failureOf(build(client, options));
+    assert.equal(error.kind, 'other');
+    assert.match(error.message, /network.host is not allowed/);
+    client.close();
+  });
+});

@@ -1,0 +1,149 @@
+/** The session's own server, spoken to by a plain HTTP/2 client. */
+import assert from 'node:assert/strict';
+import * as http2 from 'node:http2';
+import { duplexPair } from 'node:stream';
+import { suite, test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { frameOf, messagesIn } from '../../src/buildkit/grpc-frame.ts';
+import { GrpcError, type Handler, serveGrpc } from '../../src/buildkit/grpc-server.ts';
+import { until } from './build-world.ts';
+
+interface Answer {
+  readonly messages: string[];
+  readonly code: number;
+  readonly message: string;
+}
+
+interface Peer extends Disposable {
+  call(path: string, headers: http2.OutgoingHttpHeaders, messages: string[]): Promise<Answer>;
+  readonly client: http2.ClientHttp2Session;
+  isClosed(): boolean;
+}
+
+function startPeer(...handlers: Handler[]): Peer {
+  const [near, far] = duplexPair();
+  const server = serveGrpc(far, handlers);
+  // biome-ignore lint/suspicious/noExplicitAny: the option is left out of the types
+  const unchecked: any = { maxHeaderListPairs: 100_000, strictFieldWhitespaceValidation: false };
+  const client = http2.connect('http://localhost', { createConnection: () => near, ...unchecked });
+  client.on('error', () => {});
+  return {
+    client,
+    isClosed: () => server.closed && far.destroyed,
+    async call(path, headers, messages) {
+      const stream = client.request({ ':method': 'POST', ':path': path, ...headers });
+      let trailers: http2.IncomingHttpHeaders = {};
+      stream.on('trailers', received => {
+        trailers = received;
+      });
+      for (const message of messages) stream.write(frameOf(Buffer.from(message)));
+      stream.end();
+      const answers: string[] = [];
+      for await (const bytes of messagesIn(stream, 1e6)) answers.push(bytes.toString());
+      const { 'grpc-status': code, 'grpc-message': message = '' } = trailers;
+      return {
+        messages: answers,
+        code: Number(code),
+        message: decodeURIComponent(String(message)),
+      };
+    },
+    [Symbol.dispose]() {
+      client.destroy();
+      server.destroy();
+    },
+  };
+}
+
+const echo: Handler = {
+  path: '/echo',
+  async handle(call) {
+    for await (const message of call.messages) await call.send(message);
+  },
+};
+const headersOf: Handler = {
+  path: '/headers',
+  handle: call => call.send(Buffer.from(JSON.stringify(call.header('x-name')))),
+};
+const failing = (error: Error): Handler => ({ path: '/fail', handle: () => Promise.reject(error) });
+
+suite('a session server', () => {
+  test('echoes messages of any size', async () => {
+    using peer = startPeer(echo);
+    const messages = ['', 'a', 'b'.repeat(300_000), 'ü'];
+    const answer = await peer.call('/echo', {}, messages);
+    assert.deepEqual(answer, { messages, code: status.OK, message: '' });
+  });
+
+  test('tells the values of a header one by one, however many and whatever they hold', async () => {
+    using peer = startPeer(headersOf);
+    const names = ['a, b', 'ends, ', ' begins', '%20', ...Array.from({ length: 2000 }, String)];
+    const answer = await peer.call('/headers', { 'x-name': names, 'x-names': 'other' }, []);
+    assert.deepEqual(JSON.parse(answer.messages[0] ?? ''), names);
+  });
+
+  test('answers what it does not know', async () => {
+    using peer = startPeer(echo);
+    assert.equal((await peer.call('/none', {}, ['x'])).code, status.UNIMPLEMENTED);
+  });
+
+  test('tells errors with their codes', async () => {
+    using known = startPeer(failing(new GrpcError(status.NOT_FOUND, 'no "ü" 100%\nhere')));
+    const answer = await known.call('/fail', {}, ['not read'.repeat(10_000)]);
+    assert.deepEqual([answer.code, answer.message], [status.NOT_FOUND, 'no "ü" 100%\nhere']);
+    using unknown = startPeer(failing(new Error('broken')));
+    assert.equal((await unknown.call('/fail', {}, [])).code, status.INTERNAL);
+  });
+
+  test('a call that the other side gives up is aborted', async () => {
+    let wasAborted = false;
+    using peer = startPeer({
+      path: '/wait',
+      handle: call =>
+        new Promise(resolve => {
+          call.signal.addEventListener('abort', () => {
+            wasAborted = true;
+            resolve();
+          });
+        }),
+    });
+    const stream = peer.client.request({ ':method': 'POST', ':path': '/wait' });
+    stream.on('error', () => {});
+    stream.on('response', () => stream.close(http2.constants.NGHTTP2_CANCEL));
+    await until(() => wasAborted);
+  });
+
+  test('a connection that is lost takes the server along', async () => {
+    using peer = startPeer(echo);
+    await peer.call('/echo', {}, ['x']);
+    peer.client.destroy();
+    await until(() => peer.isClosed());
+  });
+});
+
+suite('frames', () => {
+  const collect = async (chunks: Buffer[], limit = 1000) => {
+    const found: string[] = [];
+    for await (const bytes of messagesIn(chunks.values() as never, limit)) {
+      found.push(bytes.toString());
+    }
+    return found;
+  };
+  const both = Buffer.concat([
+    frameOf(Buffer.from('one')),
+    frameOf(Buffer.from('')),
+    frameOf(Buffer.from('two')),
+  ]);
+
+  test('cut anywhere', async () => {
+    const bytes = [...both].map(byte => Buffer.from([byte]));
+    assert.deepEqual(await collect(bytes), ['one', '', 'two']);
+    assert.deepEqual(await collect([both]), ['one', '', 'two']);
+  });
+
+  test('too long, compressed, or broken off', async () => {
+    await assert.rejects(collect([both], 2), /too long/);
+    await assert.rejects(collect([Buffer.from([1, 0, 0, 0, 0])]), /compressed/);
+    await assert.rejects(collect([both.subarray(0, -1)]), /within a message/);
+    await assert.rejects(collect([both.subarray(0, 3)]), /within a message/);
+  });
+});

@@ -1,0 +1,122 @@
+/** Who a build is to the registries that it pulls from and pushes to. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type Credentials, memoryTree } from '../../src/buildkit/index.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type BuildWorld, baseImage, failureOf, startBuildWorld } from './build-world.ts';
+
+const dockerfileOf = (base: string) => `FROM ${base}\nRUN echo hello > /hello\n`;
+
+// One after the other: builds at the same time share what one of them was allowed to resolve.
+suite('registries', () => {
+  let world: BuildWorld;
+  let registries: Record<'basic' | 'bearer', Registry>;
+  before(async () => {
+    world = await startBuildWorld();
+    registries = {
+      basic: await startRegistry({ auth: 'basic' }),
+      bearer: await startRegistry({ auth: 'bearer' }),
+    };
+    for (const registry of Object.values(registries)) await pushCorpus(registry, [baseImage]);
+  });
+  after(async () => {
+    await registries?.basic.stop();
+    await registries?.bearer.stop();
+    await world?.close();
+  });
+
+  const accountOf = ({ username, password }: Registry): Credentials => ({ username, password });
+  const wrong: Credentials = { username: 'tester', password: 'not-the-one' };
+
+  for (const kind of ['basic', 'bearer'] as const) {
+    test(`${kind}: pull, push, and a cache, with the account of that registry`, async () => {
+      const registry = registries[kind];
+      const asked: string[] = [];
+      const ref = `${registry.host}/cache/${kind}:1`;
+      const result = await world.build({
+        dockerfile: dockerfileOf(`${registry.host}/corpus/busybox:oci`),
+        credentials: async host => {
+          asked.push(host);
+          return host === registry.host ? accountOf(registry) : undefined;
+        },
+        exporters: [{ type: 'image', name: `${registry.host}/out/${kind}:1`, push: true }],
+        cacheExports: [{ type: 'registry', ref, required: true }],
+        cacheImports: [{ type: 'registry', ref }],
+      });
+      assert.match(result.digest ?? '', /^sha256:/);
+      assert.deepEqual([...new Set(asked)], [registry.host]);
+    });
+
+    test(`${kind}: the wrong password, and none, for a base`, async () => {
+      const dockerfile = dockerfileOf(`${registries[kind].host}/corpus/busybox:oci`);
+      for (const credentials of [wrong, undefined]) {
+        const error = await failureOf(
+          world.build({ dockerfile, credentials: async () => credentials }),
+        );
+        assert.equal(error.kind, 'base', error.message);
+        assert.match(error.message, /401|unauthorized|authorization failed|insufficient_scope/i);
+        assert.equal(error.source?.line, 1);
+        assert.doesNotMatch(JSON.stringify(error) + error.message, /not-the-one/);
+      }
+    });
+
+    test(`${kind}: the wrong password, and none, for a push`, async () => {
+      const exporter = { type: 'image' as const, push: true };
+      for (const credentials of [wrong, undefined]) {
+        const error = await failureOf(
+          world.build({
+            dockerfile: 'FROM scratch\nCOPY a /a\n',
+            context: memoryTree({ a: 'a' }),
+            credentials: async () => credentials,
+            exporters: [{ ...exporter, name: `${registries[kind].host}/out/no:1` }],
+          }),
+        );
+        assert.equal(error.kind, 'push', error.message);
+        assert.doesNotMatch(JSON.stringify(error) + error.message, /not-the-one/);
+      }
+    });
+  }
+
+  test('two registries at once, each with its own account', async () => {
+    const { basic, bearer } = registries;
+    const accounts = new Map([basic, bearer].map(registry => [registry.host, accountOf(registry)]));
+    const { digest } = await world.build({
+      dockerfile: dockerfileOf(`${basic.host}/corpus/busybox:oci`),
+      credentials: async host => accounts.get(host),
+      exporters: [
+        {
+          type: 'image',
+          name: `${bearer.host}/out/one:1,${world.registry.host}/out/one:1`,
+          push: true,
+        },
+      ],
+    });
+    assert.equal(
+      (await world.manifest('out/one', '1')).mediaType,
+      'application/vnd.oci.image.manifest.v1+json',
+    );
+    assert.ok(digest);
+  });
+
+  test('credentials that cannot be looked up', async () => {
+    const error = await failureOf(
+      world.build({
+        dockerfile: dockerfileOf(`${registries.basic.host}/corpus/busybox:oci`),
+        credentials: () => Promise.reject(new Error('the vault is closed')),
+      }),
+    );
+    assert.equal(error.kind, 'session');
+    assert.match(error.message, /the vault is closed/);
+  });
+
+  test('a registry that is plain HTTP under a name', async () => {
+    const name = `localhost:${new URL(world.registry.url).port}/named/plain:1`;
+    const { names } = await world.build({
+      dockerfile: 'FROM scratch\nCOPY a /a\n',
+      context: memoryTree({ a: 'a' }),
+      exporters: [{ type: 'image', name, push: true, insecure: true }],
+    });
+    assert.deepEqual(names, [name]);
+  });
+});

@@ -1,0 +1,129 @@
+/** Which files of a tree a builder is shown; what BuildKit itself would choose was asked of its own code. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { memoryTree } from '../../src/buildkit/index.ts';
+import { parsePatterns } from '../../src/buildkit/path-pattern.ts';
+import { type TreeSelection, walkTree } from '../../src/buildkit/tree-walk.ts';
+
+/** Paths of files (and of directories with `/` behind them) that are chosen of these. */
+async function chosen(
+  paths: readonly string[],
+  selection: Partial<TreeSelection>,
+  links: Readonly<Record<string, string>> = {},
+): Promise<string[]> {
+  const tree = memoryTree({
+    ...Object.fromEntries(paths.map(path => [path, 'x'])),
+    ...Object.fromEntries(Object.entries(links).map(([path, symlink]) => [path, { symlink }])),
+  });
+  const found: string[] = [];
+  const whole = { includes: [], follows: [], excludes: [], ...selection };
+  for await (const { path, entry } of walkTree(tree, whole)) {
+    found.push(entry.kind === 'directory' ? `${path}/` : path);
+  }
+  return found;
+}
+
+suite('patterns', () => {
+  const cases: [pattern: string, matching: string[], other: string[]][] = [
+    ['a', ['a'], ['ab', 'b/a', 'a/b']],
+    ['a/', ['a'], ['a/b']],
+    ['./a/../b', ['b'], ['a', 'a/b']],
+    ['*', ['a', '.a', 'ü'], ['a/b', 'a/']],
+    ['?', ['a', '🙂'], ['', 'ab', '/']],
+    ['*.log', ['.log', 'a.log'], ['a/b.log', 'alog']],
+    ['a/*/c', ['a/b/c'], ['a/c', 'a/b/b/c']],
+    ['**', ['a', 'a/b/c'], []],
+    ['a/**', ['a/b', 'a/b/c'], ['a', 'ab']],
+    ['**/a', ['a', 'b/a', 'b/c/a'], ['ba', 'a/b']],
+    ['**a', ['a', 'ba', 'c/ba'], ['ab']],
+    ['**/a*', ['a', 'b/ab'], ['ba', 'ab/b']],
+    ['a/**/b', ['a/b', 'a/c/b', 'a/c/d/b'], ['ab', 'a/cb']],
+    ['[a-c]x', ['ax', 'cx'], ['dx', '-x']],
+    ['[^a-c]x', ['dx'], ['ax', 'x']],
+    ['[\\]]', [']'], ['\\']],
+    ['a\\*b', ['a*b'], ['axb', 'a\\*b']],
+    ['a.b+c$', ['a.b+c$'], ['axb+c$', 'a.bbc$']],
+  ];
+  for (const [pattern, matching, other] of cases) {
+    test(pattern, () => {
+      const [parsed] = parsePatterns([pattern]);
+      assert.ok(parsed);
+      for (const path of matching) assert.ok(parsed.matches(path), path);
+      for (const path of other) assert.ok(!parsed.matches(path), path);
+    });
+  }
+
+  test('brackets that do not fit', () => {
+    for (const pattern of ['[a', 'a\\', '[]', '!']) assert.throws(() => parsePatterns([pattern]));
+  });
+
+  test('no pattern takes long', () => {
+    const [parsed] = parsePatterns([`**/${'a*'.repeat(40)}b/**/${'*a'.repeat(30)}c`]);
+    const started = performance.now();
+    assert.ok(!parsed?.matches(`${'a'.repeat(250)}/`.repeat(16)));
+    assert.ok(performance.now() - started < 1_000);
+  });
+});
+
+suite('selection', () => {
+  test('the order is that of the bytes, parents first', async () => {
+    const paths = ['b', 'a/z', 'a-b', 'a.c/d', 'A', '🙂', '\uff5e', 'ü'];
+    assert.deepEqual(await chosen(paths, {}), [
+      ...['A', 'a/', 'a/z', 'a-b', 'a.c/', 'a.c/d', 'b', 'ü', '\uff5e', '🙂'],
+    ]);
+  });
+
+  test('an exclusion takes all below it, an exception brings some back with its directories', async () => {
+    const paths = ['a/b/c', 'a/b/d', 'a/e', 'f'];
+    assert.deepEqual(await chosen(paths, { excludes: ['a'] }), ['f']);
+    assert.deepEqual(await chosen(paths, { excludes: ['a', '!a/b/c'] }), [
+      ...['a/', 'a/b/', 'a/b/c', 'f'],
+    ]);
+    assert.deepEqual(await chosen(paths, { excludes: ['*', '!a/e', 'f'] }), ['a/', 'a/e']);
+    assert.deepEqual(await chosen(paths, { excludes: ['!f', 'f'] }), [
+      ...['a/', 'a/b/', 'a/b/c', 'a/b/d', 'a/e'],
+    ]);
+  });
+
+  test('what a COPY names comes alone, minus what is excluded', async () => {
+    const paths = ['a/b/c', 'a/d', 'e', 'eu', 'f!x'];
+    assert.deepEqual(await chosen(paths, { follows: ['a/b', 'e*'] }), [
+      ...['a/', 'a/b/', 'a/b/c', 'e', 'eu'],
+    ]);
+    assert.deepEqual(await chosen(paths, { follows: ['a'], excludes: ['**/c'] }), [
+      ...['a/', 'a/b/', 'a/d'],
+    ]);
+    assert.deepEqual(await chosen(paths, { follows: ['nothere'] }), []);
+    assert.deepEqual((await chosen(paths, { follows: ['.', 'e'] })).length, 7);
+  });
+
+  test('symlinks bring what they lead to, and not more', async () => {
+    const paths = ['real/x', 'real/y', 'other'];
+    const links = { l1: 'real', l2: '/l1/x', 'd/up': '../../../other', loop: 'loop/a', gone: 'no' };
+    assert.deepEqual(await chosen(paths, { follows: ['l1/y'] }, links), ['l1', 'real/', 'real/y']);
+    assert.deepEqual(await chosen(paths, { follows: ['l2'] }, links), [
+      ...['l1', 'l2', 'real/', 'real/x'],
+    ]);
+    assert.deepEqual(await chosen(paths, { follows: ['d/up'] }, links), ['d/', 'd/up', 'other']);
+    assert.deepEqual(await chosen(paths, { follows: ['loop', 'gone'] }, links), ['gone', 'loop']);
+    assert.deepEqual(await chosen(paths, { follows: ['l*/x'] }, links), [
+      ...['l1', 'l2', 'loop', 'real/', 'real/x'],
+    ]);
+  });
+
+  test('two ways through one link', async () => {
+    const found = await chosen(['real/x', 'real/y'], { follows: ['l/x', 'l/y'] }, { l: 'real' });
+    assert.deepEqual(found, ['l', 'real/', 'real/x', 'real/y']);
+  });
+});
+
+test('a memory tree refuses paths that are none', () => {
+  for (const path of ['', '.', '..', '/a', 'a/', 'a//b', './a', '../a', 'a/../b', 'a\0b']) {
+    assert.throws(() => memoryTree({ [path]: 'x' }), TypeError, JSON.stringify(path));
+  }
+  for (const other of ['a', 'a/b']) {
+    assert.throws(() => memoryTree({ [other]: 'x', [`${other}/c`]: 'x' }), TypeError);
+    assert.throws(() => memoryTree({ [`${other}/c`]: 'x', [other]: 'x' }), TypeError);
+  }
+  memoryTree({ a: { directory: true }, 'a/b': '', '..a': '', 'a/..b': '' });
+});
