@@ -26,7 +26,7 @@ export function fileSendHandler(
     try {
       await pipeline(bytes, await open(), { signal: call.signal });
     } catch (error) {
-      if (!call.signal.aborted) onFailure(error);
+      if (!call.signal.aborted && !(error instanceof GrpcError)) onFailure(error);
       throw error;
     }
   });

@@ -35,8 +35,8 @@ export function fileSyncHandler(
     try {
       await sendTree(call, tree, selectionOf(call));
     } catch (error) {
+      if (!(error instanceof GrpcError)) onFailure(error);
       if (!call.signal.aborted) {
-        if (!(error instanceof GrpcError)) onFailure(error);
         await call.send({ type: PacketType.PACKET_ERR, data: Buffer.from(String(error)) });
       }
       throw error;

@@ -19,9 +19,9 @@ import { pathOf } from './rpc.ts';
 export interface ServerCall<I, O> {
   /** The values of a header, each as it was sent. */
   header(name: string): readonly string[];
-  /** What comes in; leaving early does not end the call. */
+  /** What comes in; leaving early does not end the call. Throws a {@link GrpcError} when it is lost. */
   readonly messages: AsyncIterable<I>;
-  /** Settles when more can be sent. */
+  /** Settles when more can be sent; rejects with a {@link GrpcError} when the call is lost. */
   send(message: O): Promise<void>;
   /** Aborted when the other side gives up or the connection is lost. */
   readonly signal: AbortSignal;
@@ -138,7 +138,7 @@ async function serveCall(
     if (!handler) throw new GrpcError(status.UNIMPLEMENTED, 'There is no such method here');
     await handler.handle({
       header: name => valuesOf(rawHeaders, name),
-      messages: messagesIn(stream.iterator({ destroyOnReturn: false }), messageLimit),
+      messages: incoming(stream),
       send: message => write(stream, frameOf(message), aborter.signal),
       signal: aborter.signal,
     });
@@ -152,13 +152,33 @@ async function serveCall(
   stream.end();
 }
 
+async function* incoming(stream: http2.ServerHttp2Stream): AsyncGenerator<Buffer> {
+  try {
+    yield* messagesIn(stream.iterator({ destroyOnReturn: false }), messageLimit);
+    // To Node a stream that was broken off between two messages is one that ended.
+    if (stream.aborted) throw new Error('it was broken off');
+  } catch (error) {
+    throw lostCall(error);
+  }
+}
+
 async function write(
   stream: http2.ServerHttp2Stream,
   frame: Buffer,
   signal: AbortSignal,
 ): Promise<void> {
-  signal.throwIfAborted();
-  if (!stream.write(frame)) await once(stream, 'drain', { signal });
+  try {
+    signal.throwIfAborted();
+    if (!stream.write(frame)) await once(stream, 'drain', { signal });
+  } catch (error) {
+    throw lostCall(error);
+  }
+}
+
+/** The other side's doing, and so nothing that a handler could be blamed for. */
+function lostCall(cause: unknown): GrpcError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new GrpcError(status.CANCELLED, `The call was lost: ${why}`);
 }
 
 function valuesOf(rawHeaders: readonly string[], name: string): string[] {

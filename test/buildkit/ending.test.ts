@@ -1,5 +1,6 @@
 /** Builds that end before they are done, and builders that go away. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { build, connect } from '../../src/buildkit/index.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
@@ -11,17 +12,22 @@ import {
   until,
 } from './build-world.ts';
 
-/** Why a build failed that sleeps for longer than any test; `asleep` settles when it does that. */
+/** Why a build failed that sleeps for longer than any test; `asleep` waits until it does that. */
 function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
   const dockerfile = `FROM ${world.base}\nRUN sleep 987\n`;
   const failure = failureOf(world.build({ dockerfile, noCache: true }, run));
-  const isAsleep = async () => (await world.buildkitd.containerProcesses()).length > 0;
-  return { failure, asleep: until(isAsleep) };
+  // The process is runc's at first.
+  const isAsleep = async () => {
+    const processes = await world.buildkitd.containerProcesses();
+    const commands = processes.map(id => readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => ''));
+    return (await Promise.all(commands)).some(command => command.includes('987'));
+  };
+  return { failure, asleep: () => until(isAsleep, 20_000) };
 }
 
 /** Waits until nothing runs in containers any more, which takes no longer than a moment. */
 function allGone({ buildkitd }: BuildWorld): Promise<void> {
-  return until(async () => (await buildkitd.containerProcesses()).length === 0, 2_000);
+  return until(async () => (await buildkitd.containerProcesses()).length === 0);
 }
 
 /** How long something takes, in ms. */
@@ -37,7 +43,7 @@ suite('ending', { concurrency: 2 }, () => {
     const controller = new AbortController();
     const log: string[] = [];
     const { failure, asleep } = startSleeper(world, { signal: controller.signal, log });
-    await asleep;
+    await asleep();
     controller.abort();
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'cancelled');
@@ -70,7 +76,7 @@ suite('ending', { concurrency: 2 }, () => {
   test('a builder that is killed, and another one in its place', async () => {
     await using world = await startBuildWorld();
     const { failure, asleep } = startSleeper(world);
-    await asleep;
+    await asleep();
     world.buildkitd.signal('SIGKILL');
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'unavailable');
@@ -85,7 +91,7 @@ suite('ending', { concurrency: 2 }, () => {
   test('a builder that is asked to stop while it builds', async () => {
     await using world = await startBuildWorld();
     const { failure, asleep } = startSleeper(world);
-    await asleep;
+    await asleep();
     const stopping = world.buildkitd.stop();
     assert.equal((await failure).kind, 'unavailable');
     await stopping;
@@ -97,7 +103,7 @@ suite('ending', { concurrency: 2 }, () => {
       keepalive: { timeMs: 1_000, timeoutMs: 1_000 },
     });
     const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
-    await asleep;
+    await asleep();
     world.buildkitd.signal('SIGSTOP');
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'unavailable');
@@ -120,7 +126,7 @@ suite('ending', { concurrency: 2 }, () => {
       },
     });
     const { failure, asleep } = startSleeper(world);
-    await asleep;
+    await asleep();
     for (const call of calls) call.cancel();
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'session');
@@ -132,7 +138,7 @@ suite('ending', { concurrency: 2 }, () => {
     await using world = await startBuildWorld();
     const client = connect(world.buildkitd.address);
     const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
-    await asleep;
+    await asleep();
     client.close();
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'cancelled');

@@ -112,6 +112,28 @@ suite('a session server', () => {
     await until(() => wasAborted);
   });
 
+  test('what the other side breaks off is not the fault of who reads it', async () => {
+    const ended = Promise.withResolvers<unknown>();
+    using peer = startPeer({
+      path: '/read',
+      async handle(call) {
+        try {
+          for await (const message of call.messages) await call.send(message);
+          ended.resolve(undefined);
+        } catch (error) {
+          ended.resolve(error);
+        }
+      },
+    });
+    const stream = peer.client.request({ ':method': 'POST', ':path': '/read' });
+    stream.on('error', () => {});
+    stream.write(frameOf(Buffer.from('first')));
+    stream.on('data', () => stream.destroy());
+    const error = await ended.promise;
+    assert.ok(error instanceof GrpcError, String(error));
+    assert.equal(error.code, status.CANCELLED);
+  });
+
   test('a connection that is lost takes the server along', async () => {
     using peer = startPeer(echo);
     await peer.call('/echo', {}, ['x']);
