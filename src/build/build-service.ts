@@ -10,9 +10,8 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { createBuilders } from './builders.ts';
-import { type Builds, createBuilds } from './builds.ts';
+import { type Builds, createBuilds, type Solve } from './builds.ts';
 import type { FoundBuilders } from './find-builders.ts';
-import { createSolve } from './solve.ts';
 
 /** Everything about builds, put together. */
 export interface BuildService {
@@ -63,10 +62,16 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     };
   };
 
+  // Loaded when it is first needed, as the client of the builder is.
+  const solve: Solve = async run => {
+    const { createSolve } = await import('./solve.ts');
+    return createSolve({ builders, credentialsOf, isPlainHttp: deps.isPlainHttp })(run);
+  };
+
   const builds = createBuilds({
     store,
     logs,
-    solve: createSolve({ builders, credentialsOf, isPlainHttp: deps.isPlainHttp }),
+    solve,
     async find(target) {
       const image = parseReference(target);
       try {
@@ -89,7 +94,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     async close() {
       await builds.close();
-      builders.close();
+      await builders.close();
       await found.close();
     },
   };

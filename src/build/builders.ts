@@ -1,5 +1,4 @@
 import type { BuildkitClient } from '../buildkit/index.ts';
-import { connect } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Logger } from '../telemetry.ts';
 
@@ -21,7 +20,7 @@ export interface Builders {
   isComing(): boolean;
   /** Throws like {@link use} when builds are not possible at all. */
   require(): Promise<void>;
-  close(): void;
+  close(): Promise<void>;
 }
 
 /** Finds the addresses of builders; resolves late while one is being brought along. */
@@ -37,12 +36,12 @@ const healthMs = 3000;
 
 /** @param isComing true while a builder is being brought along */
 export function createBuilders(find: FindBuilders, isComing: () => boolean, log: Logger): Builders {
-  const builders = new Map<string, Builder>();
+  const builders = new Map<string, Promise<Builder>>();
 
-  const builderAt = (address: string): Builder => {
+  const builderAt = (address: string): Promise<Builder> => {
     let builder = builders.get(address);
     if (!builder) {
-      builder = { address, client: connect(address), load: 0 };
+      builder = openBuilder(address);
       builders.set(address, builder);
     }
     return builder;
@@ -59,7 +58,7 @@ export function createBuilders(find: FindBuilders, isComing: () => boolean, log:
   };
 
   const choose = async (): Promise<Builder> => {
-    const candidates = (await find()).map(builderAt);
+    const candidates = await Promise.all((await find()).map(builderAt));
     for (const builder of candidates.toSorted((one, other) => one.load - other.load)) {
       if (await isHealthy(builder)) return builder;
     }
@@ -83,10 +82,16 @@ export function createBuilders(find: FindBuilders, isComing: () => boolean, log:
       if (!isComing() && (await find()).length === 0) throw noBuilder();
     },
 
-    close() {
-      for (const { client } of builders.values()) client.close();
+    async close() {
+      for (const { client } of await Promise.all(builders.values())) client.close();
     },
   };
+}
+
+/** The client is loaded when it is first needed: gRPC takes a third of the time of a start. */
+async function openBuilder(address: string): Promise<Builder> {
+  const { connect } = await import('../buildkit/index.ts');
+  return { address, client: connect(address), load: 0 };
 }
 
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
