@@ -12,7 +12,7 @@ import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
 import type { LayerIntake } from './layers.ts';
-import { checkRules, imageOf } from './rules.ts';
+import { checkRules } from './rules.ts';
 import type { ImageMaker } from './served-image.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import type { TokenRegistry } from './token-registry.ts';
@@ -101,10 +101,11 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   return async (submission, version, caller, onBuild) => {
     checkRules(submission, version);
+    const { containerImage } = submission;
     const image =
-      submission.containerImage === undefined
+      containerImage === undefined
         ? undefined
-        : inField('containerImage', () => parseReference(imageOf(submission)));
+        : inField('containerImage', () => parseReference(containerImage));
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
     const intake = { submission, caller, layers };
     if (!image) return build(intake, onBuild);

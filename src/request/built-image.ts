@@ -28,17 +28,23 @@ export interface BuildIntakeDeps {
 
 export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   const { builds, places, registry, credentials, ownHost } = deps;
+
+  /** A builder gets a token for hosted repositories, so who asks must not choose them freely. */
+  const requireOwnRight = async (field: string, name: string | undefined): Promise<void> => {
+    if (name === undefined) return;
+    const { registry: host } = parseReference(name);
+    if (host !== ownHost || (await credentials(host))) return;
+    throw new Fault(
+      'denied',
+      `'${field}': builds cannot be pushed to ${name} without an account: leave it out, or have the operator list credentials for ${host}`,
+      { phase: 'credentials' },
+    );
+  };
+
   return async (submission, onBegin) => {
     const plan = planBuild(submission, places);
-    const { registry: host, repository } = parseReference(plan.target);
-    const isForeign = submission.buildRepository !== undefined;
-    if (host === ownHost && isForeign && !(await credentials(host))) {
-      throw new Fault(
-        'denied',
-        `Builds cannot be pushed to ${host}/${repository} without an account: leave 'buildRepository' out, or have the operator list credentials for ${host}`,
-        { phase: 'credentials' },
-      );
-    }
+    await requireOwnRight('buildRepository', submission.buildRepository);
+    await requireOwnRight('cacheRepository', submission.cacheRepository);
     // Also for an image that is there: it holds what the base images hold.
     await checkBaseImages(plan.baseImages, registry, credentials);
     return { plan, ticket: await builds.request(plan, onBegin) };

@@ -19,12 +19,6 @@ export function checkRules(submission: Submission, version: ApiVersion): void {
   checkBuilt(submission);
 }
 
-/** The image to serve, which {@link checkRules} has made sure is there. */
-export function imageOf({ containerImage }: Submission): string {
-  if (containerImage === undefined) refuse("'containerImage' is required");
-  return containerImage;
-}
-
 function checkLegacy({ packages, nameStrategy }: Submission): void {
   const field = packages ? 'packages' : nameStrategy ? 'nameStrategy' : undefined;
   if (field) refuse(`'${field}' is not known to /container-token: use POST /v1alpha2/container`);

@@ -186,6 +186,17 @@ suite('builds', { concurrency: 2 }, () => {
     );
   });
 
+  test('a hosted repository cannot be written to by naming it in a request', async () => {
+    for (const field of ['buildRepository', 'cacheRepository']) {
+      await assert.rejects(
+        request(`FROM ${base}\n`, { [field]: `${sluice.host}/secret/app` }),
+        new RegExp(
+          `403: .*'${field}': builds cannot be pushed to .*/secret/app without an account`,
+        ),
+      );
+    }
+  });
+
   test('the log can be followed while the build runs', async () => {
     const dockerfile = `FROM ${base}\nRUN for i in 1 2 3; do echo step-$i; sleep 1; done\n`;
     const { buildId } = await request(dockerfile);
