@@ -10,7 +10,6 @@ import { openContentStore } from './content/content-store.ts';
 import { Fault } from './fault.ts';
 import { createHosted } from './hosted/hosted.ts';
 import { withOwnRegistry } from './hosted/own-registry.ts';
-import { readSigningKey } from './hosted/registry-tokens.ts';
 import { buildRoutes } from './http/builds.ts';
 import { containerRoutes } from './http/container.ts';
 import { outermost } from './http/errors.ts';
@@ -43,6 +42,7 @@ import { createCachedBlobStore } from './store/cached-blobs.ts';
 import { openDatabase } from './store/database.ts';
 import { createFetchedLayerStore } from './store/fetched-layers.ts';
 import { createHostedStore } from './store/hosted.ts';
+import { readKeyFile } from './store/key-file.ts';
 import { createRequestStore } from './store/requests.ts';
 import { createUsageStore } from './store/usage.ts';
 import { createMetricsRegistry, type Logger } from './telemetry.ts';
@@ -129,7 +129,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     accounts,
     anonymous: config.hosted.anonymous,
     limits: config.hosted,
-    signingKey: readSigningKey(data('registry-token.key')),
+    signingKey: readKeyFile(data('registry-token.key')),
     host: publicUrl.host,
   });
   const registry = withOwnRegistry(publicUrl.host, hosted.registry, createRegistryClient(exchange));

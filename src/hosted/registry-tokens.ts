@@ -1,5 +1,3 @@
-import { randomBytes } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { jwtVerify, SignJWT } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Action } from './rights.ts';
@@ -28,7 +26,6 @@ export interface RegistryTokens {
 }
 
 const algorithm = 'HS256';
-const keyBytes = 32;
 
 /**
  * @param key at least 32 bytes; all replicas of the service need the same
@@ -71,18 +68,4 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
       }
     },
   };
-}
-
-/** The signing key in a file, which is made when it is not there: tokens survive a restart. */
-export function readSigningKey(path: string): Buffer {
-  try {
-    writeFileSync(path, randomBytes(keyBytes), { mode: 0o600, flag: 'wx' });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-  const key = readFileSync(path);
-  if (key.length < keyBytes) {
-    throw new Error(`${path} holds no key: remove it, and a new one is made`);
-  }
-  return key;
 }

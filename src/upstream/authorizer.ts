@@ -24,7 +24,7 @@ export async function accessTo(
   { registry, repository }: Pick<Access, 'registry' | 'repository'>,
   credentials: CredentialSource,
 ): Promise<Access> {
-  return { registry, repository, credentials: await credentials(registry) };
+  return { registry, repository, credentials: await credentials(registry, repository) };
 }
 
 export interface Authorizer {

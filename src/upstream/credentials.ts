@@ -6,14 +6,20 @@ export type Credentials =
   /** An OAuth2 refresh token, as docker keeps for `docker login` with an identity provider. */
   | { readonly kind: 'identity-token'; readonly token: string };
 
-/** Finds the credentials for a registry, by its exact host and port. */
-export type CredentialSource = (registry: string) => Promise<Credentials | undefined>;
+/**
+ * Finds the credentials for a registry, by its exact host and port; where there are several for parts
+ * of it, those for the longest path that the repository is in.
+ */
+export type CredentialSource = (
+  registry: string,
+  repository?: string,
+) => Promise<Credentials | undefined>;
 
 /** Asks each source in order; the first that knows the registry answers. */
 export function firstOf(...sources: readonly CredentialSource[]): CredentialSource {
-  return async registry => {
+  return async (registry, repository) => {
     for (const source of sources) {
-      const credentials = await source(registry);
+      const credentials = await source(registry, repository);
       if (credentials) return credentials;
     }
     return undefined;

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFile, stat, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SignJWT } from 'jose';
 import { createKeeper } from '../../src/hosted/keeper.ts';
-import { createRegistryTokens, readSigningKey } from '../../src/hosted/registry-tokens.ts';
-import { makeTempDir } from '../world/temp-dir.ts';
+import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
 
 const key = Buffer.alloc(32, 7);
 const minute = 60_000;
@@ -81,16 +79,4 @@ test('a token is worth no more than its account is now', async () => {
   assert.deepEqual(less?.('builds/one'), ['pull']);
   const gone = createKeeper(new Map(), [], tokens);
   assert.equal(await gone.withToken(text), undefined);
-});
-
-test('the signing key is made once, is nobody else to read, and must be long enough', async () => {
-  await using directory = await makeTempDir('key');
-  const path = directory.join('key');
-  const made = readSigningKey(path);
-  assert.equal(made.length, 32);
-  assert.deepEqual(readSigningKey(path), made);
-  assert.deepEqual(await readFile(path), made);
-  assert.equal((await stat(path)).mode & 0o777, 0o600);
-  await writeFile(path, 'short');
-  assert.throws(() => readSigningKey(path), /holds no key/);
 });
