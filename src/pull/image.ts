@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import type { ImageChange } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
+import type { Documents } from '../images/documents.ts';
+import type { ImageMaker } from '../images/image-maker.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
-import type { Documents } from '../request/documents.ts';
-import type { ImageMaker } from '../request/served-image.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 

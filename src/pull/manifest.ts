@@ -1,8 +1,8 @@
 import { Fault } from '../fault.ts';
+import type { Documents } from '../images/documents.ts';
 import { isDigest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
-import type { Documents } from '../request/documents.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { PulledImage } from './image.ts';
 

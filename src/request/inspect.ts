@@ -1,3 +1,5 @@
+import type { BaseResolver } from '../images/base-image.ts';
+import type { Documents } from '../images/documents.ts';
 import type { Document } from '../oci/document.ts';
 import { asObject, type JsonObject, parseLossless } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
@@ -6,8 +8,6 @@ import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
-import type { BaseResolver } from './base-image.ts';
-import type { Documents } from './documents.ts';
 
 /** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
 export type Inspect = (image: string, platform: Platform | 'all') => Promise<JsonObject>;

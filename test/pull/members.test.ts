@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Documents } from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
 import { createImageFinder } from '../../src/pull/image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
-import type { Documents } from '../../src/request/documents.ts';
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 const indexType = 'application/vnd.oci.image.index.v1+json';
