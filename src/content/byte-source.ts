@@ -31,3 +31,16 @@ export async function drain(source: ByteSource, take: (bytes: Uint8Array) => voi
     source.destroy();
   }
 }
+
+/** The bytes as a source. */
+export function sourceOfBytes(bytes: Uint8Array): ByteSource {
+  let isRead = bytes.length === 0;
+  return {
+    async read() {
+      if (isRead) return null;
+      isRead = true;
+      return { bytes, release() {} };
+    },
+    destroy() {},
+  };
+}

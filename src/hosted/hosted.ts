@@ -1,12 +1,14 @@
 import type { ContentStore } from '../content/content-store.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedStore } from '../store/hosted.ts';
+import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Accounts } from './accounts.ts';
 import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
 import { createHostedListings, type HostedListings } from './listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
+import { createOwnPusher } from './own-pusher.ts';
 import { createOwnRegistry } from './own-registry.ts';
 import { createQuota, type HostedLimits } from './quota.ts';
 import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
@@ -22,6 +24,7 @@ export interface Hosted {
   readonly uploads: Uploads;
   /** The same as other registries are seen. */
   readonly registry: RegistryClient;
+  readonly pusher: PushClient;
 }
 
 export interface HostedOptions {
@@ -47,5 +50,6 @@ export function createHosted(options: HostedOptions): Hosted {
   const listings = createHostedListings(store);
   const uploads = createUploads({ content, blobs, quota });
   const registry = createOwnRegistry({ content, keeper, manifests, blobs, listings });
-  return { keeper, tokens, manifests, blobs, listings, uploads, registry };
+  const pusher = createOwnPusher({ content, keeper, manifests, blobs, quota });
+  return { keeper, tokens, manifests, blobs, listings, uploads, registry, pusher };
 }

@@ -13,7 +13,7 @@ import type { Document } from '../oci/document.ts';
 import { parseJson } from '../oci/json.ts';
 import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
-import { bareMediaType, mediaTypes } from '../oci/media-type.ts';
+import { bareMediaType, isElsewhere, mediaTypes } from '../oci/media-type.ts';
 import type { HostedManifest, HostedStore } from '../store/hosted.ts';
 import type { Quota } from './quota.ts';
 
@@ -51,10 +51,6 @@ export interface HostedManifestsDeps {
 }
 
 const memoryBytes = 32 * 1024 * 1024;
-// Layers that may not be distributed stay where their `urls` say.
-const foreignLayer =
-  /^application\/vnd\.(?:oci\.image\.layer\.nondistributable|docker\.image\.rootfs\.foreign)\./;
-
 export function createHostedManifests({
   content,
   store,
@@ -156,14 +152,14 @@ function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): Host
 function requireBlob(
   store: HostedStore,
   repository: string,
-  { digest, mediaType, urls, size }: Descriptor,
+  part: Descriptor,
   { kind }: Manifest,
 ): void {
+  const { digest, size } = part;
   const kept = store.blobSize(repository, digest);
   if (kept === undefined) {
     // What is in a manifest of an unknown type may be anything, a manifest for instance.
-    const isElsewhere = foreignLayer.test(mediaType) || (urls?.length ?? 0) > 0;
-    if (isElsewhere || kind === 'opaque') return;
+    if (isElsewhere(part) || kind === 'opaque') return;
     throw new Fault(
       'manifest-blob-unknown',
       `The manifest refers to ${digest}, which ${repository} does not have: push the blob first`,

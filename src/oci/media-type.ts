@@ -53,6 +53,18 @@ export function isLayerType(mediaType: string): boolean {
   return layerType.test(mediaType);
 }
 
+// Layers that may not be distributed stay where their `urls` say.
+const foreignLayer =
+  /^application\/vnd\.(?:oci\.image\.layer\.nondistributable|docker\.image\.rootfs\.foreign)\./;
+
+/** True for content that a registry need not have: it is found at the addresses that its descriptor names. */
+export function isElsewhere(part: {
+  mediaType: string;
+  urls?: readonly string[] | null | undefined;
+}): boolean {
+  return foreignLayer.test(part.mediaType) || (part.urls?.length ?? 0) > 0;
+}
+
 /** The bare type of a `Content-Type` header: no parameters, lower case. */
 export function bareMediaType(contentType: string | undefined): string | undefined {
   const bare = contentType?.split(';', 1)[0]?.trim().toLowerCase();

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { InjectedLayer } from '../augment/image-change.ts';
-import type { ByteSource } from '../content/byte-source.ts';
+import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { type Digest, digestOf } from '../oci/digest.ts';
@@ -87,7 +87,7 @@ export function createLayerIntake({
     const digest = digestOf(bytes);
     const measured = known.get(digest);
     if (measured && content.claim(digest)) return measured;
-    return ingest(sourceOf(bytes), name, limits.maxInlineBytes);
+    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes);
   };
 
   const fetchLayer = async (url: URL, name: string): Promise<Measured> => {
@@ -169,18 +169,6 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
       throw malformed(`${name}.${field} is ${claim}, but the layer's is ${measured[field]}`);
     }
   }
-}
-
-function sourceOf(bytes: Buffer): ByteSource {
-  let isRead = false;
-  return {
-    async read() {
-      if (isRead) return null;
-      isRead = true;
-      return { bytes, release() {} };
-    },
-    destroy() {},
-  };
 }
 
 /** Strict base64: what decodes to the same text when encoded again. */

@@ -17,6 +17,13 @@ export interface Access {
   readonly credentials: Credentials | undefined;
   /** In the right of the service itself, which counts with the hosted repositories only. */
   readonly isService?: boolean;
+  /** More than to pull from the repository. */
+  readonly pushes?: Pushes;
+}
+
+/** The right to push, and to take blobs over from another repository of the registry. */
+export interface Pushes {
+  readonly mountFrom?: string | undefined;
 }
 
 /** A repository in the right that the credentials for its registry give. */
@@ -56,6 +63,7 @@ export function createAuthorizer(transport: Transport, registries: Registries): 
     if (!pending) {
       pending = fetchBearer(transport, {
         ...access,
+        scopes: scopesOf(access),
         endpoint: endpointOf(registries, access.registry),
         settings: settingsOf(registries, access.registry),
         challenge,
@@ -96,6 +104,14 @@ export function createAuthorizer(transport: Transport, registries: Registries): 
   };
 }
 
-function keyOf({ registry, repository, credentials }: Access): string {
-  return `${registry} ${repository} ${credentialKey(credentials)}`;
+function keyOf(access: Access): string {
+  return `${access.registry} ${scopesOf(access).join(' ')} ${credentialKey(access.credentials)}`;
+}
+
+/** Source: distribution, Token Scope Documentation. */
+function scopesOf({ repository, pushes }: Access): readonly string[] {
+  if (!pushes) return [`repository:${repository}:pull`];
+  const { mountFrom } = pushes;
+  const mounted = mountFrom === undefined ? [] : [`repository:${mountFrom}:pull`];
+  return [`repository:${repository}:pull,push`, ...mounted];
 }

@@ -19,6 +19,8 @@ export interface TokenRequest {
   readonly registry: string;
   readonly endpoint: URL;
   readonly repository: string;
+  /** What the token is to allow, `repository:<name>:pull` each. */
+  readonly scopes: readonly string[];
   readonly settings: RegistrySettings;
   readonly credentials: Credentials | undefined;
   readonly challenge: Challenge;
@@ -35,8 +37,7 @@ const answerSchema = z.object({
 });
 
 /**
- * Asks the token service that a registry named for a token to pull from one repository; without
- * credentials for an anonymous one. Throws a {@link Fault}.
+ * Asks the token service that a registry named for a token; without credentials for an anonymous one. Throws a {@link Fault}.
  * Source: distribution, Token Authentication Specification and its OAuth2 variant.
  */
 export async function fetchBearer(
@@ -72,14 +73,14 @@ export async function fetchBearer(
 
 function tokenHop(realm: URL, request: TokenRequest): Hop {
   const { credentials, signal } = request;
-  const scope = `repository:${request.repository}:pull`;
+  const { scopes } = request;
   const { service } = request.challenge.parameters;
   if (credentials?.kind === 'identity-token') {
     const form = new URLSearchParams({
       grant_type: 'refresh_token',
       client_id: 'sluice',
       refresh_token: credentials.token,
-      scope,
+      scope: scopes.join(' '),
       ...(service === undefined ? {} : { service }),
     });
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -87,7 +88,7 @@ function tokenHop(realm: URL, request: TokenRequest): Hop {
   }
   const url = new URL(realm);
   if (service !== undefined) url.searchParams.set('service', service);
-  url.searchParams.set('scope', scope);
+  for (const scope of scopes) url.searchParams.append('scope', scope);
   const headers = credentials
     ? { authorization: basicHeader(credentials.username, credentials.password) }
     : ({} as Record<string, string>);
@@ -147,11 +148,15 @@ function refusal(request: TokenRequest, realm: URL, status: number, retryAfter?:
   if (status === 400 || status === 401 || status === 403 || status === 404) {
     return new Fault(
       'denied',
-      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may pull it`,
+      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may ${verbOf(request)} it`,
       options,
     );
   }
   return new Fault('upstream', `${where} answered ${status}: try later`, options);
+}
+
+function verbOf({ scopes }: TokenRequest): string {
+  return scopes.some(scope => scope.endsWith('push')) ? 'push to' : 'pull';
 }
 
 function parseJson(body: Buffer): unknown {

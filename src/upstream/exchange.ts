@@ -13,9 +13,9 @@ import type { Hop, Transport } from './transport.ts';
 
 /** One question to a repository. */
 export interface Question {
-  readonly method: 'GET' | 'HEAD';
-  /** Below `/v2/<repository>/`. */
-  readonly path: string;
+  readonly method: Hop['method'];
+  /** Below `/v2/<repository>/`; or the whole address, which a registry has given before. */
+  readonly path: string | URL;
   readonly headers: Readonly<Record<string, string>>;
   /** What is asked for, for messages. */
   readonly what: string;
@@ -26,6 +26,11 @@ export interface Question {
   readonly answers?: readonly number[];
   readonly isBlob?: boolean;
   readonly redirects?: 'follow' | 'handOn';
+  /** What is sent along, opened for each try; its size is among the headers. */
+  readonly body?: () => Promise<Hop['body']>;
+  readonly headersMs?: number;
+  /** Not tried again here: what was begun at the registry has to begin anew. */
+  readonly isOnce?: boolean;
 }
 
 /** Asks and returns the answer: 2xx, or a redirect that is handed on. Throws {@link Fault} for all else. */
@@ -54,7 +59,8 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       const answer = await send(hop, question).catch(error => {
         throw hop === first ? error : redirected(error, first.url, hop.url);
       });
-      const next = nextHop(hop, answer);
+      // What was sent along is used up; whoever sends it looks at the answer.
+      const next = question.body ? undefined : nextHop(hop, answer);
       if (!next) return answer;
       answer.body.destroy();
       const leaves = next.url.origin !== first.url.origin;
@@ -73,22 +79,26 @@ export function createExchange(deps: ExchangeDeps): Exchange {
   };
 
   const ask = async (access: Access, question: Question): Promise<Answer> => {
-    const { signal } = question;
-    const url = new URL(
-      `/v2/${access.repository}/${question.path}`,
-      endpointOf(registries, access.registry),
-    );
-    const sendWith = (authorization: string | undefined) =>
+    const { signal, path, headers, method, headersMs } = question;
+    const endpoint = endpointOf(registries, access.registry);
+    const url =
+      typeof path === 'string' ? new URL(`/v2/${access.repository}/${path}`, endpoint) : path;
+    // Elsewhere the address itself gives the right.
+    const isOwn = url.origin === endpoint.origin;
+    const sendWith = async (authorization: string | undefined) =>
       follow(
         {
           url,
-          method: question.method,
-          headers: authorization ? { ...question.headers, authorization } : question.headers,
+          method,
+          headers: authorization && isOwn ? { ...headers, authorization } : headers,
+          body: await question.body?.(),
+          headersMs,
           signal,
         },
         question,
       );
-    return withRetries(retry, signal, async () => {
+    const policy = question.isOnce ? { ...retry, attempts: 1 } : retry;
+    return withRetries(policy, signal, async () => {
       const authorization = await authorizer.known(access, signal);
       const answer = await sendWith(authorization);
       if (answer.status !== 401) return answer;
@@ -113,7 +123,8 @@ export function createExchange(deps: ExchangeDeps): Exchange {
   };
 
   return async (access, question) => {
-    for (const mirror of settingsOf(registries, access.registry).mirrors) {
+    const { mirrors } = settingsOf(registries, access.registry);
+    for (const mirror of access.pushes ? [] : mirrors) {
       const credentials = await deps.mirrorCredentials(mirror);
       try {
         return await askOne({ ...access, registry: mirror, credentials }, question);

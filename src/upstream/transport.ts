@@ -1,4 +1,5 @@
 import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import { Agent, buildConnector, request } from 'undici';
@@ -19,9 +20,12 @@ export interface Timeouts {
 /** One request to one address; redirects are not followed here. */
 export interface Hop {
   readonly url: URL;
-  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
+  /** A stream needs a `content-length` among the headers. */
+  readonly body?: string | Buffer | Readable | undefined;
+  /** Until the first byte of the response, where that takes longer than usual. */
+  readonly headersMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -87,7 +91,7 @@ export function createTransport(
   };
 
   return {
-    async send({ url, method, headers, body, signal }) {
+    async send({ url, method, headers, body, signal, headersMs }) {
       checkAddress(url, isAllowed);
       const answer = await request(url, {
         method,
@@ -96,6 +100,7 @@ export function createTransport(
         // undici would close the connection after each HEAD, for servers that answer it with a body.
         reset: false,
         ...(body === undefined ? {} : { body }),
+        ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
         ...(signal ? { signal } : {}),
       });
       return {

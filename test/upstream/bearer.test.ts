@@ -14,6 +14,7 @@ interface Asked {
   readonly plainHttp?: boolean;
   readonly tokenHosts?: readonly string[];
   readonly credentials?: Credentials;
+  readonly scopes?: readonly string[];
   readonly body?: object;
 }
 
@@ -46,6 +47,7 @@ async function ask(asked: Asked) {
     registry,
     endpoint: new URL(`${plainHttp ? 'http' : 'https'}://${registry}`),
     repository: 'team/app',
+    scopes: asked.scopes ?? ['repository:team/app:pull'],
     settings: { ...defaultRegistrySettings, plainHttp, tokenHosts },
     credentials: asked.credentials ?? credentials,
     challenge: { scheme: 'bearer', parameters: { realm, service: 'it & that' } },
@@ -103,7 +105,7 @@ test('an identity token is exchanged by POST', async () => {
   });
   assert.equal(hop?.method, 'POST');
   assert.equal(hop?.url.search, '');
-  const form = new URLSearchParams(hop?.body);
+  const form = new URLSearchParams(String(hop?.body));
   assert.equal(form.get('grant_type'), 'refresh_token');
   assert.equal(form.get('refresh_token'), 'refresh me');
   assert.equal(form.get('scope'), 'repository:team/app:pull');

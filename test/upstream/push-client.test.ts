@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { sourceOfBytes } from '../../src/content/byte-source.ts';
+import { Fault } from '../../src/fault.ts';
+import { digestOf } from '../../src/oci/digest.ts';
+import { documentOf } from '../../src/oci/document.ts';
+import { mediaTypes } from '../../src/oci/media-type.ts';
+import { type Access, createAuthorizer } from '../../src/upstream/authorizer.ts';
+import { createExchange } from '../../src/upstream/exchange.ts';
+import { createPushClient, pushingTo } from '../../src/upstream/push-client.ts';
+import { createRegistryClient } from '../../src/upstream/registry-client.ts';
+import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry-settings.ts';
+import { createTransport } from '../../src/upstream/transport.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+
+/** Clients of registries at plain addresses of this machine. */
+function clientsOf(...hosts: string[]) {
+  const settings = {
+    ...defaultRegistrySettings,
+    plainHttp: true,
+    allowPrivateAddress: true,
+    tokenHosts: hosts,
+  };
+  const registries = new Map(hosts.map(host => [host, settings]));
+  const transport = createTransport(registries, { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
+  const exchange = createExchange({
+    transport,
+    authorizer: createAuthorizer(transport, registries),
+    registries,
+    mirrorCredentials: async () => undefined,
+    retry: { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 },
+  });
+  return {
+    pusher: createPushClient(exchange, registry => endpointOf(registries, registry)),
+    registry: createRegistryClient(exchange),
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+}
+
+function hostsOf({ host, tokenService }: Registry): string[] {
+  return tokenService ? [host, new URL(tokenService.realm).host] : [host];
+}
+
+function accessTo({ host, username, password }: Registry, repository: string): Access {
+  return { registry: host, repository, credentials: { kind: 'password', username, password } };
+}
+
+function blobOf(bytes: Buffer) {
+  const opened: number[] = [];
+  const open = async () => {
+    opened.push(1);
+    return sourceOfBytes(bytes);
+  };
+  return { digest: digestOf(bytes), size: bytes.length, open, opened };
+}
+
+for (const auth of ['none', 'basic', 'bearer'] as const) {
+  test(`an image is pushed to a registry with authentication: ${auth}`, async () => {
+    await using registry = await startRegistry({ auth });
+    await using clients = clientsOf(...hostsOf(registry));
+    const { pusher } = clients;
+    const target = pushingTo(accessTo(registry, 'team/app'));
+    await pusher.check(target);
+    const config = blobOf(Buffer.from('{"architecture":"amd64","os":"linux"}'));
+    const layer = blobOf(Buffer.alloc(3_000_000, 'layer'));
+    assert.equal(await pusher.putBlob(target, config), 'sent');
+    assert.equal(await pusher.putBlob(target, layer), 'sent');
+    assert.equal(await pusher.putBlob(target, layer), 'there');
+    assert.equal(layer.opened.length, 1);
+    const manifest = documentOf(
+      Buffer.from(
+        JSON.stringify({
+          schemaVersion: 2,
+          mediaType: mediaTypes.ociManifest,
+          config: { mediaType: mediaTypes.ociConfig, digest: config.digest, size: config.size },
+          layers: [{ mediaType: mediaTypes.ociLayerGzip, digest: layer.digest, size: layer.size }],
+        }),
+      ),
+      mediaTypes.ociManifest,
+    );
+    await pusher.putManifest(target, 'v1', manifest);
+    const found = await clients.registry.getManifest(accessTo(registry, 'team/app'), 'v1');
+    assert.deepEqual(found.bytes, manifest.bytes);
+    const mounting = pushingTo(accessTo(registry, 'other/app'), 'team/app');
+    assert.equal(await pusher.putBlob(mounting, layer), 'mounted');
+    assert.equal(layer.opened.length, 1);
+  });
+}
+
+for (const auth of ['basic', 'bearer'] as const) {
+  test(`wrong credentials are told by the check, with authentication: ${auth}`, async () => {
+    await using registry = await startRegistry({ auth });
+    await using clients = clientsOf(...hostsOf(registry));
+    const right = accessTo(registry, 'team/app');
+    const wrong = { kind: 'password', username: 'tester', password: 'wrong' } as const;
+    for (const credentials of [wrong, undefined]) {
+      await assert.rejects(
+        clients.pusher.check(pushingTo({ ...right, credentials })),
+        (error: unknown) =>
+          error instanceof Fault &&
+          error.kind === 'denied' &&
+          error.phase === 'credentials' &&
+          !error.message.includes('wrong'),
+      );
+    }
+  });
+}
+
+/** A registry of one listener. */
+async function startScripted(listener: RequestListener) {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    host: `127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+test('an upload that breaks off is begun anew, and given up after three times', async () => {
+  let puts = 0;
+  let breaks = 2;
+  await using registry = await startScripted((request, response) => {
+    if (request.method === 'HEAD') return response.writeHead(404).end();
+    if (request.method === 'POST') {
+      return response.writeHead(202, { location: '/upload?state=1' }).end();
+    }
+    puts += 1;
+    if (puts <= breaks) return request.socket.destroy();
+    request.resume().once('end', () => response.writeHead(201).end());
+    assert.match(request.url ?? '', /state=1&digest=sha256/);
+    return undefined;
+  });
+  await using clients = clientsOf(registry.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  const blob = blobOf(Buffer.alloc(100_000, 1));
+  assert.equal(await clients.pusher.putBlob(target, blob), 'sent');
+  assert.equal(puts, 3);
+  [puts, breaks] = [0, 9];
+  await assert.rejects(clients.pusher.putBlob(target, blob), { name: 'Fault', phase: 'push' });
+  assert.equal(puts, 3);
+});
+
+test('credentials do not go to another origin that an upload is sent to', async () => {
+  const seen: (string | undefined)[] = [];
+  await using storage = await startScripted((request, response) => {
+    seen.push(request.headers.authorization);
+    request.resume().once('end', () => response.writeHead(201).end());
+  });
+  await using registry = await startScripted((request, response) => {
+    if (request.headers.authorization === undefined) {
+      return response.writeHead(401, { 'www-authenticate': 'Basic realm="r"' }).end();
+    }
+    if (request.method === 'HEAD') return response.writeHead(404).end();
+    return response.writeHead(202, { location: `http://${storage.host}/upload` }).end();
+  });
+  await using clients = clientsOf(registry.host, storage.host);
+  const credentials = { kind: 'password', username: 'u', password: 'p' } as const;
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials });
+  assert.equal(await clients.pusher.putBlob(target, blobOf(Buffer.from('x'))), 'sent');
+  assert.deepEqual(seen, [undefined]);
+});
+
+test('an answer that is none to a push is told as such', async () => {
+  await using registry = await startScripted((request, response) => {
+    response.writeHead(request.method === 'HEAD' ? 404 : 200).end();
+  });
+  await using clients = clientsOf(registry.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  await assert.rejects(clients.pusher.check(target), /answered 200 to the beginning of an upload/);
+});
