@@ -2,15 +2,19 @@
 import { writeFileSync } from 'node:fs';
 import { registrySettings, type Setting, settings } from '../src/config/settings.ts';
 import { createOpenApi } from '../src/http/openapi.ts';
+import { describePlatformApi } from '../src/http/platform/api.ts';
 import { readVersion } from '../src/version.ts';
 
 const docs = new URL('../docs/', import.meta.url);
 
 writeFileSync(new URL('configuration.md', docs), configurationPage());
-writeFileSync(
-  new URL('openapi.json', docs),
-  `${JSON.stringify(createOpenApi(readVersion().version), null, 2)}\n`,
-);
+const { version } = readVersion();
+writeJson('openapi.json', createOpenApi(version));
+writeJson('platform-openapi.json', describePlatformApi(version));
+
+function writeJson(name: string, value: object): void {
+  writeFileSync(new URL(name, docs), `${JSON.stringify(value, null, 2)}\n`);
+}
 
 function configurationPage(): string {
   return `# Configuration

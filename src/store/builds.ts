@@ -11,6 +11,11 @@ export interface BuildRow {
   readonly target: string;
   /** What is to be built, as JSON text; no credentials are in it. */
   readonly plan: string;
+  /** Who asked for it; empty for a build of an earlier version. */
+  readonly owner: string;
+  readonly isTrusted: boolean;
+  /** What it takes to act for who asked, sealed; null for nobody known. */
+  readonly grant: string | null;
   readonly createdAt: number;
   /** When it left the queue. */
   readonly startedAt: number | null;
@@ -22,6 +27,8 @@ export interface BuildRow {
   /** Why it failed, for its user. */
   readonly reason: string | null;
   readonly lockFile: string | null;
+  /** The one file of an artifact: a SIF file. */
+  readonly file: Digest | null;
 }
 
 export type BuildOutcome =
@@ -30,12 +37,16 @@ export type BuildOutcome =
       readonly digest: Digest;
       readonly mediaType: string;
       readonly lockFile: string | undefined;
+      readonly file?: Digest | undefined;
     }
   | { readonly succeeded: false; readonly reason: string };
 
+/** What is known of a build before it begins. */
+export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isTrusted' | 'grant'>;
+
 export interface BuildStore {
   /** Enters a new build of the key under the next number. */
-  insert(build: Pick<BuildRow, 'key' | 'target' | 'plan'>, at: number): BuildRow;
+  insert(build: NewBuild, at: number): BuildRow;
   find(id: string): BuildRow | undefined;
   /** The newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): BuildRow | undefined;
@@ -43,17 +54,20 @@ export interface BuildStore {
   finish(id: string, outcome: BuildOutcome, at: number): void;
   /** Those that were queued or running when the process ended, oldest first. */
   unfinished(): BuildRow[];
+  /** Removes the builds that were over before the moment, save those of requests that are live; returns how many. */
+  purge(endedBefore: number, now: number): number;
 }
 
-const columns = `id, build_key AS key, number, target, plan, created_at AS createdAt, started_at AS startedAt,
-  finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile`;
+const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
+  finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
 
 export function createBuildStore(database: Database): BuildStore {
   const lastNumber = database
     .prepare('SELECT COALESCE(MAX(number), 0) FROM builds WHERE build_key = ?')
     .pluck();
   const insert = database.prepare(
-    'INSERT INTO builds (id, build_key, number, target, plan, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+    `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
   const latest = database.prepare(
@@ -62,19 +76,25 @@ export function createBuildStore(database: Database): BuildStore {
   );
   const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
   const finish = database.prepare(
-    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?
+    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?
      WHERE id = ?`,
   );
   const unfinished = database.prepare(
     `SELECT ${columns} FROM builds WHERE finished_at IS NULL ORDER BY created_at, number`,
   );
 
+  const purge = database.prepare(
+    `DELETE FROM builds WHERE finished_at < @endedBefore AND NOT EXISTS (
+       SELECT 1 FROM requests
+       WHERE build_id = builds.id AND expires_at > @now AND revoked_at IS NULL)`,
+  );
+
   const byId = (id: string) => rowOf(find.get(id));
   const add = database.transaction(
-    ({ key, target, plan }: Pick<BuildRow, 'key' | 'target' | 'plan'>, at: number) => {
+    ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
       const number = Number(lastNumber.get(key)) + 1;
       const id = `${key}_${number}`;
-      insert.run(id, key, number, target, plan, at);
+      insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
       return byId(id) as BuildRow;
     },
   );
@@ -90,15 +110,28 @@ export function createBuildStore(database: Database): BuildStore {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;
       const reason = succeeded ? null : outcome.reason;
-      const { digest = null, mediaType = null, lockFile = null } = made ?? {};
-      finish.run(at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, id);
+      const { digest = null, mediaType = null, lockFile = null, file = null } = made ?? {};
+      finish.run(at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file, id);
     },
     unfinished: () => unfinished.all().map(row => rowOf(row) as BuildRow),
+    purge: (endedBefore, now) => purge.run({ endedBefore, now }).changes,
   };
 }
 
+/** As SQLite has it: no truth values, and less in what was written before there was more. */
+type StoredRow = Omit<BuildRow, 'owner' | 'isTrusted' | 'succeeded'> & {
+  owner: string | null;
+  isTrusted: number | null;
+  succeeded: number | null;
+};
+
 function rowOf(row: unknown): BuildRow | undefined {
   if (!row) return undefined;
-  const { succeeded, ...rest } = row as Omit<BuildRow, 'succeeded'> & { succeeded: number | null };
-  return { ...rest, succeeded: succeeded === null ? null : succeeded === 1 };
+  const { owner, isTrusted, succeeded, ...rest } = row as StoredRow;
+  return {
+    ...rest,
+    owner: owner ?? '',
+    isTrusted: isTrusted === 1,
+    succeeded: succeeded === null ? null : succeeded === 1,
+  };
 }

@@ -3,9 +3,13 @@ import type { Database } from './database.ts';
 
 /** Which content is only a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {
-  /** Notes a use now; the first one enters the blob. */
-  touch(digest: Digest, size: number, at: number): void;
+  /** Enters a copy of what a registry has. */
+  enter(digest: Digest, size: number, registry: string, at: number): void;
+  /** Notes a use of a copy; nothing for what is none. */
+  touch(digest: Digest, at: number): void;
   has(digest: Digest): boolean;
+  /** True for a copy that this registry has sent, or one with the same bytes. */
+  isFrom(digest: Digest, registry: string): boolean;
   /** Bytes of all cached blobs. */
   total(): number;
   /** The least recently used blob. */
@@ -14,19 +18,31 @@ export interface CachedBlobStore {
 }
 
 export function createCachedBlobStore(database: Database): CachedBlobStore {
-  const touch = database.prepare(
+  const insert = database.prepare(
     `INSERT INTO cached_blobs (digest, size, used_at) VALUES (?, ?, ?)
      ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at`,
   );
+  const addSource = database.prepare(
+    'INSERT OR IGNORE INTO blob_sources (digest, registry) VALUES (?, ?)',
+  );
+  const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
   const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
+  const isFrom = database
+    .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
+    .pluck();
   const total = database.prepare('SELECT COALESCE(SUM(size), 0) FROM cached_blobs').pluck();
   const oldest = database.prepare('SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1');
   const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
   return {
-    touch(digest, size, at) {
-      touch.run(digest, size, at);
+    enter: database.transaction((digest, size, registry, at) => {
+      insert.run(digest, size, at);
+      addSource.run(digest, registry);
+    }),
+    touch(digest, at) {
+      touch.run(at, digest);
     },
     has: digest => has.get(digest) !== undefined,
+    isFrom: (digest, registry) => isFrom.get(digest, registry) !== undefined,
     total: () => Number(total.get()),
     oldest: () => oldest.get() as { digest: Digest; size: number } | undefined,
     forget(digest) {

@@ -30,9 +30,12 @@ function migrate(database: Database.Database): void {
   }
   for (const [position, sql] of migrations.entries()) {
     if (position < current) continue;
-    database.transaction(() => {
+    const step = database.transaction(() => {
+      // The server and a command may begin at once: who comes second finds the step taken.
+      if (Number(database.pragma('user_version', { simple: true })) > position) return;
       database.exec(sql);
       database.pragma(`user_version = ${position + 1}`);
-    })();
+    });
+    step.immediate();
   }
 }

@@ -101,4 +101,89 @@ export const migrations: readonly string[] = [
       'served', json(json_extract(body, '$.served')))),
     '$.base', '$.served');
   `,
+  `
+  CREATE TABLE platform_token_pairs (
+    grant_hash BLOB PRIMARY KEY,
+    sealed TEXT NOT NULL,
+    renewed_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX platform_token_pairs_by_age ON platform_token_pairs (renewed_at);
+
+  CREATE TABLE platform_pairings (
+    id TEXT PRIMARY KEY,
+    service TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    public_key TEXT NOT NULL,
+    sealed_private_key TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX platform_pairings_by_endpoint ON platform_pairings (endpoint, service, created_at);
+  `,
+  `
+  CREATE TABLE users (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    email TEXT NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL
+  );
+
+  CREATE TABLE access_tokens (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    token_hash BLOB NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    used_day TEXT,
+    UNIQUE (user, name)
+  );
+
+  CREATE TABLE workspaces (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    created_at INTEGER NOT NULL
+  );
+
+  CREATE TABLE workspace_members (
+    workspace INTEGER NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    user INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    PRIMARY KEY (workspace, user)
+  ) WITHOUT ROWID;
+  CREATE INDEX workspace_members_by_user ON workspace_members (user);
+
+  CREATE TABLE credentials (
+    id TEXT PRIMARY KEY,
+    user INTEGER REFERENCES users (id) ON DELETE CASCADE,
+    workspace INTEGER REFERENCES workspaces (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    description TEXT,
+    provider TEXT NOT NULL,
+    shown TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    used_day TEXT,
+    UNIQUE (user, name),
+    UNIQUE (workspace, name),
+    CHECK ((user IS NULL) <> (workspace IS NULL))
+  );
+  `,
+  `
+  ALTER TABLE builds ADD COLUMN owner TEXT;
+  ALTER TABLE builds ADD COLUMN trusted INTEGER;
+  CREATE INDEX builds_by_end ON builds (finished_at);
+
+  ALTER TABLE requests ADD COLUMN build_id TEXT
+    GENERATED ALWAYS AS (json_extract(body, '$.buildId')) VIRTUAL;
+  CREATE INDEX requests_by_build ON requests (build_id) WHERE build_id IS NOT NULL;
+  `,
+  `
+  CREATE TABLE blob_sources (
+    digest TEXT NOT NULL REFERENCES cached_blobs (digest) ON DELETE CASCADE,
+    registry TEXT NOT NULL,
+    PRIMARY KEY (digest, registry)
+  ) WITHOUT ROWID;
+  `,
+  `
+  ALTER TABLE builds ADD COLUMN sealed_grant TEXT;
+  ALTER TABLE builds ADD COLUMN file TEXT;
+  `,
 ];

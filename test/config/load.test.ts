@@ -84,6 +84,7 @@ const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
   [{ SLUICE_TOKEN_LIFE: '36' }, /SLUICE_TOKEN_LIFE: expected a time/],
   [{ SLUICE_LIMITS_BODY_BYTES: 'much' }, /SLUICE_LIMITS_BODY_BYTES: expected a size/],
   [{ SLUICE_LIMITS_PULLS_ANONYMOUS: '0/hour' }, /expected a rate/],
+  [{ SLUICE_BUILDKIT: 'off,/run/socket' }, /SLUICE_BUILDKIT.*no address of a builder: unix:/],
   [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
   [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /cannot be read/],
 ];

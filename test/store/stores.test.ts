@@ -67,16 +67,29 @@ test('cached blobs: the least recently used is the oldest', () => {
   assert.ok(a && b && c);
   assert.equal(store.total(), 0);
   assert.equal(store.oldest(), undefined);
-  store.touch(a, 10, 1);
-  store.touch(b, 20, 2);
-  store.touch(c, 30, 3);
-  store.touch(a, 10, 4);
+  store.enter(a, 10, 'one.example.com', 1);
+  store.enter(b, 20, 'one.example.com', 2);
+  store.enter(c, 30, 'other.example.com', 3);
+  store.touch(a, 4);
   assert.equal(store.total(), 60);
   assert.deepEqual(store.oldest(), { digest: b, size: 20 });
   store.forget(b);
   assert.ok(!store.has(b) && store.has(a));
   assert.deepEqual(store.oldest(), { digest: c, size: 30 });
   assert.equal(store.total(), 40);
+});
+
+test('cached blobs: a copy is of the registries that have sent it', () => {
+  const store = createCachedBlobStore(openDatabase(':memory:'));
+  const blob = digestOf('blob');
+  store.enter(blob, 4, 'one.example.com', 1);
+  assert.equal(store.isFrom(blob, 'one.example.com'), true);
+  assert.equal(store.isFrom(blob, 'other.example.com'), false);
+  store.enter(blob, 4, 'other.example.com', 2);
+  assert.equal(store.isFrom(blob, 'other.example.com'), true);
+  store.forget(blob);
+  store.enter(blob, 4, 'other.example.com', 3);
+  assert.equal(store.isFrom(blob, 'one.example.com'), false);
 });
 
 test('fetched layers: found by their location, which is not in the database', () => {

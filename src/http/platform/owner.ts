@@ -1,0 +1,46 @@
+import { Fault } from '../../fault.ts';
+import type { CredentialOwner } from '../../store/credentials.ts';
+import type { Actor, Backend } from './entry-point.ts';
+
+/**
+ * Whose belongings a call is about: the caller's, or those of the user that an administrator names, if one is
+ * named. Throws a {@link Fault}: 403 for a user who names another one, 404 for nobody's address.
+ */
+export function userIdOf(
+  actor: Actor,
+  email: string | undefined,
+  { platform }: Backend,
+): number | undefined {
+  if (actor.kind === 'administrator') {
+    return email === undefined ? undefined : platform.users.withEmail(email).id;
+  }
+  if (email === undefined || email.trim().toLowerCase() === actor.user.email) return actor.user.id;
+  throw new Fault('denied', 'Only an administrator can act for another user', {
+    phase: 'credentials',
+  });
+}
+
+/**
+ * Whose credentials a call is about; undefined for an administrator who names nobody. Throws a {@link Fault}: 400
+ * where two are named, 403 for who is no member of the workspace, 404 for what an administrator misspells.
+ */
+export function ownerOf(
+  actor: Actor,
+  named: { readonly user?: string | undefined; readonly workspaceId?: number | undefined },
+  backend: Backend,
+): CredentialOwner | undefined {
+  const { user, workspaceId } = named;
+  if (workspaceId === undefined) {
+    const id = userIdOf(actor, user, backend);
+    return id === undefined ? undefined : { kind: 'user', id };
+  }
+  if (user !== undefined) {
+    throw new Fault('bad-request', "Name a 'user' or a 'workspaceId', not both", {
+      phase: 'request',
+    });
+  }
+  const { workspaces } = backend.platform;
+  if (actor.kind === 'user') workspaces.requireMember(workspaceId, actor.user.id);
+  else workspaces.get(workspaceId);
+  return { kind: 'workspace', id: workspaceId };
+}

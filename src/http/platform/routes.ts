@@ -1,0 +1,74 @@
+import type { Middleware } from 'koa';
+import { Fault } from '../../fault.ts';
+import type { Accounts } from '../../hosted/accounts.ts';
+import { requireAdministrator } from '../basic-auth.ts';
+import { readJsonBody } from '../json-body.ts';
+import type { RequestState } from '../state.ts';
+import { apiVersion, createPlatformApi } from './api.ts';
+import type { CallLimits } from './call-limits.ts';
+import type { Actor, Backend } from './entry-point.ts';
+
+export interface PlatformRoutesDeps extends Backend {
+  readonly accounts: Accounts;
+  readonly limits: CallLimits;
+}
+
+// Clients put /api behind the address of a platform.
+const bases = ['/platform/api', '/platform'];
+const maxBodyBytes = 256 * 1024;
+
+/** Everything below `/platform`. Source: platform specification. */
+export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestState> {
+  const answer = createPlatformApi(deps);
+  return async (ctx, next) => {
+    const base = bases.find(one => ctx.path === one || ctx.path.startsWith(`${one}/`));
+    if (base === undefined) return next();
+    // Tokens and passwords are in the answers.
+    ctx.set('cache-control', 'no-store');
+    requireVersion(ctx.get('accept-version'));
+    const body = await answer({
+      method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
+      path: ctx.path.slice(base.length).replace(/\/$/, ''),
+      query: queryOf(ctx.querystring),
+      identify: () => identify(ctx.get('authorization'), deps),
+      readBody: () => readJsonBody(ctx.req, maxBodyBytes),
+    });
+    if (body === undefined) ctx.status = 204;
+    else ctx.body = body;
+  };
+}
+
+function identify(
+  header: string,
+  { platform, accounts, limits }: Pick<PlatformRoutesDeps, 'platform' | 'accounts' | 'limits'>,
+): Actor {
+  if (/^basic\s/i.test(header)) {
+    requireAdministrator(header, accounts);
+    return { kind: 'administrator' };
+  }
+  const accessToken = /^bearer\s+(\S+)\s*$/i.exec(header)?.[1];
+  if (accessToken === undefined) {
+    throw new Fault(
+      'unauthorized',
+      'This needs an access token: send it as Authorization: Bearer <token>',
+      { phase: 'credentials', headers: { 'www-authenticate': 'Bearer realm="Sluice"' } },
+    );
+  }
+  const { user, tokenId } = platform.holder(accessToken);
+  limits.take(tokenId);
+  return { kind: 'user', user };
+}
+
+function requireVersion(wanted: string): void {
+  if (wanted === '' || wanted.trim() === apiVersion) return;
+  throw new Fault(
+    'bad-request',
+    `There is no such version of this API: leave out Accept-Version, or ask for ${apiVersion}`,
+    { phase: 'request' },
+  );
+}
+
+/** A parameter without a value is none, as some clients send those that are not set. */
+function queryOf(text: string): Record<string, string> {
+  return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ''));
+}

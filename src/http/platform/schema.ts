@@ -1,0 +1,168 @@
+import { z } from 'zod';
+
+// null is what some clients send for a member that is not set.
+const optional = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform(value => value ?? undefined);
+
+const text = z.string().max(2000, 'is too long');
+const time = z.string().meta({ format: 'date-time' });
+const total = z.number().int().describe('How many there are, on all pages together');
+const lastUsed = time.nullable().describe('As exact as the day');
+
+const wholeNumber = 'expected a whole number';
+const workspaceNumber = z
+  .union([z.number(), z.string()], wholeNumber)
+  .transform(value => (/^\d{1,15}$/.test(String(value)) ? Number(value) : Number.NaN))
+  .refine(value => Number.isSafeInteger(value), wholeNumber);
+
+const largestPage = 1000;
+const queryNumber = z.string().regex(/^\d{1,9}$/, wholeNumber);
+
+/** Query of every list. */
+export const pageQuery = z.object({
+  max: queryNumber
+    .transform(Number)
+    .refine(value => value >= 1 && value <= largestPage, `expected 1 to ${largestPage}`)
+    .default(largestPage)
+    .describe(`Entries in the answer, ${largestPage} at most`),
+  offset: queryNumber.transform(Number).default(0).describe('Entries left out before them'),
+});
+
+const ownerOptions = {
+  user: text.optional().describe('E-mail address of a user; for administrators'),
+  workspaceId: workspaceNumber
+    .optional()
+    .describe('The credentials of a workspace in place of personal ones'),
+};
+
+export const usersQuery = pageQuery.extend({
+  email: text.optional().describe('Only who has this address'),
+});
+export const workspacesQuery = pageQuery.extend({
+  name: text.optional().describe('Only the one of this name'),
+});
+export const tokensQuery = pageQuery.extend({ user: ownerOptions.user });
+export const credentialsQuery = pageQuery.extend(ownerOptions);
+export const workspaceQuery = z.object({ workspaceId: ownerOptions.workspaceId });
+
+export const newUserSchema = z.object({ email: text }).meta({ title: 'NewUser' });
+export const newWorkspaceSchema = z.object({ name: text }).meta({ title: 'NewWorkspace' });
+export const newMemberSchema = z
+  .object({ user: text.describe('E-mail address') })
+  .meta({ title: 'NewMember' });
+export const newTokenSchema = z
+  .object({
+    name: text,
+    expiration: optional(z.iso.datetime({ offset: true, error: 'expected a time, ISO 8601' }))
+      .describe('When it ends; without it, when it is revoked')
+      .meta({ format: 'date-time' }),
+    user: optional(text).describe('Whose it is: e-mail address; for administrators'),
+  })
+  .meta({ title: 'NewToken' });
+
+const secret = optional(z.string());
+export const newCredentialsSchema = z
+  .object({
+    credentials: z.object({
+      name: optional(text).describe('By default the registry'),
+      description: optional(text),
+      provider: optional(text).describe(
+        '`container-reg` (the default), `aws`, `google`, `azure`, `github`, `gitlab`, `bitbucket`, `gitea`',
+      ),
+      keys: z
+        .object({
+          registry: optional(text).describe('`host[:port][/path]`; by default Docker Hub'),
+          userName: optional(text),
+          password: secret,
+          token: secret,
+          accessKey: optional(text),
+          secretKey: secret,
+          assumeRoleArn: optional(text),
+          externalId: optional(text),
+          data: secret.describe('Key file of a Google service account'),
+          clientId: optional(text),
+          clientSecret: secret,
+        })
+        .describe('Which of them are needed depends on the provider'),
+    }),
+    user: optional(text).describe('Whose they are: e-mail address; for administrators'),
+    workspaceId: optional(workspaceNumber).describe('Whose they are, where they are shared'),
+  })
+  .meta({ title: 'NewCredentials' });
+
+const userView = z.object({
+  id: z.number().int(),
+  userName: z.string(),
+  email: z.string(),
+  dateCreated: time,
+});
+const workspaceView = z.object({ id: z.number().int(), name: z.string(), dateCreated: time });
+const tokenView = z.object({
+  id: z.number().int(),
+  name: z.string(),
+  user: z.string().describe('E-mail address'),
+  dateCreated: time,
+  expiration: time.nullable(),
+  lastUsed,
+});
+const credentialsView = z.object({
+  id: z.string(),
+  name: z.string(),
+  description: z.string().optional(),
+  provider: z.string(),
+  keys: z
+    .object({
+      registry: z.string(),
+      userName: z.string(),
+      accessKey: z.string(),
+      assumeRoleArn: z.string(),
+      clientId: z.string(),
+    })
+    .partial()
+    .describe('What of them is no secret'),
+  user: z.string().optional().describe('E-mail address of the owner'),
+  workspace: z.string().optional().describe('Name of the workspace that they belong to'),
+  dateCreated: time,
+  lastUsed,
+});
+
+export const userAnswer = z.object({ user: userView }).meta({ title: 'User' });
+export const usersAnswer = z
+  .object({ users: z.array(userView), totalSize: total })
+  .meta({ title: 'Users' });
+export const workspaceAnswer = z.object({ workspace: workspaceView }).meta({ title: 'Workspace' });
+export const workspacesAnswer = z
+  .object({ workspaces: z.array(workspaceView), totalSize: total })
+  .meta({ title: 'Workspaces' });
+export const memberAnswer = z.object({ member: userView }).meta({ title: 'Member' });
+export const membersAnswer = z
+  .object({ members: z.array(userView), totalSize: total })
+  .meta({ title: 'Members' });
+export const newTokenAnswer = z
+  .object({ accessKey: z.string().describe('The token: it is told this once'), token: tokenView })
+  .meta({ title: 'CreatedToken' });
+export const tokensAnswer = z
+  .object({ tokens: z.array(tokenView), totalSize: total })
+  .meta({ title: 'Tokens' });
+export const newCredentialsAnswer = z
+  .object({ credentialsId: z.string(), credentials: credentialsView })
+  .meta({ title: 'CreatedCredentials' });
+export const credentialsAnswer = z
+  .object({ credentials: z.array(credentialsView), totalSize: total })
+  .meta({ title: 'CredentialsList' });
+export const keysAnswer = z
+  .object({
+    keys: z
+      .string()
+      .describe('JSON text: `discriminator` names the provider, the rest is its keys'),
+  })
+  .meta({ title: 'Keys' });
+export const platformInfoAnswer = z
+  .object({
+    serviceInfo: z.object({
+      version: z.string(),
+      commitId: z.string(),
+      apiVersion: z.string().describe('For `Accept-Version`'),
+    }),
+  })
+  .meta({ title: 'PlatformInfo' });

@@ -1,0 +1,54 @@
+import { Fault } from '../../fault.ts';
+import { entryPoint, numberOf } from './entry-point.ts';
+import { userIdOf } from './owner.ts';
+import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from './schema.ts';
+import { tokenView } from './view.ts';
+
+/** Access tokens: users have their own to look after, administrators all. */
+export const tokenEntryPoints = [
+  entryPoint({
+    method: 'get',
+    path: '/tokens',
+    summary: 'Access tokens: your own; for administrators, those of a user or all',
+    access: 'either',
+    query: tokensQuery,
+    answer: tokensAnswer,
+    run({ actor, query: { user, max, offset } }, backend) {
+      const { platform } = backend;
+      const holder = userIdOf(actor, user, backend);
+      const { entries, total } = platform.tokens.list(holder, { limit: max, offset });
+      return { tokens: entries.map(token => tokenView(token, platform)), totalSize: total };
+    },
+  }),
+  entryPoint({
+    method: 'post',
+    path: '/tokens',
+    summary: 'Create an access token',
+    access: 'either',
+    body: newTokenSchema,
+    answer: newTokenAnswer,
+    run({ actor, body: { name, expiration, user } }, backend) {
+      const { platform } = backend;
+      const holder = userIdOf(actor, user, backend);
+      if (holder === undefined) {
+        throw new Fault('bad-request', "'user': name the user that the token is for", {
+          phase: 'request',
+        });
+      }
+      const expiresAt = expiration === undefined ? undefined : Date.parse(expiration);
+      const { value, token } = platform.tokens.create(holder, name, expiresAt);
+      return { accessKey: value, token: tokenView(token, platform) };
+    },
+  }),
+  entryPoint({
+    method: 'delete',
+    path: '/tokens/{tokenId}',
+    summary: 'Revoke an access token',
+    access: 'either',
+    run({ actor, params }, { platform }) {
+      const holder = actor.kind === 'user' ? actor.user.id : undefined;
+      platform.tokens.revoke(numberOf(params.tokenId), holder);
+      return undefined;
+    },
+  }),
+];

@@ -1,0 +1,46 @@
+import { entryPoint, numberOf } from './entry-point.ts';
+import { newUserSchema, userAnswer, usersAnswer, usersQuery } from './schema.ts';
+import { userView } from './view.ts';
+
+/** Who is known, and who asks. */
+export const userEntryPoints = [
+  entryPoint({
+    method: 'get',
+    path: '/user-info',
+    summary: 'Whose access token it is',
+    access: 'user',
+    answer: userAnswer,
+    run: ({ actor }) => ({ user: userView(actor.user) }),
+  }),
+  entryPoint({
+    method: 'get',
+    path: '/users',
+    summary: 'Users',
+    access: 'administrator',
+    query: usersQuery,
+    answer: usersAnswer,
+    run({ query: { email, max, offset } }, { platform }) {
+      const { entries, total } = platform.users.list(email, { limit: max, offset });
+      return { users: entries.map(userView), totalSize: total };
+    },
+  }),
+  entryPoint({
+    method: 'post',
+    path: '/users',
+    summary: 'Add a user',
+    access: 'administrator',
+    body: newUserSchema,
+    answer: userAnswer,
+    run: ({ body }, { platform }) => ({ user: userView(platform.users.add(body.email)) }),
+  }),
+  entryPoint({
+    method: 'delete',
+    path: '/users/{userId}',
+    summary: 'Remove a user, with all tokens and personal credentials',
+    access: 'administrator',
+    run({ params }, { platform }) {
+      platform.users.remove(numberOf(params.userId));
+      return undefined;
+    },
+  }),
+];

@@ -1,0 +1,84 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Fault } from '../../fault.ts';
+import type { AccessTokenRow, AccessTokenStore } from '../../store/access-tokens.ts';
+import type { Listed, Page } from '../../store/page.ts';
+import { checkName } from './entry-name.ts';
+import { noteUse } from './use-day.ts';
+
+/** A token as it is listed. Times are ms since the epoch. */
+export type AccessToken = AccessTokenRow;
+
+/** The tokens by which users are known. Source: platform specification, section 5. */
+export interface AccessTokens {
+  /**
+   * A new token; its value is told this once. Throws a {@link Fault}: 400 for a name or an end that
+   * cannot be, 409 when the user has one of this name.
+   */
+  create(
+    user: number,
+    name: string,
+    expiresAt?: number,
+  ): { readonly value: string; readonly token: AccessToken };
+  /** The token of that value. Throws a {@link Fault} (403) when it is invalid, revoked or expired. */
+  use(value: string): AccessToken;
+  /** Those of one user, or of all. */
+  list(user: number | undefined, page: Page): Listed<AccessToken>;
+  /** Throws a {@link Fault} (404) when there is none, or it is not this user's. */
+  revoke(id: number, user?: number): void;
+}
+
+const prefix = 'sluice_';
+const randomByteCount = 20;
+const maxTokens = 200;
+
+export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {
+  return {
+    create(user, text, expiresAt) {
+      const name = checkName(text);
+      const at = now();
+      if (expiresAt !== undefined && !(expiresAt > at)) {
+        throw new Fault('bad-request', 'A token must expire in the future', { phase: 'request' });
+      }
+      if (store.list(user, { limit: 0, offset: 0 }).total >= maxTokens) {
+        throw new Fault(
+          'in-use',
+          `The user has ${maxTokens} access tokens already: remove some that are not used any more`,
+          { phase: 'request' },
+        );
+      }
+      const value = prefix + randomBytes(randomByteCount).toString('hex');
+      const row = { user, name, createdAt: at, expiresAt: expiresAt ?? null };
+      const token = store.insert(hashOf(value), row);
+      if (token) return { value, token };
+      throw new Fault('in-use', `The user has an access token '${name}' already`, {
+        phase: 'request',
+      });
+    },
+
+    use(value) {
+      const at = now();
+      const token = store.findByHash(hashOf(value));
+      if (!token || (token.expiresAt !== null && token.expiresAt <= at)) {
+        throw new Fault(
+          'denied',
+          'The access token is invalid, was revoked or has expired: create another one (sluice token add)',
+          { phase: 'credentials' },
+        );
+      }
+      noteUse(token.usedDay, at, day => store.touch(token.id, day));
+      return token;
+    },
+
+    list: (user, page) => store.list(user, page),
+
+    revoke(id, user) {
+      const token = store.find(id);
+      if (token && (user === undefined || token.user === user) && store.remove(id)) return;
+      throw new Fault('not-found', `There is no access token number ${id}`, { phase: 'request' });
+    },
+  };
+}
+
+function hashOf(value: string): Buffer {
+  return createHash('sha256').update(value).digest();
+}

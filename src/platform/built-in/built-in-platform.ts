@@ -1,0 +1,104 @@
+import { Fault } from '../../fault.ts';
+import { createAccessTokenStore } from '../../store/access-tokens.ts';
+import { type CredentialOwner, createCredentialStore } from '../../store/credentials.ts';
+import type { Database } from '../../store/database.ts';
+import type { SecretBox } from '../../store/secret-box.ts';
+import { createUserStore } from '../../store/users.ts';
+import { createWorkspaceStore } from '../../store/workspaces.ts';
+import type { CredentialEntry, CredentialKeys, Platform } from '../platform.ts';
+import { type AccessTokens, createAccessTokens } from './access-tokens.ts';
+import { createUsers, type User, type Users } from './users.ts';
+import { createVault, type KeptCredentials, unknownCredentials, type Vault } from './vault.ts';
+import { createWorkspaces, type Workspaces } from './workspaces.ts';
+
+/**
+ * The platform that is part of Sluice, and its administration. Everything is read where it is kept, so that
+ * what was revoked or removed, by whatever process, has ended with the next call.
+ */
+export interface BuiltInPlatform extends Platform {
+  readonly users: Users;
+  readonly tokens: AccessTokens;
+  readonly workspaces: Workspaces;
+  readonly vault: Vault;
+  /** Whose token it is. Throws a {@link Fault} (403). */
+  holder(accessToken: string): { readonly user: User; readonly tokenId: number };
+  /**
+   * The secret of credentials of the user's own or, with its number, of a workspace. Throws a {@link Fault}: 403
+   * for who is no member of the workspace, 404 for credentials that are not there or another's.
+   */
+  keysFor(user: User, id: string, workspace?: number): CredentialKeys;
+}
+
+export interface BuiltInPlatformDeps {
+  readonly database: Database;
+  /** Encrypts the secrets of the credentials. */
+  readonly secrets: SecretBox;
+  readonly now?: () => number;
+}
+
+const mostCredentials = 1000;
+
+export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatform {
+  const { database, secrets, now = Date.now } = deps;
+  const users = createUsers(createUserStore(database), now);
+  const tokens = createAccessTokens(createAccessTokenStore(database), now);
+  const workspaces = createWorkspaces(createWorkspaceStore(database), now);
+  const vault = createVault(createCredentialStore(database), secrets, now);
+
+  const holder = (accessToken: string) => {
+    const { id, user } = tokens.use(accessToken);
+    return { user: users.get(user), tokenId: id };
+  };
+  const ownerFor = (user: User, workspace: number | undefined): CredentialOwner => {
+    if (workspace === undefined) return { kind: 'user', id: user.id };
+    workspaces.requireMember(workspace, user.id);
+    return { kind: 'workspace', id: workspace };
+  };
+  const keysFor = (user: User, id: string, workspace?: number): CredentialKeys => {
+    const owner = ownerFor(user, workspace);
+    const found = vault.find(id).owner;
+    if (found.kind !== owner.kind || found.id !== owner.id) throw unknownCredentials(id);
+    return vault.keys(id);
+  };
+
+  return {
+    users,
+    tokens,
+    workspaces,
+    vault,
+    holder,
+    keysFor,
+
+    async user({ accessToken }) {
+      const { id, userName, email } = holder(accessToken).user;
+      return { id: String(id), userName, email };
+    },
+
+    async credentials({ accessToken }, workspaceId) {
+      const owner = ownerFor(holder(accessToken).user, workspaceNumber(workspaceId));
+      return vault.list(owner, { limit: mostCredentials, offset: 0 }).entries.map(entryOf);
+    },
+
+    async keys({ accessToken }, credentialsId, workspaceId) {
+      return keysFor(holder(accessToken).user, credentialsId, workspaceNumber(workspaceId));
+    },
+  };
+}
+
+function workspaceNumber(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new Fault('bad-request', 'The id of a workspace is a whole number', {
+    phase: 'credentials',
+  });
+}
+
+function entryOf({ id, name, provider, shown, description }: KeptCredentials): CredentialEntry {
+  return {
+    id,
+    name,
+    provider,
+    registry: shown.registry,
+    ...(description === null ? {} : { description }),
+  };
+}

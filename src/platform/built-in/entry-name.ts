@@ -1,0 +1,16 @@
+import { Fault } from '../../fault.ts';
+
+const longestName = 100;
+
+/** The name of a token or of credentials, without spaces at its ends. Throws a {@link Fault} (400). */
+export function checkName(text: string): string {
+  const name = text.trim();
+  if (name === '' || name.length > longestName || /\p{C}/u.test(name)) {
+    throw new Fault(
+      'bad-request',
+      `'name' must have 1 to ${longestName} characters that can be printed`,
+      { phase: 'request' },
+    );
+  }
+  return name;
+}

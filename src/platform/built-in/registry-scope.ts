@@ -1,0 +1,35 @@
+import { Fault } from '../../fault.ts';
+import { parseReference } from '../../oci/reference.ts';
+
+// As long as the grammar needs to tell a host from a path.
+const inside = '/x/x';
+
+/**
+ * One spelling for each registry, or part of one, that credentials are for: `host[:port][/path]`, without
+ * protocol; Docker Hub is `docker.io`, as it is without a name. Throws a {@link Fault} (400).
+ */
+export function registryScope(text = 'docker.io'): string {
+  const name = text
+    .trim()
+    .replace(/^https?:\/\//i, '')
+    .replace(/\/+$/, '')
+    // As docker writes Docker Hub into its configuration.
+    .replace(/^(index\.docker\.io)\/v1$/i, '$1');
+  const [host = ''] = name.split('/');
+  if (!/[.:]/.test(host) && host !== 'localhost') throw refused();
+  try {
+    const { registry, repository } = parseReference(name + inside);
+    return `${registry}/${repository}`.slice(0, -inside.length);
+  } catch {
+    throw refused();
+  }
+}
+
+/** Without the text, and without a cause that has it: it may be a password in the wrong place. */
+function refused(): Fault {
+  return new Fault(
+    'bad-request',
+    "'registry' is none: expected its host, and where wanted a path, such as quay.io/team",
+    { phase: 'request' },
+  );
+}

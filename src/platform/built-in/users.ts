@@ -1,0 +1,86 @@
+import { Fault } from '../../fault.ts';
+import type { Listed, Page } from '../../store/page.ts';
+import type { UserRow, UserStore } from '../../store/users.ts';
+
+export interface User extends UserRow {
+  /** What is before the @ of the address. */
+  readonly userName: string;
+}
+
+/** Who is known to the built-in platform. */
+export interface Users {
+  /** Throws a {@link Fault}: 400 for what is no e-mail address, 409 for one that is known already. */
+  add(email: string): User;
+  /** Throws a {@link Fault} (404). */
+  get(id: number): User;
+  /** Throws a {@link Fault} (404). */
+  withEmail(email: string): User;
+  /** All, or who has the address. */
+  list(email: string | undefined, page: Page): Listed<User>;
+  /** Ends the user's tokens, memberships and personal credentials as well. Throws a {@link Fault} (404). */
+  remove(id: number): void;
+}
+
+const longestEmail = 254;
+const label = '[\\p{L}\\p{N}](?:[\\p{L}\\p{N}-]*[\\p{L}\\p{N}])?';
+const emailPattern = new RegExp(
+  `^[\\p{L}\\p{N}.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`,
+  'u',
+);
+
+export function createUsers(store: UserStore, now: () => number): Users {
+  const get = (id: number): User => {
+    const row = store.find(id);
+    if (!row) throw unknown(`number ${id}`);
+    return userOf(row);
+  };
+  return {
+    get,
+
+    add(text) {
+      const email = spelled(text);
+      if (email.length > longestEmail || !emailPattern.test(email)) {
+        throw new Fault(
+          'bad-request',
+          "'email' must be an e-mail address, such as ada@example.org",
+          { phase: 'request' },
+        );
+      }
+      const row = store.insert(email, now());
+      if (row) return userOf(row);
+      throw new Fault('in-use', `There is a user ${email} already`, { phase: 'request' });
+    },
+
+    withEmail(email) {
+      const row = store.findByEmail(spelled(email));
+      if (!row) throw unknown(email.slice(0, longestEmail));
+      return userOf(row);
+    },
+
+    list(email, page) {
+      if (email === undefined) {
+        const { entries, total } = store.list(page);
+        return { entries: entries.map(userOf), total };
+      }
+      const row = store.findByEmail(spelled(email));
+      return row ? { entries: [userOf(row)], total: 1 } : { entries: [], total: 0 };
+    },
+
+    remove(id) {
+      if (!store.remove(id)) throw unknown(`number ${id}`);
+    },
+  };
+}
+
+/** One spelling for each address: hardly any host tells capital letters apart, and people do not. */
+function spelled(email: string): string {
+  return email.trim().toLowerCase();
+}
+
+function userOf(row: UserRow): User {
+  return { ...row, userName: row.email.slice(0, row.email.indexOf('@')) };
+}
+
+function unknown(who: string): Fault {
+  return new Fault('not-found', `There is no user ${who}`, { phase: 'request' });
+}

@@ -1,0 +1,177 @@
+import { randomBytes } from 'node:crypto';
+import { Fault } from '../../fault.ts';
+import type { CredentialOwner, CredentialRow, CredentialStore } from '../../store/credentials.ts';
+import type { Listed, Page } from '../../store/page.ts';
+import type { SecretBox } from '../../store/secret-box.ts';
+import { keysDocument, readKeys } from '../keys-document.ts';
+import type { CredentialKeys } from '../platform.ts';
+import { checkName } from './entry-name.ts';
+import { registryScope } from './registry-scope.ts';
+import { noteUse } from './use-day.ts';
+
+/** What of the keys is no secret. */
+export interface ShownKeys {
+  readonly registry?: string;
+  readonly userName?: string;
+  readonly accessKey?: string;
+  readonly assumeRoleArn?: string;
+  readonly clientId?: string;
+}
+
+/** Credentials as they are listed. */
+export interface KeptCredentials extends Omit<CredentialRow, 'shown' | 'sealed'> {
+  readonly shown: ShownKeys;
+}
+
+export interface NewCredentials {
+  readonly owner: CredentialOwner;
+  /** By default what they are for. */
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
+  readonly keys: CredentialKeys;
+}
+
+/** Registry credentials of users and workspaces. Their secrets leave it by `keys` alone. */
+export interface Vault {
+  /**
+   * Throws a {@link Fault}: 400 for keys that are of no use, 409 when the owner has some of the name. The
+   * owner must exist.
+   */
+  add(credentials: NewCredentials): KeptCredentials;
+  /** Those of one owner, or of all. */
+  list(owner: CredentialOwner | undefined, page: Page): Listed<KeptCredentials>;
+  /** Throws a {@link Fault} (404), as the next two do. */
+  find(id: string): KeptCredentials;
+  /** The secret, with the use noted. */
+  keys(id: string): CredentialKeys;
+  remove(id: string): void;
+}
+
+const idBytes = 12;
+const maxOfOwner = 500;
+const longestSecret = 32_768;
+const shownMembers = ['registry', 'userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
+
+export function createVault(store: CredentialStore, box: SecretBox, now: () => number): Vault {
+  const row = (id: string): CredentialRow => {
+    const found = store.find(id);
+    if (!found) throw unknownCredentials(id);
+    return found;
+  };
+  return {
+    add({ owner, name, description, keys: given }) {
+      const keys = checkKeys(given);
+      if (store.list(owner, { limit: 0, offset: 0 }).total >= maxOfOwner) {
+        throw new Fault(
+          'in-use',
+          `The ${owner.kind} has ${maxOfOwner} credentials already: remove some first`,
+          { phase: 'request' },
+        );
+      }
+      const id = randomBytes(idBytes).toString('hex');
+      const document = keysDocument(keys);
+      const shown = JSON.stringify(document, [...shownMembers]);
+      const entry: CredentialRow = {
+        id,
+        owner,
+        name: checkName(name ?? document.registry ?? keys.kind),
+        description: description ?? null,
+        provider: keys.kind,
+        shown,
+        sealed: box.seal(JSON.stringify(document), place(id, owner)),
+        createdAt: now(),
+        usedDay: null,
+      };
+      if (store.insert(entry)) return kept(entry);
+      throw new Fault(
+        'in-use',
+        `The ${owner.kind} has credentials '${entry.name}' already: remove them, or give these another name`,
+        { phase: 'request' },
+      );
+    },
+
+    list(owner, page) {
+      const { entries, total } = store.list(owner, page);
+      return { entries: entries.map(kept), total };
+    },
+
+    find: id => kept(row(id)),
+
+    keys(id) {
+      const { owner, sealed, usedDay } = row(id);
+      const keys = readKeys(JSON.parse(box.open(sealed, place(id, owner))));
+      if (!keys) throw new Error(`The credentials ${id} hold no keys`);
+      noteUse(usedDay, now(), day => store.touch(id, day));
+      return keys;
+    },
+
+    remove(id) {
+      if (!store.remove(id)) throw unknownCredentials(id);
+    },
+  };
+}
+
+/** The answer for credentials that are not there, or that are none of the asker's. */
+export function unknownCredentials(id: string): Fault {
+  return new Fault('not-found', `There are no credentials ${id.slice(0, 40)}`, {
+    phase: 'credentials',
+  });
+}
+
+/** A secret opens for its own row and owner only, whatever else is changed in the database. */
+function place(id: string, owner: CredentialOwner): string {
+  return `credentials ${id} of ${owner.kind} ${owner.id}`;
+}
+
+function kept({ sealed, shown, ...entry }: CredentialRow): KeptCredentials {
+  return { ...entry, shown: JSON.parse(shown) };
+}
+
+/** The keys in their usual spelling; throws a {@link Fault} (400) that names what is missing. */
+function checkKeys(keys: CredentialKeys): CredentialKeys {
+  for (const [name, value] of Object.entries(keysDocument(keys))) {
+    const isSecretFile = name === 'data';
+    if (value === undefined) continue;
+    if (value.length > longestSecret || (!isSecretFile && /\p{Cc}/u.test(value))) {
+      throw refused(`'${name}' is too long, or has a character in it that cannot be typed`);
+    }
+  }
+  switch (keys.kind) {
+    case 'container-reg':
+      requireLogin(keys);
+      return { ...keys, registry: registryScope(keys.registry) };
+    case 'aws': {
+      const hasKeys = Boolean(keys.accessKey && keys.secretKey);
+      const hasHalf = Boolean(keys.accessKey) !== Boolean(keys.secretKey);
+      if (hasHalf || !(hasKeys || keys.assumeRoleArn)) {
+        throw refused("give 'accessKey' and 'secretKey', 'assumeRoleArn', or all three");
+      }
+      return keys;
+    }
+    case 'google':
+      if (!keys.data) throw refused("'data', the key file of a service account, is missing");
+      return keys;
+    case 'azure':
+      if (!keys.clientId || !keys.clientSecret) {
+        throw refused("'clientId' and 'clientSecret' of a service principal are needed");
+      }
+      return keys;
+    case 'other':
+      throw refused(
+        'the provider is not known, or its keys are not complete: container-reg takes userName and password',
+      );
+    default:
+      requireLogin(keys);
+      return keys;
+  }
+}
+
+function requireLogin({ username, password }: { username: string; password: string }): void {
+  if (username === '' || password === '') throw refused("'userName' and 'password' are needed");
+  // HTTP basic, which every registry takes them by, has no way to write one.
+  if (username.includes(':')) throw refused("'userName' has a colon in it");
+}
+
+function refused(why: string): Fault {
+  return new Fault('bad-request', `The keys cannot be used: ${why}`, { phase: 'request' });
+}

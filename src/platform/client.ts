@@ -1,0 +1,127 @@
+import type { PairingStore } from '../store/pairings.ts';
+import type { SecretBox } from '../store/secret-box.ts';
+import type { TokenPairStore } from '../store/token-pairs.ts';
+import type { Logger } from '../telemetry.ts';
+import type { Registries } from '../upstream/registry-settings.ts';
+import { createTransport } from '../upstream/transport.ts';
+import { createCallLine } from './call-line.ts';
+import { type Carrier, createCalls } from './calls.ts';
+import { createEcrLogin } from './ecr.ts';
+import { createEndpoints, type Endpoints } from './endpoint.ts';
+import { createGrantCache } from './grant-cache.ts';
+import { createPairing, type Pairing } from './pairing.ts';
+import { createPairingKeys } from './pairing-keys.ts';
+import type { Grant, Platform } from './platform.ts';
+import { createRemotePlatform } from './remote-platform.ts';
+import { createSelection, type Selection } from './selection.ts';
+import { createTokenPairs } from './token-pairs.ts';
+
+/** All platforms there are for this server, the one in this process among them. */
+export interface PlatformClient {
+  /** Answers for whatever platform a grant names. */
+  readonly platform: Platform;
+  readonly endpoints: Endpoints;
+  readonly selection: Selection;
+  readonly pairing: Pairing;
+  /** Removes tokens and key pairs whose time is over. */
+  purge(): void;
+  close(): Promise<void>;
+}
+
+/** As in the configuration: times in milliseconds. */
+export interface PlatformSettings {
+  readonly url?: string | undefined;
+  readonly allow: readonly string[];
+  readonly pairingToken?: string | undefined;
+  readonly assumeRoles: boolean;
+  readonly callsPerSecond: number;
+  readonly callsPerHour: number;
+  readonly timeout: number;
+}
+
+export interface PlatformClientDeps {
+  readonly settings: PlatformSettings;
+  /** The platform in this process, and its address. */
+  readonly own: { readonly platform: Platform; readonly address: string };
+  /** For the certificate authorities that hosts are trusted by. */
+  readonly registries: Registries;
+  readonly connectMs: number;
+  readonly idleMs: number;
+  readonly tokenPairs: TokenPairStore;
+  readonly pairings: PairingStore;
+  readonly box: SecretBox;
+  readonly log: Logger;
+  /** Where `AWS_ENDPOINT_URL` and its like send the AWS SDK, if anywhere. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+const retry = { attempts: 4, firstDelayMs: 300, longestDelayMs: 10_000 };
+const longestWaitMs = 60_000;
+// Calls that leave evenly may arrive in a bunch: a span is taken a little longer than the platform's.
+const marginMs = 100;
+
+export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
+  const { settings, own, registries, box, log } = deps;
+  const { timeout: timeoutMs } = settings;
+  const endpoints = createEndpoints({
+    own: own.address,
+    byDefault: settings.url,
+    allow: settings.allow,
+  });
+  // One of its own: hosts of platforms may be at private addresses, but not for what others ask.
+  const transport = createTransport(
+    registries,
+    { connectMs: deps.connectMs, headersMs: timeoutMs, idleMs: deps.idleMs },
+    [...endpoints.hosts, ...awsHosts(deps.environment)],
+  );
+  const keys = createPairingKeys({ store: deps.pairings, box });
+  const token = settings.pairingToken;
+  const pairing = createPairing({ endpoints, keys, token, timeoutMs, log });
+  const carrier: Carrier = (endpoint, hop) =>
+    pairing.isPaired(endpoint) ? pairing.send(endpoint, hop) : transport.send(hop);
+  const line = createCallLine({
+    windows: [
+      { count: settings.callsPerSecond, ms: 1000 + marginMs },
+      { count: settings.callsPerHour, ms: 3_600_000 + marginMs },
+    ],
+    longestWaitMs,
+  });
+  const pairs = createTokenPairs({ store: deps.tokenPairs, box });
+  const remote = createRemotePlatform({
+    endpoints,
+    calls: createCalls({ carrier, line, retry, timeoutMs }),
+    pairs,
+    cache: createGrantCache(),
+    pairingKey: keys.of,
+  });
+
+  const at = ({ endpoint }: Grant) => (endpoints.resolve(endpoint).isOwn ? own.platform : remote);
+  const platform: Platform = {
+    user: async grant => at(grant).user(grant),
+    credentials: async (grant, workspaceId) => at(grant).credentials(grant, workspaceId),
+    keys: async (grant, id, workspaceId) => at(grant).keys(grant, id, workspaceId),
+  };
+  const ecr = createEcrLogin({ transport, assumeRoles: settings.assumeRoles });
+
+  return {
+    platform,
+    endpoints,
+    selection: createSelection({ platform, ecr }),
+    pairing,
+    purge() {
+      pairs.purge();
+      keys.purge();
+    },
+    async close() {
+      pairing.close();
+      await transport.close();
+    },
+  };
+}
+
+/** Whoever sets these variables means their addresses, private ones too. */
+function awsHosts(environment: PlatformClientDeps['environment']): string[] {
+  return Object.entries(environment)
+    .filter(([name]) => /^AWS_ENDPOINT_URL(?:_ECR|_ECR_PUBLIC|_STS)?$/.test(name))
+    .flatMap(([, value]) => URL.parse(value ?? '')?.host ?? []);
+}

@@ -1,0 +1,16 @@
+/** A registry of AWS. */
+export interface EcrRegistry {
+  readonly kind: 'private' | 'public';
+  /** Where its tokens are issued. */
+  readonly region: string;
+}
+
+const privateHost =
+  /^\d{12}\.dkr\.ecr(?:-fips)?\.((?:[a-z]{2,3}(?:-[a-z]{1,10}){1,3})-\d{1,2})\.amazonaws\.com(?:\.cn)?$/;
+
+/** What the host is at AWS, undefined for all others. Source: Amazon ECR user guide, private and public registries. */
+export function ecrRegistry(host: string): EcrRegistry | undefined {
+  if (host === 'public.ecr.aws') return { kind: 'public', region: 'us-east-1' };
+  const region = privateHost.exec(host)?.[1];
+  return region === undefined ? undefined : { kind: 'private', region };
+}

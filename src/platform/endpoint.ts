@@ -1,0 +1,101 @@
+import { Fault } from '../fault.ts';
+
+/** A platform that may be asked. */
+export interface Endpoint {
+  /** One spelling for each platform: what is cached, counted and kept for it goes by this. */
+  readonly id: string;
+  /** Base URL of its API, without a slash at the end. */
+  readonly base: string;
+  /** For messages. */
+  readonly host: string;
+  /** True for the platform in this process. */
+  readonly isOwn: boolean;
+}
+
+/** Which platforms there are for this server; no other one is ever called. */
+export interface Endpoints {
+  /**
+   * The platform of an address, with or without `/api` or a slash at its end; the default one without an
+   * address. Throws a {@link Fault} (400) when it is no address, or none that the operator allows.
+   */
+  resolve(address?: string): Endpoint;
+  /** The listed ones by `host[:port]`, which the operator meant even where they are at a private address. */
+  readonly hosts: readonly string[];
+}
+
+export interface EndpointsDeps {
+  /** Address of the platform in this process. */
+  readonly own: string;
+  /** Address of the platform for requests that name none; the own one without it. */
+  readonly byDefault: string | undefined;
+  /** URLs, or hosts that are asked over https, whatever the path. */
+  readonly allow: readonly string[];
+}
+
+// Hosts that were renamed; clients in the field still send the old name.
+const renamed: Readonly<Record<string, string>> = {
+  'api.tower.nf': 'api.cloud.seqera.io',
+  'api.stage-tower.net': 'api.cloud.stage-seqera.io',
+};
+
+const longestAddress = 2000;
+const hostPattern = /^(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+
+/** Throws an `Error` when an address of the operator's is none. */
+export function createEndpoints({ own, byDefault, allow }: EndpointsDeps): Endpoints {
+  const ownEndpoint = { ...listed(own), isOwn: true };
+  const urls = [...allow.filter(entry => !isHost(entry)), ...(byDefault ? [byDefault] : [])];
+  // What the operator wrote is where the API is; a request may leave `/api` out or add it.
+  const known = new Map([...urls.map(listed), ownEndpoint].map(entry => [entry.id, entry]));
+  const hosts = new Set(allow.filter(isHost).map(host => listed(`https://${host}`).host));
+  const standard = byDefault ? known.get(listed(byDefault).id) : ownEndpoint;
+
+  return {
+    hosts: [...new Set([...known.values()].map(({ host }) => host)), ...hosts],
+
+    resolve(address) {
+      if (address === undefined || address === '') return standard ?? ownEndpoint;
+      const named = parseAddress(address);
+      if (!named) {
+        throw new Fault(
+          'bad-request',
+          "'platformEndpoint' is not the address of a platform: expected https://host[/path]",
+          { phase: 'credentials' },
+        );
+      }
+      const found = known.get(named.id);
+      if (found) return found;
+      if (named.id.startsWith('https:') && hosts.has(named.host)) return named;
+      throw new Fault(
+        'bad-request',
+        `The platform ${named.host} is not one that this server may ask: leave out 'platformEndpoint' for the usual one, or have the operator list its address under platform.allow`,
+        { phase: 'credentials' },
+      );
+    },
+  };
+}
+
+/** True for what can stand in the list of allowed platforms: a URL, or a host with or without its port. */
+export function isAllowable(entry: string): boolean {
+  return parseAddress(isHost(entry) ? `https://${entry}` : entry) !== undefined;
+}
+
+function isHost(entry: string): boolean {
+  return hostPattern.test(entry);
+}
+
+function listed(address: string): Endpoint {
+  const endpoint = parseAddress(address);
+  if (!endpoint)
+    throw new Error(`The address of a platform is wrong: expected https://host[/path]`);
+  return endpoint;
+}
+
+function parseAddress(address: string): Endpoint | undefined {
+  const url = address.length <= longestAddress ? URL.parse(address.trim()) : null;
+  if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:')) return undefined;
+  if (url.username || url.password || url.search || url.hash) return undefined;
+  const host = renamed[url.host] ?? url.host;
+  const base = `${url.protocol}//${host}${url.pathname.replace(/\/+$/, '')}`;
+  return { id: base.replace(/\/api$/, ''), base, host, isOwn: false };
+}

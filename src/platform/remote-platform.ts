@@ -1,0 +1,237 @@
+import type { z } from 'zod';
+import { Fault } from '../fault.ts';
+import type { Calls, Reply } from './calls.ts';
+import type { Endpoint, Endpoints } from './endpoint.ts';
+import type { GrantCache } from './grant-cache.ts';
+import { grantKey } from './grant-key.ts';
+import { readKeys } from './keys-document.ts';
+import type { CredentialEntry, CredentialKeys, Grant, Platform, PlatformUser } from './platform.ts';
+import { refreshTokens } from './refresh.ts';
+import { credentialsReply, keysReply, userReply } from './replies.ts';
+import type { TokenPairs } from './token-pairs.ts';
+
+/** The key pair that a platform encrypts secrets with. */
+export interface PairingKey {
+  readonly id: string;
+  /** The secret in a packet; throws an `Error` when it was encrypted for another key. */
+  open(packet: string): string;
+}
+
+export interface RemotePlatformDeps {
+  readonly endpoints: Endpoints;
+  readonly calls: Calls;
+  readonly pairs: TokenPairs;
+  readonly cache: GrantCache;
+  /** The key of a platform that has paired. */
+  readonly pairingKey: (endpoint: Endpoint) => PairingKey | undefined;
+}
+
+// How long an answer is taken for true. A token that was revoked is noticed within the shorter one by
+// whoever uses its credentials, within the longer by all.
+const userMs = 5 * 60_000;
+const credentialsMs = 60_000;
+const userQuestion = 'user';
+const maxPages = 50;
+const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
+// What can stand in a header (RFC 9110, section 5.5), and no longer than servers take.
+const longestToken = 8192;
+const tokenPattern = new RegExp(`^[\\x21-\\x7e]{1,${longestToken}}$`);
+
+interface Question {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  /** For messages. */
+  readonly what: string;
+}
+
+/** A grant at the platform it is for. */
+interface Asker {
+  readonly endpoint: Endpoint;
+  readonly grant: Grant;
+  readonly key: string;
+}
+
+/** The token is good, but not for this. */
+class NoRight extends Fault {}
+
+/** What is remembered of a question: its answer, or that there is no right to it. */
+type Outcome<T> = { readonly value: T } | { readonly denied: NoRight };
+
+/** A platform that is asked over HTTP. Source: platform specification; reference service, section 5. */
+export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
+  const { endpoints, calls, pairs, cache, pairingKey } = deps;
+
+  const askerOf = (grant: Grant): Asker => {
+    const endpoint = endpoints.resolve(grant.endpoint);
+    const { accessToken, refreshToken = '' } = grant;
+    if (!tokenPattern.test(accessToken) || refreshToken.length > longestToken) {
+      throw tokenRefused(endpoint, 'it is not one');
+    }
+    return { endpoint, grant, key: grantKey(endpoint, grant) };
+  };
+
+  const get = (endpoint: Endpoint, { path, query }: Question, token: string): Promise<Reply> =>
+    calls({ endpoint, method: 'GET', path, query, token, onBehalfOf: token });
+
+  const askUser = async ({ endpoint, grant, key }: Asker): Promise<PlatformUser> => {
+    const question = { path: '/user-info', query: {}, what: 'the user of the token' };
+    const pair = pairs.current(key, grant);
+    let reply = await get(endpoint, question, pair.accessToken);
+    if (isRefusal(reply)) {
+      cache.forget(key);
+      if (pair.refreshToken === undefined) throw tokenRefused(endpoint, reply.status);
+      const renewed = await pairs.renew(key, grant, pair, token =>
+        refreshTokens(calls, endpoint, token),
+      );
+      reply = await get(endpoint, question, renewed.accessToken);
+      if (isRefusal(reply)) throw tokenRefused(endpoint, reply.status);
+    }
+    // There is no platform without its user: the address is wrong.
+    if (reply.status === 404) return malformed(endpoint, question);
+    return read(userReply, reply, endpoint, question);
+  };
+
+  const user = (asker: Asker): Promise<PlatformUser> =>
+    cache.get(asker.key, userQuestion, userMs, () => askUser(asker));
+
+  /** A refusal means a bad token, or a good one without this right: the user's own address tells which. */
+  const ask = async (asker: Asker, question: Question): Promise<Reply> => {
+    const { endpoint, grant, key } = asker;
+    const pair = pairs.current(key, grant);
+    const reply = await get(endpoint, question, pair.accessToken);
+    if (!isRefusal(reply)) return reply;
+    cache.drop(key, userQuestion);
+    await user(asker);
+    const newest = pairs.current(key, grant);
+    if (newest.accessToken !== pair.accessToken) {
+      const again = await get(endpoint, question, newest.accessToken);
+      if (!isRefusal(again)) return again;
+    }
+    throw new NoRight(
+      'denied',
+      `The platform ${endpoint.host} does not let this token read ${question.what} (${reply.status})`,
+      { phase: 'credentials' },
+    );
+  };
+
+  const remembered = async <T>(asker: Asker, name: string, load: () => Promise<T>): Promise<T> => {
+    const outcome = await cache
+      .get<Outcome<T>>(asker.key, name, credentialsMs, async () => ({ value: await load() }))
+      .catch((error: unknown): Outcome<T> => {
+        if (!(error instanceof NoRight)) throw error;
+        const denied: Outcome<T> = { denied: error };
+        cache.put(asker.key, name, credentialsMs, denied);
+        return denied;
+      });
+    if ('denied' in outcome) throw outcome.denied;
+    return outcome.value;
+  };
+
+  const loadCredentials = async (asker: Asker, workspaceId: string | undefined) => {
+    const found = new Map<string, CredentialEntry>();
+    let page: Readonly<Record<string, string>> = {};
+    for (let pages = 0; pages < maxPages; pages += 1) {
+      const question = {
+        path: '/credentials',
+        query: { workspaceId, ...page },
+        what: workspaceId === undefined ? "the user's credentials" : `workspace ${workspaceId}`,
+      };
+      const reply = await ask(asker, question);
+      const before = found.size;
+      const { credentials, totalSize } = read(credentialsReply, reply, asker.endpoint, question);
+      for (const entry of credentials) found.set(entry.id, entry);
+      // A platform that does not page sends the same again.
+      if (found.size >= (totalSize ?? 0) || found.size === before) break;
+      page = { max: String(credentials.length), offset: String(found.size) };
+    }
+    return [...found.values()];
+  };
+
+  const loadKeys = async (asker: Asker, id: string, workspaceId: string | undefined) => {
+    const { endpoint } = asker;
+    const pairing = pairingKey(endpoint);
+    const question = {
+      path: `/credentials/${id}/keys`,
+      query: { workspaceId, pairingId: pairing?.id },
+      what: `the keys of credentials ${id}`,
+    };
+    const reply = await ask(asker, question);
+    const { keys } = read(keysReply, reply, endpoint, question);
+    const document = typeof keys === 'string' ? decrypted(keys, pairing, endpoint) : keys;
+    return readKeys(document) ?? malformed(endpoint, question);
+  };
+
+  return {
+    user: async grant => user(askerOf(grant)),
+
+    async credentials(grant, workspaceId) {
+      const asker = askerOf(grant);
+      const name = `credentials ${workspaceId ?? ''}`;
+      return remembered(asker, name, () => loadCredentials(asker, workspaceId));
+    },
+
+    async keys(grant, credentialsId, workspaceId): Promise<CredentialKeys> {
+      const asker = askerOf(grant);
+      if (!idPattern.test(credentialsId)) {
+        throw new Fault('not-found', 'There are no credentials with such an id', {
+          phase: 'credentials',
+        });
+      }
+      const name = `keys ${workspaceId ?? ''} ${credentialsId}`;
+      return remembered(asker, name, () => loadKeys(asker, credentialsId, workspaceId));
+    },
+  };
+}
+
+function isRefusal({ status }: Reply): boolean {
+  return status === 401 || status === 403;
+}
+
+function read<S extends z.ZodType>(
+  schema: S,
+  { status, document }: Reply,
+  endpoint: Endpoint,
+  question: Question,
+): z.output<S> {
+  if (status === 404) {
+    throw new Fault('not-found', `The platform ${endpoint.host} does not know ${question.what}`, {
+      phase: 'credentials',
+    });
+  }
+  const result = schema.safeParse(document);
+  return result.success ? result.data : malformed(endpoint, question);
+}
+
+function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endpoint): unknown {
+  try {
+    if (text.startsWith('{')) return JSON.parse(text);
+    if (pairing) return JSON.parse(pairing.open(text));
+  } catch {
+    throw new Fault(
+      'upstream',
+      `The platform ${endpoint.host} sent keys that cannot be decrypted: they were encrypted for another pairing; pair it again`,
+      { phase: 'credentials' },
+    );
+  }
+  throw new Fault(
+    'upstream',
+    `The platform ${endpoint.host} sends keys encrypted and has not paired with this server: pair it first`,
+    { phase: 'credentials' },
+  );
+}
+
+function malformed({ host }: Endpoint, { what }: Question): never {
+  throw new Fault(
+    'upstream',
+    `The platform ${host} answered something else than ${what}: check that the address is that of its API`,
+    { phase: 'credentials' },
+  );
+}
+
+function tokenRefused({ host }: Endpoint, why: number | string): Fault {
+  return new Fault(
+    'denied',
+    `The platform ${host} refused the access token (${why}): it is wrong, expired or revoked; make a new one there`,
+    { phase: 'credentials' },
+  );
+}

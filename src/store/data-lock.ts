@@ -1,0 +1,41 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+
+const patienceMs = 60_000;
+const pauseMs = 200;
+
+/**
+ * Takes the data directory for this server alone, until it is disposed of or the process ends, however
+ * it ends. Two servers would remove each other's uploads, and do each other's builds. One that is still
+ * stopping is waited for.
+ *
+ * @param onWait called once when somebody else has it
+ * @throws `Error` when it is not free within a minute
+ */
+export async function lockData(directory: string, onWait: () => void): Promise<Disposable> {
+  // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
+  const database = new Database(join(directory, 'server.lock'), { timeout: 0 });
+  let isWaiting = false;
+  for (const began = performance.now(); ; await sleep(pauseMs)) {
+    try {
+      database.exec('BEGIN EXCLUSIVE');
+      return { [Symbol.dispose]: () => void database.close() };
+    } catch (error) {
+      if (!isBusy(error) || performance.now() - began > patienceMs) {
+        database.close();
+        if (!isBusy(error)) throw error;
+        throw new Error(
+          'Another server uses the data directory: stop it, or name another directory with SLUICE_DATA',
+          { cause: error },
+        );
+      }
+      if (!isWaiting) onWait();
+      isWaiting = true;
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+}

@@ -1,0 +1,313 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { Fault, type FaultKind } from '../../../src/fault.ts';
+import type { CredentialKeys } from '../../../src/platform/platform.ts';
+import { login, makePlatform, page } from './world.ts';
+
+const kind = (wanted: FaultKind) => (error: unknown) =>
+  error instanceof Fault && error.kind === wanted;
+
+suite('users and tokens', () => {
+  test('a token tells whose it is; its value is told once and found nowhere in the database', async () => {
+    const { platform, database, makeUser } = makePlatform();
+    const { user, grant } = makeUser('Ada@Example.org');
+    assert.match(grant.accessToken, /^sluice_[0-9a-f]{40}$/);
+    assert.deepEqual(await platform.user(grant), {
+      id: String(user.id),
+      userName: 'ada',
+      email: 'ada@example.org',
+    });
+    const bytes = database.serialize();
+    assert.ok(bytes.includes('ada@example.org'));
+    assert.equal(bytes.includes(grant.accessToken), false);
+    assert.equal(bytes.includes(grant.accessToken.slice('sluice_'.length)), false);
+    assert.equal(bytes.includes(Buffer.from(grant.accessToken.slice(7), 'hex')), false);
+  });
+
+  test('a token that is wrong, revoked, expired, or of a removed user is refused', async () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user, token, grant } = makeUser('ada@example.org');
+    const other = makeUser('bob@example.org');
+    for (const accessToken of ['', 'sluice_', `${grant.accessToken}0`, 'eyJ0aWQiOjF9']) {
+      await assert.rejects(platform.user({ ...grant, accessToken }), kind('denied'));
+    }
+    const short = platform.tokens.create(user.id, 'short', clock.now + 1000);
+    const shortGrant = { ...grant, accessToken: short.value };
+    await platform.user(shortGrant);
+    clock.now += 1000;
+    await assert.rejects(platform.user(shortGrant), kind('denied'));
+    await assert.rejects(platform.credentials(shortGrant), kind('denied'));
+    await assert.rejects(platform.keys(shortGrant, 'x'), kind('denied'));
+
+    assert.throws(() => platform.tokens.revoke(token.id, other.user.id), kind('not-found'));
+    await platform.user(grant);
+    platform.tokens.revoke(token.id, user.id);
+    await assert.rejects(platform.user(grant), kind('denied'));
+    assert.throws(() => platform.tokens.revoke(token.id), kind('not-found'));
+
+    platform.users.remove(other.user.id);
+    await assert.rejects(platform.user(other.grant), kind('denied'));
+  });
+
+  test('the use of a token is noted by its day, with one write a day', async () => {
+    const { platform, database, clock, makeUser } = makePlatform();
+    const { user, grant } = makeUser('ada@example.org');
+    const usedDay = () => platform.tokens.list(user.id, page).entries[0]?.usedDay;
+    const changes = () => Number(database.prepare('SELECT total_changes()').pluck().get());
+    assert.equal(usedDay(), null);
+    await platform.user(grant);
+    assert.equal(usedDay(), '2026-01-01');
+    const before = changes();
+    for (let call = 0; call < 100; call += 1) await platform.credentials(grant);
+    assert.equal(changes(), before);
+    clock.now += 12 * 3_600_000;
+    await platform.user(grant);
+    assert.equal(usedDay(), '2026-01-02');
+    assert.equal(changes(), before + 1);
+  });
+
+  test('a use that cannot be noted is no reason to refuse it', async () => {
+    const { platform, database, makeUser } = makePlatform();
+    const { grant } = makeUser('ada@example.org');
+    database.pragma('query_only = true');
+    assert.equal((await platform.user(grant)).userName, 'ada');
+  });
+
+  test('addresses and names are held to their form, and each is there once', () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user } = makeUser('ada@example.org');
+    for (const email of ['', 'ada', 'a@b c', '@b.org', 'a@', 'a@b..c', 'a\n@b.org', 'a@b@c']) {
+      assert.throws(() => platform.users.add(email), kind('bad-request'), email);
+    }
+    assert.throws(() => platform.users.add(' ADA@example.ORG '), kind('in-use'));
+    for (const name of ['', '  ', 'a\u0000b', 'x'.repeat(101)]) {
+      assert.throws(() => platform.tokens.create(user.id, name), kind('bad-request'), name);
+    }
+    assert.throws(() => platform.tokens.create(user.id, 'test'), kind('in-use'));
+    assert.throws(() => platform.tokens.create(user.id, 'past', clock.now), kind('bad-request'));
+    for (const name of ['', '-a', 'a b', 'a/b', 'x'.repeat(64)]) {
+      assert.throws(() => platform.workspaces.add(name), kind('bad-request'), name);
+    }
+    platform.workspaces.add('Genomics');
+    assert.throws(() => platform.workspaces.add('genomics'), kind('in-use'));
+  });
+
+  test('the id of a removed user or workspace is never given again', () => {
+    const { platform, makeUser } = makePlatform();
+    const { user } = makeUser('ada@example.org');
+    const workspace = platform.workspaces.add('one');
+    platform.users.remove(user.id);
+    platform.workspaces.remove(workspace.id);
+    assert.ok(platform.users.add('ada@example.org').id > user.id);
+    assert.ok(platform.workspaces.add('one').id > workspace.id);
+  });
+
+  test('lists come in pages', () => {
+    const { platform } = makePlatform();
+    for (let number = 0; number < 25; number += 1) {
+      platform.users.add(`user${String(number).padStart(2, '0')}@example.org`);
+    }
+    const { entries, total } = platform.users.list(undefined, { limit: 10, offset: 20 });
+    assert.equal(total, 25);
+    assert.deepEqual(
+      entries.map(({ userName }) => userName),
+      ['user20', 'user21', 'user22', 'user23', 'user24'],
+    );
+    assert.equal(platform.users.list('USER07@example.org', page).entries[0]?.userName, 'user07');
+    assert.deepEqual(platform.users.list('nobody@example.org', page), { entries: [], total: 0 });
+  });
+});
+
+suite('credentials', () => {
+  const everyKind: readonly CredentialKeys[] = [
+    { ...login, registry: 'quay.io/team' },
+    {
+      kind: 'aws',
+      accessKey: 'AKIA1',
+      secretKey: 's3cret',
+      assumeRoleArn: 'arn:aws:iam::1:role/r',
+      externalId: 'x1',
+    },
+    { kind: 'google', data: '{\n"type":"service_account"}' },
+    { kind: 'azure', clientId: 'c1', clientSecret: 's3cret' },
+    { kind: 'github', username: 'ada', password: 's3cret' },
+    { kind: 'gitlab', username: 'ada', password: 's3cret' },
+  ];
+
+  test('what was put in comes out, of every kind; lists have no secret of it', async () => {
+    const { platform, database, makeUser } = makePlatform();
+    const { user, grant } = makeUser('ada@example.org');
+    for (const keys of everyKind) {
+      const owner = { kind: 'user', id: user.id } as const;
+      const { id } = platform.vault.add({ owner, name: keys.kind, keys });
+      assert.deepEqual(await platform.keys(grant, id), keys);
+    }
+    const listed = await platform.credentials(grant);
+    assert.deepEqual(
+      listed.map(({ name, provider, registry }) => ({ name, provider, registry })),
+      everyKind.map(keys => ({
+        name: keys.kind,
+        provider: keys.kind,
+        registry: keys.kind === 'container-reg' ? 'quay.io/team' : undefined,
+      })),
+    );
+    const shown = JSON.stringify(platform.vault.list(undefined, page));
+    for (const secret of ['s3cret', 'service_account', 'x1']) {
+      assert.equal(shown.includes(secret), false, secret);
+      assert.equal(database.serialize().includes(secret), false, secret);
+    }
+    assert.ok(shown.includes('AKIA1') && shown.includes('ada'));
+  });
+
+  test('a registry has one spelling, and its path is kept', () => {
+    const { platform, makeUser } = makePlatform();
+    const owner = { kind: 'user', id: makeUser('ada@example.org').user.id } as const;
+    const spelled = (registry: string | undefined, name: string) =>
+      platform.vault.add({ owner, name, keys: { ...login, registry } }).shown.registry;
+    const cases: readonly [string | undefined, string][] = [
+      [undefined, 'docker.io'],
+      ['docker.io', 'docker.io'],
+      ['https://index.docker.io/v1/', 'docker.io'],
+      ['registry-1.docker.io/team', 'docker.io/team'],
+      ['docker.io/library', 'docker.io/library'],
+      ['https://Quay.io/', 'quay.io'],
+      ['ghcr.io/team', 'ghcr.io/team'],
+      ['localhost:5000/a/b', 'localhost:5000/a/b'],
+      ['127.0.0.1:5000', '127.0.0.1:5000'],
+      ['[::1]:5000/a', '[::1]:5000/a'],
+    ];
+    for (const [at, [given, wanted]] of cases.entries()) {
+      assert.equal(spelled(given, String(at)), wanted, given);
+    }
+    for (const wrong of [
+      '',
+      'team',
+      'quay.io/Team',
+      'quay.io/a:tag',
+      'a b.io',
+      'quay.io@x',
+      '/a',
+      'ftp://quay.io',
+    ]) {
+      assert.throws(() => spelled(wrong, wrong), kind('bad-request'), wrong);
+    }
+  });
+
+  test('keys that are of no use are refused, without a word of them in the message', () => {
+    const { platform, makeUser } = makePlatform();
+    const owner = { kind: 'user', id: makeUser('ada@example.org').user.id } as const;
+    const aws = {
+      kind: 'aws',
+      accessKey: 'A',
+      secretKey: undefined,
+      assumeRoleArn: undefined,
+      externalId: undefined,
+    } as const;
+    const registry = 'quay.io';
+    const wrong: readonly CredentialKeys[] = [
+      { ...login, registry, username: '' },
+      { ...login, registry, password: '' },
+      { ...login, registry, username: 'a:b' },
+      { ...login, registry, password: 's3cret\n' },
+      { ...login, registry, password: 's3cret'.repeat(10_000) },
+      aws,
+      { ...aws, accessKey: undefined },
+      { ...aws, accessKey: undefined, assumeRoleArn: 'arn', secretKey: 's3cret' },
+      { kind: 'google', data: '' },
+      { kind: 'azure', clientId: 'c', clientSecret: '' },
+      { kind: 'other', discriminator: 'ssh' },
+    ];
+    for (const keys of wrong) {
+      assert.throws(
+        () => platform.vault.add({ owner, keys }),
+        error => kind('bad-request')(error) && !String(error).includes('s3cret'),
+        JSON.stringify(keys),
+      );
+    }
+    platform.vault.add({ owner, keys: { ...login, registry } });
+    assert.throws(
+      () => platform.vault.add({ owner, keys: { ...login, registry } }),
+      kind('in-use'),
+    );
+  });
+
+  test('personal ones are for their user, those of a workspace for its members, and for nobody else', async () => {
+    const { platform, makeUser } = makePlatform();
+    const [ada, bob] = [makeUser('ada@example.org'), makeUser('bob@example.org')];
+    const workspace = platform.workspaces.add('genomics');
+    platform.workspaces.addMember(workspace.id, ada.user.id);
+    const keys = { ...login, registry: 'quay.io' };
+    const own = platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
+    const shared = platform.vault.add({ owner: { kind: 'workspace', id: workspace.id }, keys });
+    const number = String(workspace.id);
+
+    assert.deepEqual(
+      (await platform.credentials(ada.grant)).map(({ id }) => id),
+      [own.id],
+    );
+    assert.deepEqual(
+      (await platform.credentials(ada.grant, number)).map(({ id }) => id),
+      [shared.id],
+    );
+    assert.deepEqual(await platform.keys(ada.grant, own.id), keys);
+    assert.deepEqual(await platform.keys(ada.grant, shared.id, number), keys);
+    await assert.rejects(platform.keys(ada.grant, shared.id), kind('not-found'));
+    await assert.rejects(platform.keys(ada.grant, own.id, number), kind('not-found'));
+
+    assert.deepEqual(await platform.credentials(bob.grant), []);
+    for (const id of [own.id, shared.id, 'none']) {
+      await assert.rejects(platform.keys(bob.grant, id), kind('not-found'));
+      await assert.rejects(platform.keys(bob.grant, id, number), kind('denied'));
+    }
+    const told = await Promise.all(
+      [number, '999'].map(id => platform.credentials(bob.grant, id).catch(String)),
+    );
+    assert.equal(
+      told[0],
+      String(told[1]).replace('999', number),
+      'there or not makes no difference',
+    );
+    await assert.rejects(platform.credentials(ada.grant, '1x'), kind('bad-request'));
+
+    platform.workspaces.removeMember(workspace.id, ada.user.id);
+    await assert.rejects(platform.keys(ada.grant, shared.id, number), kind('denied'));
+  });
+
+  test('credentials end with their owner', () => {
+    const { platform, makeUser } = makePlatform();
+    const { user } = makeUser('ada@example.org');
+    const workspace = platform.workspaces.add('genomics');
+    platform.workspaces.addMember(workspace.id, user.id);
+    const keys = { ...login, registry: 'quay.io' };
+    const own = platform.vault.add({ owner: { kind: 'user', id: user.id }, keys });
+    const shared = platform.vault.add({ owner: { kind: 'workspace', id: workspace.id }, keys });
+    platform.users.remove(user.id);
+    assert.throws(() => platform.vault.keys(own.id), kind('not-found'));
+    assert.deepEqual(platform.vault.keys(shared.id), keys);
+    assert.equal(platform.workspaces.members(workspace.id, page).total, 0);
+    assert.equal(platform.tokens.list(undefined, page).total, 0);
+    platform.workspaces.remove(workspace.id);
+    assert.equal(platform.vault.list(undefined, page).total, 0);
+  });
+
+  test('a secret that was moved to another owner in the database does not open', () => {
+    const { platform, database, makeUser } = makePlatform();
+    const [ada, bob] = [makeUser('ada@example.org'), makeUser('bob@example.org')];
+    const keys = { ...login, registry: 'quay.io' };
+    const { id } = platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
+    database.prepare('UPDATE credentials SET user = ? WHERE id = ?').run(bob.user.id, id);
+    assert.throws(() => platform.vault.keys(id), /cannot be read/);
+  });
+
+  test('nobody fills the disk with tokens or credentials', () => {
+    const { platform, makeUser } = makePlatform();
+    const { user } = makeUser('ada@example.org');
+    const owner = { kind: 'user', id: user.id } as const;
+    const fill = (most: number, add: (name: string) => unknown) => {
+      for (let number = 0; number < most; number += 1) add(`n${number}`);
+      assert.throws(() => add('one more'), kind('in-use'));
+    };
+    fill(199, name => platform.tokens.create(user.id, name));
+    fill(500, name => platform.vault.add({ owner, name, keys: { ...login, registry: 'a.io' } }));
+  });
+});

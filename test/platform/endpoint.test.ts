@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createEndpoints, isAllowable } from '../../src/platform/endpoint.ts';
+import { isFault } from './platform-world.ts';
+
+const own = 'https://sluice.example/platform';
+
+test('one platform has one name, however its address is written', () => {
+  const endpoints = createEndpoints({
+    own,
+    byDefault: undefined,
+    allow: ['https://tower.example/api', 'api.cloud.seqera.io'],
+  });
+  for (const [address, id, base] of [
+    ['https://tower.example/api', 'https://tower.example', 'https://tower.example/api'],
+    ['https://tower.example/api/', 'https://tower.example', 'https://tower.example/api'],
+    ['https://tower.example/', 'https://tower.example', 'https://tower.example/api'],
+    ['https://TOWER.example:443', 'https://tower.example', 'https://tower.example/api'],
+    ['https://api.cloud.seqera.io', 'https://api.cloud.seqera.io', 'https://api.cloud.seqera.io'],
+    ['https://api.tower.nf', 'https://api.cloud.seqera.io', 'https://api.cloud.seqera.io'],
+    ['https://api.tower.nf/', 'https://api.cloud.seqera.io', 'https://api.cloud.seqera.io'],
+    [own, own, own],
+    [`${own}/api/`, own, own],
+    [undefined, own, own],
+    ['', own, own],
+  ] as const) {
+    const found = endpoints.resolve(address);
+    assert.deepEqual([found.id, found.base], [id, base], address);
+    assert.equal(found.isOwn, id === own, address);
+  }
+});
+
+test('the operator says which platform is the usual one', () => {
+  const endpoints = createEndpoints({
+    own,
+    byDefault: 'http://10.0.0.5:8080/platform/',
+    allow: [],
+  });
+  assert.equal(endpoints.resolve().base, 'http://10.0.0.5:8080/platform');
+  assert.equal(endpoints.resolve().isOwn, false);
+  assert.equal(
+    endpoints.resolve('http://10.0.0.5:8080/platform/api').base,
+    'http://10.0.0.5:8080/platform',
+  );
+  assert.equal(endpoints.resolve(own).isOwn, true);
+  assert.deepEqual([...endpoints.hosts], ['10.0.0.5:8080', 'sluice.example']);
+  assert.equal(createEndpoints({ own, byDefault: `${own}/`, allow: [] }).resolve().isOwn, true);
+});
+
+test('no other platform than the allowed ones is found', () => {
+  const endpoints = createEndpoints({
+    own,
+    byDefault: undefined,
+    allow: ['https://tower.example/api', 'platform.example'],
+  });
+  for (const address of [
+    'https://evil.example',
+    'https://evil.example/api',
+    'https://tower.example.evil.example/api',
+    'https://tower.example@evil.example/api',
+    'https://tower.example/other',
+    'https://tower.example/api/api',
+    'https://tower.example:8443/api',
+    'https://tower.example./api',
+    'http://tower.example/api',
+    'http://platform.example',
+    'https://platform.example:444',
+    'https://sluice.example',
+    'https://tower.example/api?x=1',
+    'https://tower.example/api#x',
+    'ftp://tower.example/api',
+    'file:///etc/passwd',
+    'tower.example',
+    'nonsense',
+    `https://tower.example/${'x'.repeat(3000)}`,
+  ]) {
+    assert.throws(() => endpoints.resolve(address), isFault('bad-request', /platform/i), address);
+  }
+  assert.equal(
+    endpoints.resolve('https://platform.example/deep/api').id,
+    'https://platform.example/deep',
+  );
+});
+
+test('the list takes addresses and hosts', () => {
+  for (const entry of [
+    'tower.example',
+    'tower.example:8443',
+    '[::1]:8080',
+    'https://a/api',
+    'http://a:1/b',
+  ]) {
+    assert.equal(isAllowable(entry), true, entry);
+  }
+  for (const entry of ['', 'ftp://a', 'a b', 'https://u:p@a', 'https://', 'a/b', '*', 'a:99999']) {
+    assert.equal(isAllowable(entry), false, entry);
+  }
+});

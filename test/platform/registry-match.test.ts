@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ecrRegistry } from '../../src/platform/ecr-registry.ts';
+import type { CredentialEntry } from '../../src/platform/platform.ts';
+import { candidatesFor, parseScope } from '../../src/platform/registry-match.ts';
+
+test('what an entry is for is read however it is written', () => {
+  for (const [text, host, path] of [
+    [undefined, 'docker.io', ''],
+    ['', 'docker.io', ''],
+    ['docker.io', 'docker.io', ''],
+    ['index.docker.io', 'docker.io', ''],
+    ['https://index.docker.io/v1/', 'docker.io', ''],
+    ['https://registry-1.docker.io/v2/', 'docker.io', ''],
+    ['docker.io/lab', 'docker.io', 'lab'],
+    ['lab', 'docker.io', 'lab'],
+    ['lab/tools', 'docker.io', 'lab/tools'],
+    ['quay.io', 'quay.io', ''],
+    ['QUAY.io/Team/', 'quay.io', 'Team'],
+    ['https://europe-docker.pkg.dev/project/repo', 'europe-docker.pkg.dev', 'project/repo'],
+    ['localhost:5000', 'localhost:5000', ''],
+    ['localhost/x', 'localhost', 'x'],
+    ['[::1]:5000/a//b', '[::1]:5000', 'a/b'],
+    ['registry.example/v2', 'registry.example', 'v2'],
+  ] as const) {
+    assert.deepEqual(parseScope(text), { host, path }, text);
+  }
+});
+
+const entry = (id: string, registry: string | undefined, provider = 'container-reg') =>
+  ({ id, name: id, provider, registry }) satisfies CredentialEntry;
+
+const entries = [
+  entry('hub', undefined),
+  entry('hub-lab', 'docker.io/lab'),
+  entry('quay', 'quay.io'),
+  entry('quay-team', 'quay.io/team'),
+  entry('quay-deep', 'https://quay.io/team/deep/'),
+  entry('quay-again', 'quay.io'),
+  entry('local', '127.0.0.1:5000'),
+  entry('aws', undefined, 'aws'),
+  entry('ecr', '123456789012.dkr.ecr.eu-west-1.amazonaws.com'),
+  entry('google', undefined, 'google'),
+  entry('azure', undefined, 'azure_entra'),
+  entry('github', undefined, 'github'),
+  entry('ghcr', 'ghcr.io/lab', 'github'),
+];
+
+test('the exact host, then the longest path, then an account of the cloud', () => {
+  for (const [registry, repository, ids] of [
+    ['docker.io', 'library/alpine', ['hub']],
+    ['registry-1.docker.io', 'lab/tool', ['hub-lab', 'hub']],
+    ['docker.io', 'laboratory/tool', ['hub']],
+    ['quay.io', 'team/deep/app', ['quay-deep', 'quay-team', 'quay', 'quay-again']],
+    ['quay.io', 'team/deeper', ['quay-team', 'quay', 'quay-again']],
+    ['quay.io', 'team', ['quay-team', 'quay', 'quay-again']],
+    ['quay.io', 'teams/app', ['quay', 'quay-again']],
+    ['QUAY.IO', 'other', ['quay', 'quay-again']],
+    ['quay.io', undefined, ['quay', 'quay-again']],
+    ['quay.io:8443', 'team/app', []],
+    ['sub.quay.io', 'team/app', []],
+    ['quay.io.evil.example', 'team/app', []],
+    ['127.0.0.1:5000', 'x', ['local']],
+    ['127.0.0.1:5001', 'x', []],
+    ['123456789012.dkr.ecr.eu-west-1.amazonaws.com', 'x', ['ecr', 'aws']],
+    ['210987654321.dkr.ecr.cn-north-1.amazonaws.com.cn', 'x', ['aws']],
+    ['public.ecr.aws', 'x/y', ['aws']],
+    ['europe-docker.pkg.dev', 'project/repo/x', ['google']],
+    ['eu.gcr.io', 'project/x', ['google']],
+    ['lab.azurecr.io', 'x', ['azure']],
+    ['ghcr.io', 'lab/x', ['ghcr']],
+    ['ghcr.io', 'other/x', []],
+  ] as const) {
+    const found = candidatesFor(entries, registry, repository).map(({ entry: { id } }) => id);
+    assert.deepEqual(found, ids, `${registry}/${repository}`);
+  }
+});
+
+test('only hosts of AWS are its registries', () => {
+  for (const [host, region] of [
+    ['123456789012.dkr.ecr.us-east-1.amazonaws.com', 'us-east-1'],
+    ['123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com', 'us-gov-west-1'],
+    ['123456789012.dkr.ecr.cn-northwest-1.amazonaws.com.cn', 'cn-northwest-1'],
+    ['public.ecr.aws', 'us-east-1'],
+    ['12345.dkr.ecr.us-east-1.amazonaws.com', undefined],
+    ['123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.example', undefined],
+    ['123456789012.dkr.ecr.evil.example/.amazonaws.com', undefined],
+    ['123456789012.dkr.ecr.a.b-1.amazonaws.com', undefined],
+    ['evil.example', undefined],
+  ] as const) {
+    assert.equal(ecrRegistry(host)?.region, region, host);
+  }
+});
