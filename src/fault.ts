@@ -23,7 +23,6 @@ const kinds = {
   'chunk-invalid': { status: 416, code: 'BLOB_UPLOAD_INVALID' },
   'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
   internal: { status: 500, code: 'UNKNOWN' },
-  'not-built': { status: 501, code: 'UNSUPPORTED' },
   upstream: { status: 502, code: 'UNAVAILABLE' },
   unavailable: { status: 503, code: 'UNAVAILABLE' },
   'storage-full': { status: 507, code: 'UNAVAILABLE' },

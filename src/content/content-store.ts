@@ -15,6 +15,8 @@ export interface ContentStore {
   read(digest: Digest): Promise<Buffer | undefined>;
   /** The bytes from `start` to `end`, both included; the caller reads to the end or destroys the source. */
   open(digest: Digest, start: number, end: number): ByteSource;
+  /** The file it is in, to be read by a program; undefined when it is not here, or in no file. */
+  localPath(digest: Digest): Promise<string | undefined>;
   /** Keeps a small document whose digest the caller has verified; survives the process, not a power failure. */
   write(digest: Digest, bytes: Buffer): Promise<void>;
   /** Begins to take in content of which the digest is known or will be told at the end. */
@@ -74,6 +76,11 @@ export async function openContentStore(root: string): Promise<ContentStore> {
     },
 
     open: (digest, start, end) => fileSource(pathOf(digest), start, end),
+
+    async localPath(digest) {
+      const path = pathOf(digest);
+      return (await stat(path).catch(absent)) && path;
+    },
 
     async write(digest, bytes) {
       const path = newTemporary();

@@ -48,7 +48,7 @@ export function createBaseResolver(
     if (head && isSchema1Type(head.mediaType)) throw schema1();
     if (head) return documents.manifest(access, head.digest, head.mediaType);
     const document = await registry.getManifest(access, reference);
-    await documents.keep(document);
+    await documents.receive(access, document);
     return document;
   };
 

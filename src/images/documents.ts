@@ -15,7 +15,10 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
  * and fetched or made again.
  */
 export interface Documents {
-  /** A manifest or index. The caller has made sure that its asker may see it. */
+  /**
+   * A manifest or index. The caller has made sure that its asker may see it: what is kept here is handed
+   * out once the registry of the access itself has shown that it has it.
+   */
   manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
   /** The manifest, but only when it is here already. */
   local(digest: Digest, mediaType: string): Promise<Document | undefined>;
@@ -23,6 +26,8 @@ export interface Documents {
   collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
   /** Keeps a document that was made here. */
   keep(document: Document): Promise<void>;
+  /** Keeps a document that the registry of the access has answered. */
+  receive(access: Access, document: Document): Promise<void>;
   /** Makes sure that a document which a new request needs is on the disk, and that no sweep takes it. */
   renew(document: Document): Promise<void>;
   /** The config of one image. */
@@ -45,7 +50,9 @@ export function createDocuments(
     maxSize: memoryBytes,
     sizeCalculation: document => document.bytes.length + 200,
   });
-  const running = new Map<Digest, Promise<Document>>();
+  const running = new Map<string, Promise<Document>>();
+  // A registry is the authority for what it has; another one could name any digest that it knows of.
+  const shown = new LRUCache<string, true>({ max: 100_000 });
 
   const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
     const kept = memory.get(digest);
@@ -71,28 +78,36 @@ export function createDocuments(
     else await keep(document);
   };
 
+  const receive = async ({ registry: host }: Access, document: Document): Promise<void> => {
+    await keep(document);
+    shown.set(`${host} ${document.digest}`, true);
+  };
+
   const load = async (
-    digest: Digest,
-    mediaType: string,
+    access: Access,
+    { digest, mediaType }: Pick<Descriptor, 'digest' | 'mediaType'>,
     fetch: () => Promise<Document>,
   ): Promise<Document> => {
-    const here = await local(digest, mediaType);
+    const key = `${access.registry} ${digest}`;
+    const here = shown.has(key) ? await local(digest, mediaType) : undefined;
     if (here) return here;
-    const pending = running.get(digest);
+    const pending = running.get(key);
     if (pending) return pending;
     const fetched = (async () => {
       const document = await fetch();
-      await keep(document);
+      await receive(access, document);
       return document;
-    })().finally(() => running.delete(digest));
-    running.set(digest, fetched);
+    })().finally(() => running.delete(key));
+    running.set(key, fetched);
     return fetched;
   };
 
   const manifest = (access: Access, digest: Digest, mediaType: string) =>
-    load(digest, mediaType, () => registry.getManifest(access, digest));
-  const config = (access: Access, { digest, mediaType }: Descriptor) =>
-    load(digest, mediaType, () => registry.getBlob(access, digest, mediaType));
+    load(access, { digest, mediaType }, () => registry.getManifest(access, digest));
+  const config = (access: Access, descriptor: Descriptor) =>
+    load(access, descriptor, () =>
+      registry.getBlob(access, descriptor.digest, descriptor.mediaType),
+    );
 
   const collectInto = async (
     found: Map<Digest, Document>,
@@ -119,6 +134,7 @@ export function createDocuments(
     config,
     local,
     keep,
+    receive,
     renew,
     async collect(access, root) {
       const found = new Map<Digest, Document>();

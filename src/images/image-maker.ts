@@ -1,27 +1,44 @@
 import { LRUCache } from 'lru-cache';
 import { type AugmentedImage, augment } from '../augment/augment.ts';
 import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { Documents } from './documents.ts';
+
+/** What is served from a base and a change. */
+export interface MadeImage extends AugmentedImage {
+  /** The documents that are known to belong to it: those that were written for it, and those its registry has shown. */
+  readonly members: readonly Digest[];
+}
 
 /** Makes what is served from a base and a change, and keeps what was made lately. */
 export type ImageMaker = (
   access: Access,
   base: Document,
   change: ImageChange,
-) => Promise<AugmentedImage>;
+) => Promise<MadeImage>;
 
 const keptImages = 1000;
 
 export function createImageMaker(documents: Documents): ImageMaker {
-  const made = new LRUCache<string, AugmentedImage>({ max: keptImages });
+  const made = new LRUCache<string, MadeImage>({ max: keptImages });
+
+  const make = async (access: Access, base: Document, change: ImageChange): Promise<MadeImage> => {
+    const found = await documents.collect(access, base);
+    const image = augment(base, found, change);
+    return { ...image, members: [...new Set([...found.keys(), ...image.generated.keys()])] };
+  };
+
   return async (access, base, change) => {
     await documents.renew(base);
-    if (isUnchanged(change)) return augment(base, new Map(), change);
-    const key = `${base.digest} ${JSON.stringify(change)}`;
+    if (isUnchanged(change)) {
+      return { ...augment(base, new Map(), change), members: [base.digest] };
+    }
+    // Another registry that has the base need not have what belongs to it.
+    const key = `${access.registry} ${base.digest} ${JSON.stringify(change)}`;
     const kept = made.get(key);
-    const image = kept ?? augment(base, await documents.collect(access, base), change);
+    const image = kept ?? (await make(access, base, change));
     // Kept as what they are: a later version, or an index that was sparse, must not change them.
     const keep = kept ? documents.renew : documents.keep;
     await Promise.all([...image.generated.values()].map(keep));

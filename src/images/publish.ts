@@ -1,6 +1,3 @@
-import type { AugmentedImage } from '../augment/augment.ts';
-import type { InjectedLayer } from '../augment/image-change.ts';
-import { sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Document } from '../oci/document.ts';
@@ -8,18 +5,13 @@ import { manifestType } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { isElsewhere } from '../oci/media-type.ts';
 import type { Access } from '../upstream/authorizer.ts';
-import { openWhole } from '../upstream/open-whole.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Documents } from './documents.ts';
+import { blobsOf, type MadeOf } from './made-blobs.ts';
 
 /** An image that is to be in a repository. */
-export interface Publication {
-  readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
-  /** Layers of it that were added here, and are in the content store. */
-  readonly added: readonly InjectedLayer[];
-  /** Where the rest of it is. */
-  readonly source: Access;
+export interface Publication extends MadeOf {
   readonly target: Access;
   readonly tag: string;
 }
@@ -45,32 +37,20 @@ export interface PublishDeps {
 const blobsAtOnce = 3;
 
 export function createPublish(deps: PublishDeps): Publish {
-  const { content, documents, registry, pusher, ownHost } = deps;
+  const { documents, pusher } = deps;
 
-  return async ({ image, added, source, target, tag }, log, signal) => {
+  return async (publication, log, signal) => {
+    const { image, source, target, tag } = publication;
     const isMountable =
       source.registry === target.registry && source.repository !== target.repository;
     const push = pushingTo(target, isMountable ? source.repository : undefined);
-    const addedDigests = new Set(added.map(({ gzipDigest }) => gzipDigest));
+    const blobs = blobsOf(publication, deps);
 
     const putBlob = async (part: Descriptor): Promise<void> => {
       const { digest, size } = part;
-      const written = image.generated.get(digest);
-      const isAdded = addedDigests.has(digest);
-      const done = await pusher.putBlob(
-        push,
-        {
-          digest,
-          size,
-          isKept: isAdded || written !== undefined || source.registry === ownHost,
-          open: async () => {
-            if (written) return sourceOfBytes(written.bytes);
-            if (isAdded) return content.open(digest, 0, size - 1);
-            return openWhole(registry, source, part, signal);
-          },
-        },
-        signal,
-      );
+      const isKept = blobs.isKept(part);
+      const open = () => blobs.open(part, signal);
+      const done = await pusher.putBlob(push, { digest, size, isKept, open }, signal);
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 

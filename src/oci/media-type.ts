@@ -2,6 +2,7 @@
 export const mediaTypes = {
   ociIndex: 'application/vnd.oci.image.index.v1+json',
   ociManifest: 'application/vnd.oci.image.manifest.v1+json',
+  ociEmpty: 'application/vnd.oci.empty.v1+json',
   ociConfig: 'application/vnd.oci.image.config.v1+json',
   ociLayerGzip: 'application/vnd.oci.image.layer.v1.tar+gzip',
   dockerIndex: 'application/vnd.docker.distribution.manifest.list.v2+json',

@@ -79,8 +79,13 @@ export function selectPlatform(
 
 /** The platforms an index offers, for messages: `linux/amd64, linux/arm64/v8`. */
 export function listPlatforms(manifests: readonly Descriptor[]): string {
+  return offeredPlatforms(manifests).join(', ') || 'none that it names';
+}
+
+/** The platforms an index offers, each once: `linux/arm64/v8`. */
+export function offeredPlatforms(manifests: readonly Descriptor[]): string[] {
   const names = manifests.filter(isOffer).map(entry => formatPlatform(platformOf(entry)));
-  return names.length > 0 ? [...new Set(names)].join(', ') : 'none that it names';
+  return [...new Set(names)];
 }
 
 /** BuildKit marks provenance and SBOM manifests so; they are no image of any platform. */

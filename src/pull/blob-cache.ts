@@ -13,9 +13,16 @@ export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source:
 /** Keeps copies of upstream blobs, up to a size; one transfer fills the copy and feeds all who wait for it. */
 export interface BlobCache {
   /** Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is right. */
-  join(digest: Digest, openWhole: OpenWhole, signal: AbortSignal): Promise<CacheReader>;
+  join(
+    registry: string,
+    digest: Digest,
+    openWhole: OpenWhole,
+    signal: AbortSignal,
+  ): Promise<CacheReader>;
+  /** True for a copy of what this registry has. */
+  isFrom(digest: Digest, registry: string): boolean;
   /** Notes that a cached copy was used. */
-  used(digest: Digest, size: number): void;
+  used(digest: Digest): void;
 }
 
 export interface CacheReader {
@@ -42,7 +49,7 @@ export function createBlobCache({
   hosted,
   maxBytes,
 }: BlobCacheDeps): BlobCache {
-  const fills = new Map<Digest, Opening>();
+  const fills = new Map<string, Opening>();
 
   // Together, so that no push can make it a hosted blob in between.
   const drop = (digest: Digest): void =>
@@ -64,10 +71,12 @@ export function createBlobCache({
   };
 
   const begin = async (
+    registry: string,
     digest: Digest,
     openWhole: OpenWhole,
     stop: AbortController,
   ): Promise<Fill> => {
+    const key = `${registry} ${digest}`;
     const { size, source } = await openWhole(stop.signal);
     const ingest = await content.ingest(splitDigest(digest).algorithm).catch(error => {
       source.destroy();
@@ -75,46 +84,48 @@ export function createBlobCache({
     });
     const fill = new Fill(ingest, size, () => {
       // Nobody wants it any more: free the upstream connection, and let the next one begin anew.
-      if (fills.get(digest) === opening) fills.delete(digest);
+      if (fills.get(key) === opening) fills.delete(key);
       stop.abort();
       source.destroy(new Error('no reader is left'));
     });
-    const opening = fills.get(digest);
+    const opening = fills.get(key);
     fill
       .run(source, digest)
       .then(() => {
-        cachedBlobs.touch(digest, size, Date.now());
+        cachedBlobs.enter(digest, size, registry, Date.now());
         sweep();
       })
       .catch(() => {
         // Each reader hears of the failure from the fill.
       })
       .finally(() => {
-        if (fills.get(digest) === opening) fills.delete(digest);
+        if (fills.get(key) === opening) fills.delete(key);
       });
     return fill;
   };
 
   return {
-    async join(digest, openWhole, signal) {
-      let opening = fills.get(digest);
+    async join(registry, digest, openWhole, signal) {
+      const key = `${registry} ${digest}`;
+      let opening = fills.get(key);
       if (!opening) {
         const stop = new AbortController();
         // Entered before it runs, so that `begin` finds itself.
-        const pending = Promise.resolve().then(() => begin(digest, openWhole, stop));
+        const pending = Promise.resolve().then(() => begin(registry, digest, openWhole, stop));
         const own = new Opening(pending, stop);
         const forget = () => {
-          if (fills.get(digest) === own) fills.delete(digest);
+          if (fills.get(key) === own) fills.delete(key);
         };
         stop.signal.addEventListener('abort', forget, { once: true });
         pending.catch(forget);
-        fills.set(digest, own);
+        fills.set(key, own);
         opening = own;
       }
       return (await opening.wait(signal)).join();
     },
-    used(digest, size) {
-      if (cachedBlobs.has(digest)) cachedBlobs.touch(digest, size, Date.now());
+    isFrom: (digest, registry) => cachedBlobs.isFrom(digest, registry),
+    used(digest) {
+      cachedBlobs.touch(digest, Date.now());
     },
   };
 }

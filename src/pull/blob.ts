@@ -46,18 +46,28 @@ export interface BlobFinderDeps {
   readonly registry: RegistryClient;
   readonly cache: BlobCache;
   readonly modeOf: (registry: string) => BlobMode;
+  readonly ownHost: string;
 }
 
-export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinderDeps): BlobFinder {
-  /** Content that is kept, but only what is known to belong to the image. */
-  const keptSize = async (image: PulledImage, digest: Digest) => {
+export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
+  const { content, registry, cache, modeOf, ownHost } = deps;
+
+  /**
+   * Content that is kept, but only what is known to belong to the image, and is its own or has come from
+   * its registry: what a manifest names proves nothing about what another registry has.
+   */
+  const keptSize = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
     const member = await image.member(digest);
-    const size = member ? await content.size(digest) : undefined;
-    return { member, size };
+    if (!member) return { member, size: undefined };
+    const { registry: host } = image.access;
+    if (image.owns(digest) || cache.isFrom(digest, host)) {
+      return { member, size: await content.size(digest) };
+    }
+    return { member, size: host === ownHost ? await sizeAt(image, digest, signal) : undefined };
   };
 
   const fromContent = (digest: Digest, size: number, rangeOf: RangeOf | undefined): Blob => {
-    cache.used(digest, size);
+    cache.used(digest);
     return keptBlob(content, digest, size, rangeOf);
   };
 
@@ -141,7 +151,7 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
       if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
       return blob;
     };
-    const reader = await cache.join(digest, openWhole, signal);
+    const reader = await cache.join(image.access.registry, digest, openWhole, signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
@@ -154,17 +164,18 @@ export function createBlobFinder({ content, registry, cache, modeOf }: BlobFinde
 
   return {
     async head(image, digest, signal) {
-      const { size } = await keptSize(image, digest);
+      const { size } = await keptSize(image, digest, signal);
       return size ?? sizeAt(image, digest, signal);
     },
 
     async open(image, digest, rangeOf, signal) {
-      const { member, size } = await keptSize(image, digest);
+      const { member, size } = await keptSize(image, digest, signal);
       if (size !== undefined) return fromContent(digest, size, rangeOf);
       const mode = modeOf(image.access.registry);
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
-        const kept = member ? undefined : await content.size(digest);
+        const isKept = !member && cache.isFrom(digest, image.access.registry);
+        const kept = isKept ? await content.size(digest) : undefined;
         if (kept !== undefined) return fromContent(digest, kept, rangeOf);
         return cached(image, digest, member?.size, rangeOf, signal);
       }

@@ -24,7 +24,7 @@ export function createBuiltBy(
     const build = await builds.settled(buildId, patienceMs);
     const { succeeded, digest, mediaType, startedAt, reason } = build;
     if (succeeded === null) {
-      const state = startedAt === null ? 'waits in the queue' : 'is running';
+      const state = startedAt === null ? `waits for ${builds.waitsFor(build)}` : 'is running';
       throw new StillBuilding(
         `The build of this image ${state}: its log is at /v1alpha1/builds/${buildId}/logs`,
       );

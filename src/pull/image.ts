@@ -2,15 +2,15 @@ import { LRUCache } from 'lru-cache';
 import type { ImageChange } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
-import type { ImageMaker } from '../images/image-maker.ts';
+import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
 import type { Reference } from '../oci/reference.ts';
+import type { Identities, SealedGrant } from '../platform/identities.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
 
 /** A served image, as far as its documents are here: what belongs to it may be served from what is kept. */
 export interface PulledImage {
@@ -18,6 +18,11 @@ export interface PulledImage {
   readonly access: Access;
   /** The descriptor of a manifest, config or layer that belongs to the image; undefined when it is not known to. */
   member(digest: Digest): Promise<Descriptor | undefined>;
+  /**
+   * True for what was written or taken in for this image, or was shown to who asked for it: that is
+   * served from what is kept, whatever its registry says now. The rest is only named by the image.
+   */
+  owns(digest: Digest): boolean;
   /** Makes known what a manifest of the image holds. */
   learn(manifest: Document): void;
 }
@@ -25,12 +30,13 @@ export interface PulledImage {
 export type ImageFinder = (request: ContainerRequest) => Promise<PulledImage>;
 
 const keptImages = 2000;
+const rightsMs = 60_000;
 
 export interface ImageFinderDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
-  readonly credentials: CredentialSource;
-  readonly accessToBuilt: (image: Reference) => Promise<Access>;
+  readonly identities: Pick<Identities, 'credentialsOf' | 'require'>;
+  readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   /** What the build of a request has made; waits a while for it. Throws a {@link Fault} that tells how it stands. */
   readonly builtBy: (request: ContainerRequest) => Promise<ManifestName>;
 }
@@ -38,7 +44,7 @@ export interface ImageFinderDeps {
 export function createImageFinder({
   documents,
   makeImage,
-  credentials,
+  identities,
   accessToBuilt,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
@@ -48,12 +54,19 @@ export function createImageFinder({
     const kept = images.get(request.token);
     if (kept) return kept;
     const { image: named, isBuilt } = request;
-    const access = await (isBuilt ? accessToBuilt(named) : accessTo(named, credentials));
-    const root = request.fixed
-      ? await findRoot(documents, makeImage, access, request.fixed, request.change)
-      : await makeRoot(documents, makeImage, access, await builtBy(request), request.change);
-    const image = createImage(root, access, documents);
-    images.set(request.token, image);
+    const { grant } = request.caller;
+    if (grant) await identities.require(grant);
+    const access = await (isBuilt
+      ? accessToBuilt(named, grant)
+      : accessTo(named, identities.credentialsOf(grant)));
+    const { fixed, change } = request;
+    const { root, members } = fixed
+      ? await findRoot(documents, makeImage, access, fixed, change)
+      : await makeRoot(documents, makeImage, access, await builtBy(request), change);
+    const layers = (change.layers ?? []).map(({ gzipDigest }) => gzipDigest);
+    const image = createImage(root, new Set([...members, ...layers]), access, documents);
+    // Rights can be lost: those of who is known are looked at anew from time to time.
+    images.set(request.token, image, grant ? { ttl: rightsMs } : {});
     return image;
   };
 }
@@ -62,22 +75,24 @@ async function findRoot(
   documents: Documents,
   makeImage: ImageMaker,
   access: Access,
-  { base, served }: FixedImage,
+  { base, served, members = [served.digest] }: FixedImage,
   change: ImageChange,
-): Promise<Document> {
-  const kept = await documents.local(served.digest, served.mediaType);
-  if (kept) return kept;
+): Promise<RootOfImage> {
+  const root = await documents.local(served.digest, served.mediaType);
+  if (root) return { root, members };
   // Lost from the content store, or asked for at another replica: made again, it is the same.
-  const root = await makeRoot(documents, makeImage, access, base, change);
-  if (root.digest !== served.digest) {
+  const made = await makeRoot(documents, makeImage, access, base, change);
+  if (made.root.digest !== served.digest) {
     throw new Fault(
       'unavailable',
       'The image of this container token cannot be made again as it was: make a new container request',
       { phase: 'augment' },
     );
   }
-  return root;
+  return made;
 }
+
+type RootOfImage = Pick<MadeImage, 'root' | 'members'>;
 
 async function makeRoot(
   documents: Documents,
@@ -85,12 +100,17 @@ async function makeRoot(
   access: Access,
   base: ManifestName,
   change: ImageChange,
-): Promise<Document> {
+): Promise<RootOfImage> {
   const document = await documents.manifest(access, base.digest, base.mediaType);
-  return (await makeImage(access, document, change)).root;
+  return makeImage(access, document, change);
 }
 
-function createImage(root: Document, access: Access, documents: Documents): PulledImage {
+function createImage(
+  root: Document,
+  owned: ReadonlySet<Digest>,
+  access: Access,
+  documents: Documents,
+): PulledImage {
   const members = new Map<Digest, Descriptor>();
   const learned = new Set<Digest>();
   let searched: Promise<void> | undefined;
@@ -122,6 +142,7 @@ function createImage(root: Document, access: Access, documents: Documents): Pull
     root,
     access,
     learn,
+    owns: digest => owned.has(digest),
     async member(digest) {
       const found = members.get(digest);
       if (found) return found;

@@ -28,7 +28,10 @@ export function createManifestFinder(
       const entry = await image.member(reference);
       // What is not known to be of this image is asked of the registry, which knows who may see it.
       if (!entry) return registry.getManifest(access, reference);
-      const document = await documents.manifest(access, reference, entry.mediaType);
+      const kept = image.owns(reference)
+        ? await documents.local(reference, entry.mediaType)
+        : undefined;
+      const document = kept ?? (await documents.manifest(access, reference, entry.mediaType));
       image.learn(document);
       return document;
     }

@@ -47,3 +47,23 @@ export async function readAll(source: ByteSource, limit: number, what: string): 
     chunk.release();
   }
 }
+
+/** So many bytes of a body after those that are skipped, fewer where it ends; the rest is not waited for. */
+export async function readPart(source: ByteSource, skip: number, length: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  const end = skip + length;
+  let position = 0;
+  try {
+    while (position < end) {
+      const chunk = await source.read();
+      if (chunk === null) break;
+      const { bytes } = chunk;
+      parts.push(Buffer.from(bytes.subarray(Math.max(0, skip - position), end - position)));
+      position += bytes.length;
+      chunk.release();
+    }
+    return Buffer.concat(parts);
+  } finally {
+    source.destroy();
+  }
+}

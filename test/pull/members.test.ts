@@ -39,7 +39,7 @@ test('the parts of an image below an index are known to all who ask for them at 
   const find = createImageFinder({
     documents,
     makeImage: () => assert.fail('it is here'),
-    credentials: async () => undefined,
+    identities: { credentialsOf: () => async () => undefined, require: async () => {} },
     accessToBuilt: () => assert.fail('it is not built'),
     builtBy: () => assert.fail('it is not built'),
   });
@@ -48,6 +48,7 @@ test('the parts of an image below an index are known to all who ask for them at 
     image: { registry: 'r.example.com', repository: 'team/app', tag: '1' },
     fixed: { base: entry(root), served: { digest: root.digest, mediaType: indexType } },
     change: {},
+    caller: { address: '192.0.2.1' },
   } as unknown as ContainerRequest;
   const image = await find(request);
   const asked = ['config', 'one', 'two', 'config'].map(text => image.member(digestOf(text)));

@@ -1,0 +1,111 @@
+import { sourceOfBytes } from '../content/byte-source.ts';
+import { Fault } from '../fault.ts';
+import { digestOf } from '../oci/digest.ts';
+import { type Document, documentOf } from '../oci/document.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import { type PushAccess, type PushClient, pushingTo } from '../upstream/push-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+
+/** Something that is said about an image. */
+export interface Attachment {
+  /** What it is; also the media type of its content. */
+  readonly artifactType: string;
+  readonly content: Buffer;
+  /** How a client names the file. */
+  readonly title: string;
+}
+
+/** Puts an attachment into the repository of an image, among its referrers. Throws `Fault`. */
+export type Attach = (
+  target: Access,
+  subject: Document,
+  attachment: Attachment,
+  signal?: AbortSignal,
+) => Promise<void>;
+
+const emptyConfig = Buffer.from('{}');
+
+/** Source: OCI image specification manifest.md, Guidelines for artifact usage; distribution specification 1.1, referrers. */
+export function createAttach(registry: RegistryClient, pusher: PushClient): Attach {
+  /**
+   * Notes the artifact in the index under the tag that stands for the referrers, which clients look
+   * at where the registry does not keep the list itself.
+   */
+  const noteByTag = async (
+    access: PushAccess,
+    subject: Document,
+    entry: ReferrerEntry,
+    signal?: AbortSignal,
+  ) => {
+    const tag = subject.digest.replace(':', '-');
+    const before = await registry.getManifest(access, tag, signal).catch(error => {
+      if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+      throw error;
+    });
+    const known = before ? parseManifest(before) : undefined;
+    const others = known?.kind === 'index' ? known.manifests : [];
+    if (others.some(({ digest }) => digest === entry.digest)) return;
+    const index = documentOf(
+      json({
+        schemaVersion: 2,
+        mediaType: mediaTypes.ociIndex,
+        manifests: [...others, entry],
+      }),
+      mediaTypes.ociIndex,
+    );
+    await pusher.putManifest(access, tag, index, signal);
+  };
+
+  return async (target, subject, { artifactType, content, title }, signal) => {
+    const access = pushingTo(target);
+    const config = part(mediaTypes.ociEmpty, emptyConfig);
+    const layer = part(artifactType, content);
+    for (const { digest, size, bytes } of [config, layer]) {
+      const blob = { digest, size, open: async () => sourceOfBytes(bytes) };
+      await pusher.putBlob(access, blob, signal);
+    }
+    const manifest = documentOf(
+      json({
+        schemaVersion: 2,
+        mediaType: mediaTypes.ociManifest,
+        artifactType,
+        config: config.descriptor,
+        layers: [{ ...layer.descriptor, annotations: { 'org.opencontainers.image.title': title } }],
+        subject: {
+          mediaType: subject.mediaType,
+          digest: subject.digest,
+          size: subject.bytes.length,
+        },
+      }),
+      mediaTypes.ociManifest,
+    );
+    const { isReferrer } = await pusher.putManifest(access, manifest.digest, manifest, signal);
+    if (isReferrer) return;
+    const { digest, mediaType, bytes } = manifest;
+    await noteByTag(
+      access,
+      subject,
+      { mediaType, digest, size: bytes.length, artifactType },
+      signal,
+    );
+  };
+}
+
+interface ReferrerEntry {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+  readonly artifactType: string;
+}
+
+function part(mediaType: string, bytes: Buffer) {
+  const digest = digestOf(bytes);
+  const size = bytes.length;
+  return { digest, size, bytes, descriptor: { mediaType, digest, size } };
+}
+
+function json(value: object): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}

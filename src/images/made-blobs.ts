@@ -1,0 +1,48 @@
+import type { AugmentedImage } from '../augment/augment.ts';
+import type { InjectedLayer } from '../augment/image-change.ts';
+import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
+import type { ContentStore } from '../content/content-store.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import { openWhole } from '../upstream/open-whole.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+
+/** An image that was made here of one in a repository. */
+export interface MadeOf {
+  readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
+  /** Layers of it that were added here, and are in the content store. */
+  readonly added: readonly InjectedLayer[];
+  /** Where the rest of it is. */
+  readonly source: Access;
+}
+
+/** The blobs of such an image, wherever they are. */
+export interface MadeBlobs {
+  /** True for what is in the content store, and may be taken from there for this image. */
+  isKept(part: Descriptor): boolean;
+  /** All bytes of one. Throws a `Fault`. */
+  open(part: Descriptor, signal: AbortSignal): Promise<ByteSource>;
+}
+
+export function blobsOf(
+  { image, added, source }: MadeOf,
+  {
+    content,
+    registry,
+    ownHost,
+  }: { content: ContentStore; registry: RegistryClient; ownHost: string },
+): MadeBlobs {
+  const addedDigests = new Set(added.map(({ gzipDigest }) => gzipDigest));
+  return {
+    isKept: ({ digest }) =>
+      addedDigests.has(digest) || image.generated.has(digest) || source.registry === ownHost,
+
+    async open(part, signal) {
+      const { digest, size } = part;
+      const written = image.generated.get(digest);
+      if (written) return sourceOfBytes(written.bytes);
+      if (addedDigests.has(digest)) return content.open(digest, 0, size - 1);
+      return openWhole(registry, source, part, signal);
+    },
+  };
+}
