@@ -17,6 +17,9 @@ ENV NODE_ENV=production \
     SLUICE_DATA=/data
 COPY --from=build /sluice /sluice
 WORKDIR /sluice
+# What writes the file systems of Singularity images.
+RUN apt-get update && apt-get install -y --no-install-recommends squashfs-tools \
+  && rm -rf /var/lib/apt/lists/*
 RUN mkdir /data node_modules/.cache && chown node:node /data node_modules/.cache
 USER node
 # Compiles everything once; what is kept of it is kept for this user.

@@ -74,6 +74,7 @@ export function canonicalText(identity: BuildIdentity): string {
 
 function sourceFields(source: BuildSource): CanonicalField[] {
   if (source.kind === 'containerFile') return [text('containerFile', source.text)];
+  if (source.kind === 'image') return [text('image', source.digest)];
   const { channels, options } = source;
   return [
     text('conda', condaRecipeVersion),

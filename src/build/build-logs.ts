@@ -1,4 +1,5 @@
-import { appendFile, mkdir, open, readFile } from 'node:fs/promises';
+import { readdirSync, rmSync } from 'node:fs';
+import { appendFile, mkdir, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
@@ -12,19 +13,22 @@ export interface LogWriter {
 
 /** The logs of builds, a file for each. */
 export interface BuildLogs {
+  /** Goes on after what is there of a build that begins again. */
   begin(id: string): LogWriter;
   /** The whole log so far, undefined when there is none. */
   read(id: string): Promise<string | undefined>;
   /** The log from its beginning, piece by piece, until the build has ended or the signal says so. */
   follow(id: string, signal: AbortSignal): AsyncGenerator<Buffer>;
+  /** Removes the logs of all builds but those that are known. */
+  retain(isKnown: (id: string) => boolean): void;
 }
 
 const maxBytes = 10 * 1024 * 1024;
 const cutMark = '\n[the log is longer than 10 MiB: the rest is left out]\n';
+const suffix = '.log';
 const pieceBytes = 64 * 1024;
 
 interface Writing {
-  written: number;
   isEnded: boolean;
   changed: PromiseWithResolvers<void>;
 }
@@ -32,32 +36,38 @@ interface Writing {
 export function createBuildLogs(directory: string): BuildLogs {
   const writings = new Map<string, Writing>();
   // The id is made of hex digits, an underscore and a number, so it is a file name.
-  const pathOf = (id: string) => join(directory, `${id}.log`);
+  const pathOf = (id: string) => join(directory, `${id}${suffix}`);
 
   return {
     begin(id) {
-      const writing: Writing = { written: 0, isEnded: false, changed: Promise.withResolvers() };
+      const writing: Writing = { isEnded: false, changed: Promise.withResolvers() };
       writings.set(id, writing);
       const announce = () => {
         writing.changed.resolve();
         writing.changed = Promise.withResolvers();
       };
       let size = 0;
-      let chain: Promise<unknown> = mkdir(directory, { recursive: true });
-      const append = (text: string) => {
-        chain = chain.then(async () => {
-          await appendFile(pathOf(id), text);
-          writing.written += Buffer.byteLength(text);
-          announce();
-        });
-        chain.catch(() => {});
+      let pending = '';
+      let chain = (async () => {
+        await mkdir(directory, { recursive: true });
+        size = await sizeOf(pathOf(id));
+      })();
+      /** All that has come until now: much of it when the disk is slow. */
+      const append = async () => {
+        const bytes = Buffer.from(pending);
+        pending = '';
+        const room = maxBytes - size;
+        if (bytes.length === 0 || room < 0) return;
+        size += bytes.length;
+        const cut = bytes.subarray(0, room);
+        await appendFile(pathOf(id), size > maxBytes ? cut.toString() + cutMark : bytes);
+        announce();
       };
       return {
         write(text) {
-          if (size > maxBytes) return;
-          const plain = stripVTControlCharacters(text);
-          size += Buffer.byteLength(plain);
-          append(size > maxBytes ? cutMark : plain);
+          pending += stripVTControlCharacters(text);
+          chain = chain.then(append);
+          chain.catch(() => {});
         },
         async end() {
           await chain.catch(() => {});
@@ -94,7 +104,33 @@ export function createBuildLogs(directory: string): BuildLogs {
         await Promise.race([changed, stopped]);
       }
     },
+
+    retain(isKnown) {
+      for (const name of namesIn(directory)) {
+        const id = name.slice(0, -suffix.length);
+        // At once after the look: a build that begins now may have the id of one that is forgotten.
+        if (name.endsWith(suffix) && !isKnown(id)) rmSync(join(directory, name), { force: true });
+      }
+    },
   };
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
+    throw error;
+  }
 }
 
 async function* piecesOf(path: string, from: number): AsyncGenerator<Buffer> {

@@ -1,9 +1,30 @@
+import type { ImageChange } from '../augment/image-change.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { DefinitionRuntime } from '../sif/definition-runtime.ts';
+import type { NamedContexts } from './named-contexts.ts';
+
 /** All that a build needs, and all that decides its result. No credentials are in it: it is kept as JSON. */
 export interface BuildPlan {
   /** Same key, same image. */
   readonly key: string;
   /** The image that it makes, `registry/repository:tag`. */
   readonly target: string;
+  /** What it begins with. */
+  readonly origin: RecipeOrigin | ImageOrigin;
+  /** What is baked into the image (freeze); what is asked for otherwise is put in when it is served. */
+  readonly change: ImageChange;
+  /** What the Singularity image is made as, where it is to be one. */
+  readonly sif?: SifPlan | undefined;
+}
+
+/** A Singularity image, which is made of an image of one platform. */
+export interface SifPlan {
+  readonly definition: DefinitionRuntime;
+}
+
+/** An image that BuildKit makes. */
+export interface RecipeOrigin {
+  readonly kind: 'recipe';
   readonly dockerfile: string;
   /** The build context: text by path. */
   readonly files: Readonly<Record<string, string>>;
@@ -15,4 +36,18 @@ export interface BuildPlan {
   readonly baseImages: readonly string[];
   /** Where layers are cached, `registry/repository`. */
   readonly cache: string | undefined;
+  /** The tar.gz file that came as the build context, in the content store. */
+  readonly context?: Digest | undefined;
+  /** Images that take the place of others, or of stages. */
+  readonly namedContexts?: NamedContexts | undefined;
+}
+
+/** An image that is there already. */
+export interface ImageOrigin {
+  readonly kind: 'image';
+  /** `registry/repository` */
+  readonly repository: string;
+  /** The manifest or index. */
+  readonly digest: Digest;
+  readonly mediaType: string;
 }

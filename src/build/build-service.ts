@@ -1,17 +1,28 @@
+import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
-import { tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
+import { createAttach } from '../images/attach.ts';
+import type { Documents } from '../images/documents.ts';
+import type { ImageMaker } from '../images/image-maker.ts';
+import { createPublish } from '../images/publish.ts';
+import type { Digest } from '../oci/digest.ts';
 import { parseReference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
+import { requireMksquashfs } from '../sif/squashfs/mksquashfs.ts';
 import type { BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
-import type { BuildPlan } from './build-plan.ts';
+import { createBuildRights } from './build-rights.ts';
 import { createBuilders } from './builders.ts';
-import { type Builds, createBuilds, type Solve } from './builds.ts';
+import { type Builds, createBuilds } from './builds.ts';
 import type { FoundBuilders } from './find-builders.ts';
+import { createMakeSif, type SifSettings } from './make-sif.ts';
+import type { RunRecipe } from './run-recipe.ts';
+import { createSolve } from './solve.ts';
 
 /** Everything about builds, put together. */
 export interface BuildService {
@@ -24,10 +35,17 @@ export interface BuildServiceDeps {
   readonly store: BuildStore;
   readonly logDirectory: string;
   readonly found: FoundBuilders;
+  readonly content: ContentStore;
+  readonly documents: Documents;
+  readonly makeImage: ImageMaker;
   readonly registry: RegistryClient;
-  readonly credentials: CredentialSource;
+  readonly pusher: PushClient;
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
-  readonly accessToBuilt: (image: Pick<Access, 'registry' | 'repository'>) => Promise<Access>;
+  readonly accessToBuilt: (
+    image: Pick<Access, 'registry' | 'repository'>,
+    grant: SealedGrant | undefined,
+  ) => Promise<Access>;
   /** Host and repository that builds are pushed to when nothing is said. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
@@ -36,56 +54,71 @@ export interface BuildServiceDeps {
     /** ms */
     readonly timeLimit: number;
     /** ms */
+    readonly trustedTimeLimit: number;
+    /** ms */
     readonly retryAfter: number;
   };
+  /** Where Singularity images are on their way. */
+  readonly sifDirectory: string;
+  readonly sif: SifSettings;
+  readonly removeHosted: (repository: string, digest: Digest) => void;
   readonly log: Logger;
 }
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
-  const { store, registry, tokens, found, log, ownHost, limits } = deps;
+  const { store, registry, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
   const builders = createBuilders(found.find, found.isComing, log);
 
-  /** The builder gets credentials for the hosts of its images, and for the own host a token for this build alone. */
-  const credentialsOf = (plan: BuildPlan): CredentialSource => {
-    const named = [plan.target, plan.cache, ...plan.baseImages].filter(name => name !== undefined);
-    const hosts = new Set(named.map(name => parseReference(name).registry));
-    return async host => {
-      if (!hosts.has(host)) return undefined;
-      const configured = await deps.credentials(host);
-      if (configured || host !== ownHost) return configured;
-      const password = await tokens.issue(
-        { access: ownAccess(plan, ownHost) },
-        limits.timeLimit + tokenMarginMs,
-      );
-      return { kind: 'password', username: tokenName, password };
-    };
-  };
+  const rightsOf = createBuildRights({
+    credentialsOf: deps.credentialsOf,
+    tokens: deps.tokens,
+    ownHost,
+    tokenLifeMs: Math.max(limits.timeLimit, limits.trustedTimeLimit) + tokenMarginMs,
+  });
 
-  // Loaded when it is first needed, as the client of the builder is.
-  const solve: Solve = async run => {
-    const { createSolve } = await import('./solve.ts');
-    return createSolve({ builders, credentialsOf, isPlainHttp: deps.isPlainHttp })(run);
+  // The client of the builder is loaded when it is first needed.
+  const runRecipe: RunRecipe = async run => {
+    const { createRunRecipe } = await import('./run-recipe.ts');
+    return createRunRecipe({ builders, content: deps.content, isPlainHttp: deps.isPlainHttp })(run);
   };
 
   const builds = createBuilds({
     store,
     logs,
-    solve,
-    async find(target) {
+    solve: createSolve({
+      runRecipe,
+      documents: deps.documents,
+      makeImage: deps.makeImage,
+      publish: createPublish(deps),
+      makeSif: createMakeSif({ ...deps, directory: deps.sifDirectory, settings: deps.sif }),
+      attach: createAttach(registry, deps.pusher),
+      rightsOf,
+      staging: {
+        repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
+        drop: (id, digest) => deps.removeHosted(`builds/staging/${id}`, digest),
+      },
+    }),
+    async find(target, grant) {
       const image = parseReference(target);
       try {
-        const access = await deps.accessToBuilt(image);
+        const access = await deps.accessToBuilt(image, grant);
         return await registry.headManifest(access, image.tag ?? 'latest');
       } catch (error) {
         if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
         throw error;
       }
     },
-    requireBuilder: builders.require,
+    async admit(plan, grant) {
+      if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
+      if (plan.origin.kind === 'recipe') await builders.require();
+      const target = await rightsOf(grant).access(parseReference(plan.target));
+      await deps.pusher.check(pushingTo(target));
+    },
+    builders,
     log,
     concurrent: limits.concurrent,
-    timeLimitMs: limits.timeLimit,
+    timeLimits: { usual: limits.timeLimit, trusted: limits.trustedTimeLimit },
     retryAfterMs: limits.retryAfter,
   });
 
@@ -101,16 +134,3 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 }
 
 const tokenMarginMs = 60_000;
-
-/** Pull of the base images that are hosted here, push of the image. */
-function ownAccess(plan: BuildPlan, ownHost: string) {
-  const pushed = [plan.target, plan.cache].filter(name => name !== undefined);
-  const access = (name: string, actions: readonly ('pull' | 'push')[]) => {
-    const { registry, repository } = parseReference(name);
-    return registry === ownHost ? [{ type: 'repository' as const, name: repository, actions }] : [];
-  };
-  return [
-    ...pushed.flatMap(name => access(name, ['pull', 'push'])),
-    ...plan.baseImages.flatMap(name => access(name, ['pull'])),
-  ];
-}

@@ -1,12 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
+import type { SealedGrant } from '../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
 import type { BuildPlan } from './build-plan.ts';
-import { BuilderLost } from './builders.ts';
+import type { BuilderLost, Builders } from './builders.ts';
+import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
+import { startTimeLimit, type TimeLimits } from './time-limit.ts';
 
 /** What a request for a build is answered with. */
 export interface BuildTicket {
@@ -18,30 +20,50 @@ export interface BuildTicket {
   readonly succeeded: boolean | undefined;
 }
 
+/** Who asks for a build. */
+export interface Asker {
+  /** Whose turn it is in the queue; all that one asks for stands in one line. */
+  readonly owner: string;
+  /** Tells apart what askers may see: who has the same sees the same. */
+  readonly scope: string;
+  /** Gets the longer time limit. */
+  readonly isTrusted: boolean;
+  /** In whose right images are pulled and pushed; undefined for nobody known. */
+  readonly grant: SealedGrant | undefined;
+  /** Called before a new build begins, and for nobody else's; what it throws prevents it. */
+  readonly onBegin: () => void;
+}
+
 /** Does one build. What it throws is a failure; a {@link Fault}'s message is for the user. */
 export type Solve = (run: BuildRun) => Promise<Extract<BuildOutcome, { succeeded: true }>>;
 
 export interface BuildRun {
   readonly id: string;
   readonly plan: BuildPlan;
+  /** In whose right images are pulled and pushed. */
+  readonly grant: SealedGrant | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
 
 export interface Builds {
   /**
-   * The build of a plan: one that is there or runs already, or a new one, before which `onBegin` is
-   * called. Throws {@link Fault}, also what `onBegin` throws.
+   * The build of a plan: one that is there or runs already, or a new one. Throws {@link Fault}, also
+   * what the asker's `onBegin` throws.
    */
-  request(plan: BuildPlan, onBegin: () => void): Promise<BuildTicket>;
+  request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
   /** Throws {@link Fault} (404). */
   get(id: string): BuildRow;
+  /** What a build that has not begun yet waits for, in words. */
+  waitsFor(build: BuildRow): string;
   /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
   /** Ends a build that is queued or runs; false when it is over. */
   cancel(id: string): boolean;
   /** Takes up what the last process left. */
   resume(): void;
+  /** Forgets builds that were over before the moment (ms since the epoch), save those that requests need. */
+  purge(endedBefore: number): void;
   /** Stops what runs; it is taken up again by the next process. */
   close(): Promise<void>;
 }
@@ -50,14 +72,18 @@ export interface BuildsDeps {
   readonly store: BuildStore;
   readonly logs: BuildLogs;
   readonly solve: Solve;
-  /** What an image name stands for now, undefined when it is not there. */
-  readonly find: (target: string) => Promise<Pick<Descriptor, 'digest'> | undefined>;
-  /** Throws a {@link Fault} when there is nothing to build with. */
-  readonly requireBuilder: () => Promise<void>;
+  /** What an image name stands for now to who asks, undefined when it is not there. */
+  readonly find: (
+    target: string,
+    grant: SealedGrant | undefined,
+  ) => Promise<Pick<Descriptor, 'digest'> | undefined>;
+  /** Throws a {@link Fault} when a build need not begin: nothing to build with, no right to push. */
+  readonly admit: (plan: BuildPlan, grant: SealedGrant | undefined) => Promise<void>;
+  readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
   readonly log: Logger;
   readonly concurrent: number;
-  readonly timeLimitMs: number;
-  /** How long a failure is the answer. */
+  readonly timeLimits: TimeLimits;
+  /** ms that a failure is the answer. */
   readonly retryAfterMs: number;
 }
 
@@ -68,69 +94,110 @@ interface Active {
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
-  const { store, logs, solve, find, log } = deps;
+  const { store, logs, builders, log } = deps;
   const permits = createPermits(deps.concurrent);
   const active = new Map<string, Active>();
-  const looking = new Map<string, Promise<BuildTicket>>();
+  const looking = new Map<string, Promise<BuildTicket | undefined>>();
+  const closing = new Error('the server is stopping');
   let isClosing = false;
 
-  const run = async (row: BuildRow, stop: AbortController): Promise<void> => {
-    const writer = logs.begin(row.id);
-    const timer = new Timer(stop);
-    let outcome: BuildOutcome;
+  const attempt = async (row: BuildRow, writer: LogWriter, stop: AbortController) => {
+    const { signal } = stop;
+    const plan = JSON.parse(row.plan) as BuildPlan;
+    // Neither the permit nor the time of a build is for waiting until there is anything to build with.
+    if (needsBuilder(plan) && builders.isComing()) {
+      writer.write('Waiting for BuildKit, which is being installed.\n');
+      await builders.untilThere(signal);
+    }
+    using _permit = await permits.take(row.owner, signal);
+    store.start(row.id, Date.now());
+    using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
+    const onLost = (err: BuilderLost) => {
+      log.warn({ buildId: row.id, err }, 'the build begins again');
+      writer.write(`\n${err.message}: trying again\n`);
+    };
+    return await withPatience(signal, onLost, () =>
+      deps.solve({ id: row.id, plan, grant: grantOf(row), log: writer, signal }),
+    );
+  };
+
+  /** Undefined for a build that the server leaves to the next one. */
+  const outcomeOf = async (
+    row: BuildRow,
+    writer: LogWriter,
+    stop: AbortController,
+  ): Promise<BuildOutcome | undefined> => {
     try {
-      await permits.take(stop.signal);
-      try {
-        stop.signal.throwIfAborted();
-        store.start(row.id, Date.now());
-        timer.start(deps.timeLimitMs);
-        const plan = JSON.parse(row.plan) as BuildPlan;
-        outcome = await persistently(writer, stop.signal, () =>
-          solve({ id: row.id, plan, log: writer, signal: stop.signal }),
-        );
-      } finally {
-        permits.give();
-      }
+      return await attempt(row, writer, stop);
     } catch (error) {
-      // A stopping server leaves the build as it is: the next one takes it up.
-      if (isClosing) return writer.end();
-      const reason = reasonOf(error, stop.signal);
-      if (!(error instanceof Fault) && !stop.signal.aborted) {
+      const { aborted: isAborted, reason: abortReason } = stop.signal;
+      if (abortReason === closing) {
+        writer.write('\nThe server stops: the build begins again when it is back.\n');
+        return undefined;
+      }
+      if (!(error instanceof Fault) && !isAborted) {
         log.error({ buildId: row.id, err: error }, 'build');
       }
+      const reason = reasonOf(isAborted ? abortReason : error);
       writer.write(`\nThe build failed: ${reason}\n`);
-      outcome = { succeeded: false, reason };
-    } finally {
-      timer.stop();
+      return { succeeded: false, reason };
     }
-    store.finish(row.id, outcome, Date.now());
-    await writer.end();
-    log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
   };
 
-  const begin = (row: BuildRow): void => {
+  const run = async (row: BuildRow, writer: LogWriter, stop: AbortController): Promise<void> => {
+    try {
+      const outcome = await outcomeOf(row, writer, stop);
+      if (!outcome) return;
+      store.finish(row.id, outcome, Date.now());
+      log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
+    } finally {
+      await writer.end();
+    }
+  };
+
+  const begin = (row: BuildRow, firstWords = ''): void => {
     const stop = new AbortController();
-    const done = run(row, stop)
+    const writer = logs.begin(row.id);
+    if (firstWords !== '') writer.write(firstWords);
+    const done = run(row, writer, stop)
       .catch(err => log.error({ buildId: row.id, err }, 'build'))
-      .finally(() => active.delete(row.target));
-    active.set(row.target, { row, stop, done });
+      .finally(() => active.delete(row.id));
+    active.set(row.id, { row, stop, done });
   };
 
-  const look = async (plan: BuildPlan, onBegin: () => void): Promise<BuildTicket> => {
-    const found = await find(plan.target);
+  const underWay = (target: string): BuildTicket | undefined => {
+    const running = [...active.values()].find(({ row }) => row.target === target);
+    return running && ticketOf(get(running.row.id));
+  };
+
+  /** The image, or a failure to make it that is too fresh to try again; undefined for neither. */
+  const look = async (
+    target: string,
+    grant: SealedGrant | undefined,
+  ): Promise<BuildTicket | undefined> => {
+    const found = await deps.find(target, grant);
     if (found) {
-      const id = store.latest(plan.target, found.digest)?.id;
+      const id = store.latest(target, found.digest)?.id;
       return { id, isCached: true, succeeded: true };
     }
-    const last = store.latest(plan.target);
-    if (last?.finishedAt && !last.succeeded && Date.now() - last.finishedAt < deps.retryAfterMs) {
-      return { id: last.id, isCached: true, succeeded: false };
+    const last = store.latest(target);
+    const hasJustFailed =
+      last?.succeeded === false && Date.now() - (last.finishedAt ?? 0) < deps.retryAfterMs;
+    return hasJustFailed ? ticketOf(last) : undefined;
+  };
+
+  /** All who may see the same and come while the image is looked for share one look. */
+  const lookTogether = (
+    target: string,
+    { scope, grant }: Pick<Asker, 'scope' | 'grant'>,
+  ): Promise<BuildTicket | undefined> => {
+    const key = `${target} ${scope}`;
+    let pending = looking.get(key);
+    if (!pending) {
+      pending = look(target, grant).finally(() => looking.delete(key));
+      looking.set(key, pending);
     }
-    await deps.requireBuilder();
-    onBegin();
-    const row = store.insert({ ...plan, plan: JSON.stringify(plan) }, Date.now());
-    begin(row);
-    return { id: row.id, isCached: false, succeeded: undefined };
+    return pending;
   };
 
   const get = (id: string): BuildRow => {
@@ -139,26 +206,40 @@ export function createBuilds(deps: BuildsDeps): Builds {
     throw new Fault('not-found', 'There is no such build: check its id', { phase: 'request' });
   };
 
-  const byId = (id: string): Active | undefined =>
-    [...active.values()].find(({ row }) => row.id === id);
-
   return {
-    async request(plan, onBegin) {
-      const running = active.get(plan.target);
-      if (running) return { id: running.row.id, isCached: false, succeeded: undefined };
-      // All who come while it is looked for share one look, and with it one build.
-      let pending = looking.get(plan.target);
-      if (!pending) {
-        pending = look(plan, onBegin).finally(() => looking.delete(plan.target));
-        looking.set(plan.target, pending);
-      }
-      return pending;
+    async request(plan, asker) {
+      const { owner, isTrusted, grant, onBegin } = asker;
+      const { target } = plan;
+      const lastId = store.latest(target)?.id;
+      // Looked for first: who may not see the image is not to see a build of it either.
+      const known = (await lookTogether(target, asker)) ?? underWay(target);
+      if (known) return known;
+      await deps.admit(plan, grant);
+      // Nothing waits from here on: of those who came together the first begins the build, and the
+      // others find it, even when it is over already.
+      const last = store.latest(target);
+      if (last && last.id !== lastId) return ticketOf(last);
+      if (isClosing) throw stopping();
+      onBegin();
+      const { key } = plan;
+      const build = {
+        ...{ key, target, plan: JSON.stringify(plan), owner, isTrusted },
+        grant: grant ?? null,
+      };
+      const row = store.insert(build, Date.now());
+      begin(row);
+      return ticketOf(row);
     },
 
     get,
 
+    waitsFor({ plan }) {
+      const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
+      return isForBuilder ? 'BuildKit, which is being installed' : 'other builds, which come first';
+    },
+
     async settled(id, ms) {
-      const running = byId(id);
+      const running = active.get(id);
       if (running) {
         const { promise, resolve } = Promise.withResolvers<void>();
         const timer = setTimeout(resolve, ms);
@@ -169,68 +250,53 @@ export function createBuilds(deps: BuildsDeps): Builds {
     },
 
     cancel(id) {
-      const running = byId(id);
-      running?.stop.abort(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
-      return running !== undefined;
+      const running = active.get(id);
+      if (!running || get(id).finishedAt !== null) return false;
+      running.stop.abort(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
+      return true;
     },
 
     resume() {
-      for (const row of store.unfinished()) begin(row);
+      for (const row of store.unfinished()) {
+        begin(row, '\nThe server was started anew: the build begins again.\n');
+      }
+    },
+
+    purge(endedBefore) {
+      store.purge(endedBefore, Date.now());
+      logs.retain(id => store.find(id) !== undefined);
     },
 
     async close() {
       isClosing = true;
       const running = [...active.values()];
-      for (const { stop } of running) stop.abort();
+      for (const { stop } of running) stop.abort(closing);
       await Promise.all(running.map(({ done }) => done));
     },
   };
 }
 
-const tries = 3;
-const pauseMs = 1000;
-
-/** Tries again when the builder went away; never for a recipe that fails. */
-async function persistently<T>(
-  log: LogWriter,
-  signal: AbortSignal,
-  work: () => Promise<T>,
-): Promise<T> {
-  for (let tried = 1; ; tried += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof BuilderLost) || tried === tries || signal.aborted) throw error;
-      log.write(`\n${error.message}: trying again\n`);
-      await sleep(pauseMs, undefined, { signal });
-    }
-  }
+function grantOf({ grant }: BuildRow): SealedGrant | undefined {
+  return grant === null ? undefined : (grant as SealedGrant);
 }
 
-/** Ends a build whose time is over. */
-class Timer {
-  readonly #stop: AbortController;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(stop: AbortController) {
-    this.#stop = stop;
-  }
-
-  start(ms: number): void {
-    const minutes = Math.round(ms / 6000) / 10;
-    const message = `The build took longer than the ${minutes} minutes allowed: make it smaller, or have the operator raise builds.timeLimit`;
-    this.#timer = setTimeout(() => {
-      this.#stop.abort(new Fault('unavailable', message, { phase: 'build' }));
-    }, ms);
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
+function ticketOf({ id, finishedAt, succeeded }: BuildRow): BuildTicket {
+  return { id, isCached: finishedAt !== null, succeeded: succeeded ?? undefined };
 }
 
-function reasonOf(error: unknown, signal: AbortSignal): string {
-  const cause = signal.aborted ? signal.reason : error;
+/** An image that is there already is only changed and copied. */
+function needsBuilder({ origin }: BuildPlan): boolean {
+  return origin.kind === 'recipe';
+}
+
+function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
   return 'Something went wrong inside the service: its log tells more, under the id of the build';
+}
+
+function stopping(): Fault {
+  return new Fault('unavailable', 'The server is stopping: try again in a moment', {
+    phase: 'request',
+    retryAfterSeconds: 5,
+  });
 }

@@ -1,22 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { accessSync, constants, existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BuildkitClient } from '../buildkit/index.ts';
 import type { Logger } from '../telemetry.ts';
 import type { FindBuilders } from './builders.ts';
+import { type OwnBuilder, type OwnBuilderOptions, startOwnBuilder } from './own-builder.ts';
+import { canPush } from './push-ability.ts';
 
-export interface FindBuildersOptions {
+export interface FindBuildersOptions extends OwnBuilderOptions {
   /** As configured; `off` among them means that there are to be none. */
   readonly configured: readonly string[];
-  /** Where the state of a builder of our own goes. */
-  readonly directory: string;
-  /** Folders to look for buildkitd in besides those of the PATH. */
-  readonly folders: readonly string[];
-  /** Registries that are spoken to without TLS. */
-  readonly plainHttp: readonly string[];
+  /** Addresses at which somebody else may have started one; those that are usual unless told. */
+  readonly usual?: readonly string[] | undefined;
   /** Installs buildkitd into one of the folders; absent where nothing may be installed. */
   readonly bring?: (() => Promise<void>) | undefined;
   readonly log: Logger;
@@ -30,22 +24,44 @@ export interface FoundBuilders {
   close(): Promise<void>;
 }
 
-// Where builders listen that somebody else has started.
-const usualSockets = [
-  ['unix', '/run/buildkit/buildkitd.sock'],
-  ['unix', join(process.env.XDG_RUNTIME_DIR ?? '/nonexistent', 'buildkit/buildkitd.sock')],
-  ['docker+unix', '/var/run/docker.sock'],
-] as const;
+const ownRuntime = process.env.XDG_RUNTIME_DIR ?? '/nonexistent';
+const usualAddresses = [
+  'unix:///run/buildkit/buildkitd.sock',
+  `unix://${join(ownRuntime, 'buildkit/buildkitd.sock')}`,
+  'docker+unix:///var/run/docker.sock',
+  `docker+unix://${join(ownRuntime, 'docker.sock')}`,
+];
 
-/** The configured builders; else one that runs already; else a buildkitd of our own. */
+// What was found is asked again after this time: engines are set up anew, sockets are left behind.
+const believedMs = 10_000;
+const questionMs = 3000;
+
+/**
+ * The configured builders; else one that runs already; else a buildkitd of our own; else, for want of
+ * anything better, a Docker engine that cannot push.
+ */
 export function findBuilders(options: FindBuildersOptions): FoundBuilders {
-  const { configured, log } = options;
+  const { configured, usual = usualAddresses, log } = options;
   let own: Promise<OwnBuilder | undefined> | undefined;
+  let seen: { readonly at: number; readonly running: Promise<Running> } | undefined;
   let isComing = false;
+  let wasBrought = false;
+  // Kept: a connection to one that is mute stays open for long, whatever is done to close it.
+  const clients = new Map<string, BuildkitClient>();
+
+  /** Whether it can push, undefined when nobody answers. */
+  const ask: Question = async address => {
+    const { connect } = await import('../buildkit/index.ts');
+    const client = clients.get(address) ?? connect(address);
+    clients.set(address, client);
+    return canPush(client, { timeoutMs: questionMs }).catch(() => undefined);
+  };
 
   const startOrBring = async (): Promise<OwnBuilder | undefined> => {
-    const started = await startOwn(options);
-    if (started || !options.bring) return started;
+    const started = await startOwnBuilder(options);
+    // Once: what failed then would fail again, and everybody would have to wait for it.
+    if (started || !options.bring || wasBrought) return started;
+    wasBrought = true;
     isComing = true;
     log.info('there is no builder: BuildKit is being installed, builds wait for it');
     try {
@@ -54,22 +70,35 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     } finally {
       isComing = false;
     }
-    return startOwn(options);
+    return startOwnBuilder(options);
+  };
+
+  const findOwn = async (): Promise<OwnBuilder | undefined> => {
+    const last = own;
+    const isUseless = last && ((await last)?.hasEnded() ?? true);
+    if (isUseless && own === last) own = undefined;
+    own ??= startOrBring().catch(err => {
+      log.error({ err }, 'there is no builder');
+      return undefined;
+    });
+    return own;
+  };
+
+  const running = (): Promise<Running> => {
+    if (!seen || performance.now() - seen.at > believedMs) {
+      seen = { at: performance.now(), running: findRunning(usual, ask) };
+    }
+    return seen.running;
   };
 
   const find: FindBuilders = async () => {
     if (configured.includes('off')) return [];
     if (configured.length > 0) return configured;
-    const running = usualSockets.find(([, path]) => existsSync(path));
-    if (running) return [`${running[0]}://${running[1]}`];
-    own ??= startOrBring().catch(err => {
-      log.error({ err }, 'buildkitd cannot be started');
-      own = undefined;
-      return undefined;
-    });
-    const started = await own;
-    if (started?.child.exitCode !== null || started.child.signalCode !== null) own = undefined;
-    return started ? [started.address] : [];
+    const { able, unable } = await running();
+    if (able !== undefined) return [able];
+    const started = await findOwn();
+    const address = started?.address ?? unable;
+    return address === undefined ? [] : [address];
   };
 
   // What takes minutes begins now, so that it is there when the first build comes.
@@ -81,81 +110,28 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     async close() {
       // One that is still being installed is not waited for.
       const started = isComing ? undefined : await own;
-      if (started) await stop(started);
+      await started?.stop();
+      for (const client of clients.values()) client.close();
     },
   };
 }
 
-interface OwnBuilder {
-  readonly address: string;
-  readonly child: ChildProcess;
-  readonly socketFolder: string;
+/** Addresses of builders that answer. */
+interface Running {
+  readonly able: string | undefined;
+  /** Of one that cannot push what it builds. */
+  readonly unable: string | undefined;
 }
 
-const readyMs = 20_000;
-const pollMs = 50;
-const stopMs = 10_000;
+type Question = (address: string) => Promise<boolean | undefined>;
 
-async function startOwn({
-  directory,
-  folders,
-  plainHttp,
-  log,
-}: FindBuildersOptions): Promise<OwnBuilder | undefined> {
-  const path = [...folders, process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter);
-  const program = path
-    .split(delimiter)
-    .map(folder => join(folder, 'buildkitd'))
-    .find(isExecutable);
-  if (program === undefined) return undefined;
-  await mkdir(directory, { recursive: true });
-  // The path of a socket may have some hundred bytes only, that of the data directory may have more.
-  const socketFolder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
-  const socket = join(socketFolder, 'buildkitd.sock');
-  const config = join(directory, 'buildkitd.toml');
-  await writeFile(config, plainHttp.map(host => `[registry."${host}"]\n  http = true\n`).join(''));
-  const child = spawn(
-    program,
-    [
-      ...['--root', join(directory, 'state'), '--addr', `unix://${socket}`, '--config', config],
-      ...['--oci-worker-net=host', '--containerd-worker=false'],
-      ...['--otel-socket-path', join(socketFolder, 'otel.sock')],
-    ],
-    { env: { ...process.env, PATH: path }, stdio: ['ignore', 'ignore', 'pipe'] },
-  );
-  let output = '';
-  child.stderr?.on('data', data => {
-    output = (output + data).slice(-4000);
-  });
-  child.once('exit', code => log.warn({ code, output }, 'buildkitd ended'));
-  const deadline = Date.now() + readyMs;
-  while (!existsSync(socket)) {
-    if (child.exitCode !== null || Date.now() > deadline) {
-      child.kill('SIGKILL');
-      throw new Error(`buildkitd does not start: ${output}`);
-    }
-    await sleep(pollMs);
+async function findRunning(addresses: readonly string[], ask: Question): Promise<Running> {
+  let unable: string | undefined;
+  for (const address of addresses) {
+    if (!existsSync(address.slice(address.indexOf('://') + '://'.length))) continue;
+    const answer = await ask(address);
+    if (answer === true) return { able: address, unable };
+    if (answer === false) unable ??= address;
   }
-  log.info({ program, socket }, 'buildkitd started');
-  return { address: `unix://${socket}`, child, socketFolder };
-}
-
-async function stop({ child, socketFolder }: OwnBuilder): Promise<void> {
-  child.removeAllListeners('exit');
-  if (child.exitCode === null && child.signalCode === null) {
-    const ended = once(child, 'exit');
-    child.kill('SIGTERM');
-    await Promise.race([ended, sleep(stopMs, undefined, { ref: false })]);
-    child.kill('SIGKILL');
-  }
-  await rm(socketFolder, { recursive: true, force: true });
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+  return { able: undefined, unable };
 }

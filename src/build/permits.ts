@@ -1,37 +1,74 @@
-/** So many at once; the others wait in the order in which they came. */
+/** A permit, given back when it is disposed of. */
+export type Permit = Disposable;
+
+/** So many at once. The others wait, each owner in a line of its own. */
 export interface Permits {
   /** Rejects with the signal's reason when it is aborted while waiting. */
-  take(signal: AbortSignal): Promise<void>;
-  give(): void;
+  take(owner: string, signal: AbortSignal): Promise<Permit>;
 }
 
+interface Line {
+  readonly waiting: Set<() => void>;
+  held: number;
+}
+
+/**
+ * What is free goes to the waiting owner who holds the fewest, and among equals in turn: who wants
+ * fifty does not hold up who wants one.
+ */
 export function createPermits(count: number): Permits {
   let free = count;
-  const waiting = new Set<() => void>();
+  // In the order of their turns: who gives one back goes to the end, as who comes anew does.
+  const lines = new Map<string, Line>();
+
+  const lineOf = (owner: string): Line => {
+    const line = lines.get(owner) ?? { waiting: new Set(), held: 0 };
+    lines.set(owner, line);
+    return line;
+  };
+
+  const serveNext = (): void => {
+    const [first, ...others] = [...lines.values()].filter(({ waiting }) => waiting.size > 0);
+    if (!first) return;
+    const line = others.reduce((best, one) => (one.held < best.held ? one : best), first);
+    const [next] = line.waiting;
+    if (!next) return;
+    line.waiting.delete(next);
+    next();
+  };
+
+  const hold = (owner: string, line: Line): Permit => {
+    free -= 1;
+    line.held += 1;
+    let isGiven = false;
+    return {
+      [Symbol.dispose]() {
+        if (isGiven) return;
+        isGiven = true;
+        free += 1;
+        line.held -= 1;
+        lines.delete(owner);
+        if (line.waiting.size > 0 || line.held > 0) lines.set(owner, line);
+        serveNext();
+      },
+    };
+  };
+
   return {
-    async take(signal) {
+    async take(owner, signal) {
       signal.throwIfAborted();
-      if (free > 0) {
-        free -= 1;
-        return;
-      }
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const line = lineOf(owner);
+      if (free > 0) return hold(owner, line);
+      const { promise, resolve, reject } = Promise.withResolvers<Permit>();
+      const serve = () => resolve(hold(owner, line));
       const leave = () => {
-        waiting.delete(resolve);
+        if (!line.waiting.delete(serve)) return;
+        if (line.waiting.size === 0 && line.held === 0) lines.delete(owner);
         reject(signal.reason);
       };
       signal.addEventListener('abort', leave, { once: true });
-      waiting.add(resolve);
-      await promise.finally(() => signal.removeEventListener('abort', leave));
-    },
-    give() {
-      const [next] = waiting;
-      if (next) {
-        waiting.delete(next);
-        next();
-      } else {
-        free += 1;
-      }
+      line.waiting.add(serve);
+      return promise.finally(() => signal.removeEventListener('abort', leave));
     },
   };
 }

@@ -1,13 +1,21 @@
+import type { ImageChange, InjectedLayer } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
+import type { Document } from '../oci/document.ts';
+import { manifestType } from '../oci/manifest.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../oci/platform.ts';
+import { formatReference, type Reference } from '../oci/reference.ts';
+import { isDefinition, translateDefinition } from '../sif/definition.ts';
+import { type DefinitionRuntime, imageDefinition } from '../sif/definition-runtime.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
+import { contextOptions, readNamedContexts } from './named-contexts.ts';
+import type { RecipeSource } from './recipe/build-source.ts';
 import { type BaseImage, baseImagesOf } from './recipe/dockerfile/base-images.ts';
 import { checkPlatforms } from './recipe/platform-fit.ts';
 import { readBuildSource } from './recipe/read-source.ts';
-import { recipeOf } from './recipe/recipe.ts';
+import { type Recipe, recipeOf } from './recipe/recipe.ts';
 import type { SubmittedBuild } from './recipe/submitted.ts';
 
 /** What is asked for, as far as it decides what is built. */
@@ -16,6 +24,11 @@ export interface BuildWish extends SubmittedBuild {
   readonly buildRepository?: string | undefined;
   readonly cacheRepository?: string | undefined;
   readonly nameStrategy?: NameStrategy | undefined;
+  readonly format?: 'docker' | 'sif' | undefined;
+  /** Image by the name of an image or stage of the Dockerfile, which it takes the place of. */
+  readonly namedContexts?: Readonly<Record<string, string>> | undefined;
+  /** The build context, once it is taken in. */
+  readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
 
 /** Where builds go when the request does not say. */
@@ -27,28 +40,113 @@ export interface BuildPlaces {
 
 const defaultPlatform = 'linux/amd64';
 
-/** The plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400). */
-export function planBuild(wish: BuildWish, places: BuildPlaces): BuildPlan {
+/**
+ * The plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400).
+ *
+ * @param change what is baked into the image
+ */
+export function planBuild(
+  wish: BuildWish,
+  places: BuildPlaces,
+  change: ImageChange = {},
+): BuildPlan {
   const source = readBuildSource(wish);
-  const { dockerfile, files, lockStage } = recipeOf(source);
+  const { nameStrategy, context, format } = wish;
+  const { dockerfile, files, lockStage, runtime } = recipeIn(source, format);
   const parsed = platformsOf(wish.containerPlatform ?? defaultPlatform);
   checkPlatforms(source, parsed);
+  if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? places.repository;
-  const { nameStrategy } = wish;
-  const key = buildKey({ source, platforms, repository, nameStrategy });
-  const bases = parsed.flatMap(platform => baseImagesOf(dockerfile, { platform }));
+  const namedContexts = readNamedContexts(wish.namedContexts);
+  const key = buildKey({
+    ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
+    contextDigest: context?.tarDigest,
+    options: contextOptions(namedContexts),
+  });
+  const bases = parsed.flatMap(platform => baseImagesOf(dockerfile, { platform, namedContexts }));
   checkFrontend(bases);
   return {
     key,
     target: imageName({ repository, key, source, strategy: nameStrategy }),
-    dockerfile,
-    files: Object.fromEntries(files),
-    lockStage,
-    platforms,
-    baseImages: [...new Set(bases.map(({ reference }) => reference))],
-    cache: wish.cacheRepository ?? places.cache,
+    origin: {
+      kind: 'recipe',
+      dockerfile,
+      files: Object.fromEntries(files),
+      lockStage,
+      platforms,
+      baseImages: [...new Set(bases.map(({ reference }) => reference))],
+      cache: wish.cacheRepository ?? places.cache,
+      ...(context ? { context: context.gzipDigest } : {}),
+      ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
+    },
+    change,
+    ...(format === 'sif'
+      ? { sif: { definition: runtime ?? dockerfileDefinition(dockerfile) } }
+      : {}),
   };
+}
+
+/** The plan of an image that is there already, to be put into a repository with a change baked into it. */
+export function planFreeze(
+  { buildRepository: repository = '', nameStrategy, format }: BuildWish,
+  image: Pick<Reference, 'registry' | 'repository'> & { readonly base: Document },
+  change: ImageChange,
+): BuildPlan {
+  const { digest } = image.base;
+  const mediaType = manifestType(image.base);
+  const { registry, repository: path } = image;
+  const source = { kind: 'image', digest } as const;
+  const key = buildKey({
+    ...{ source, platforms: [], repository, nameStrategy, format },
+    frozenConfig: change,
+  });
+  const name = formatReference({ registry, repository: path, digest });
+  return {
+    key,
+    target: imageName({ repository, key, source, strategy: nameStrategy }),
+    origin: {
+      kind: 'image',
+      repository: formatReference({ registry, repository: path }),
+      digest,
+      mediaType,
+    },
+    change,
+    ...(format === 'sif' ? { sif: { definition: imageDefinition(name) } } : {}),
+  };
+}
+
+/** The recipe of a source; a definition file of Singularity is one where a Singularity image is wanted. */
+function recipeIn(
+  source: RecipeSource,
+  format: BuildWish['format'],
+): Recipe & { runtime?: DefinitionRuntime } {
+  if (source.kind !== 'containerFile' || !isDefinition(source.text)) return recipeOf(source);
+  if (format !== 'sif') {
+    throw new Fault(
+      'bad-request',
+      "'containerFile' is a Singularity definition file: set 'format' to sif, or send a Dockerfile",
+      { phase: 'request' },
+    );
+  }
+  const { dockerfile, runtime } = inField('containerFile', () => translateDefinition(source.text));
+  return { ...recipeOf({ kind: 'containerFile', text: dockerfile }), runtime };
+}
+
+/** What a Singularity image that is made with a Dockerfile says it is made from. */
+function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
+  const lines = dockerfile.trimEnd().split('\n');
+  const text = `# Made with this Dockerfile:\n${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`;
+  return { text, headers: {}, labels: {} };
+}
+
+function checkOnePlatform(platforms: readonly Platform[]): void {
+  if (platforms.length === 1) return;
+  throw new Fault(
+    'bad-request',
+    "'containerPlatform': a Singularity image is for one platform: make a request for each",
+    { phase: 'request' },
+  );
 }
 
 // The images in which Docker publishes the program that reads Dockerfiles.

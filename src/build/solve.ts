@@ -1,112 +1,131 @@
-import { BuildError, type BuildkitClient, build, memoryTree, plainLog } from '../buildkit/index.ts';
+import { isUnchanged } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
+import type { Attach } from '../images/attach.ts';
+import type { Documents } from '../images/documents.ts';
+import type { ImageMaker } from '../images/image-maker.ts';
+import type { MadeOf } from '../images/made-blobs.ts';
+import type { Publish } from '../images/publish.ts';
 import type { Digest } from '../oci/digest.ts';
-import { mediaTypes } from '../oci/media-type.ts';
-import { parseReference } from '../oci/reference.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
-import type { BuildPlan } from './build-plan.ts';
-import { BuilderLost, type Builders } from './builders.ts';
-import type { Solve } from './builds.ts';
-import { readLockFile } from './lock-file.ts';
+import { manifestType } from '../oci/manifest.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import type { ImageOrigin, RecipeOrigin } from './build-plan.ts';
+import type { BuildRights, RightsOf } from './build-rights.ts';
+import type { BuildRun, Solve } from './builds.ts';
+import type { MakeSif } from './make-sif.ts';
+import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 
 export interface SolveDeps {
-  readonly builders: Builders;
-  /** Credentials of registries; for the own host those of this one build. */
-  readonly credentialsOf: (plan: BuildPlan) => CredentialSource;
-  readonly isPlainHttp: (registry: string) => boolean;
+  readonly runRecipe: RunRecipe;
+  readonly documents: Documents;
+  readonly makeImage: ImageMaker;
+  readonly publish: Publish;
+  readonly makeSif: MakeSif;
+  readonly attach: Attach;
+  readonly rightsOf: RightsOf;
+  /** Where images are put that are not what was asked for yet. */
+  readonly staging: Staging;
 }
 
-// The same recipe gives the same bytes: what a build makes is dated by this.
-const sourceDateEpoch = 0;
+/** A hosted repository for each build, for what is made on the way. */
+export interface Staging {
+  repositoryOf(buildId: string): Reference;
+  /** Removes what was put there. */
+  drop(buildId: string, digest: Digest): void;
+}
 
-/** Does a build on BuildKit: base images, layers, push; then the lock file, where there is one. */
-export function createSolve({ builders, credentialsOf, isPlainHttp }: SolveDeps): Solve {
-  return async ({ plan, log, signal }) => {
-    if (builders.isComing()) log.write('Waiting for BuildKit, which is being installed.\n');
+/** Does a build: makes the image, or finds it, bakes into it what is to be baked in, puts it where it belongs. */
+export function createSolve(deps: SolveDeps): Solve {
+  const { documents, staging } = deps;
+
+  /** An image with the change of the plan in it. */
+  const bake = async (
+    { plan }: BuildRun,
+    rights: BuildRights,
+    { repository, digest, mediaType }: Placed,
+  ): Promise<MadeOf> => {
+    const source = await rights.access(parseReference(repository));
+    const base = await documents.manifest(source, digest, mediaType);
+    const image = await deps.makeImage(source, base, plan.change);
+    return { image, added: plan.change.layers ?? [], source };
+  };
+
+  /** Puts it under the target of the plan, in the format that is wanted. */
+  const deliver = async (run: BuildRun, rights: BuildRights, placed: Placed) => {
+    const { plan, log, signal } = run;
+    const made = await bake(run, rights, placed);
+    const { tag = 'latest', ...repository } = parseReference(plan.target);
+    const target = await rights.access(repository);
+    if (plan.sif) return deps.makeSif(run, made, plan.sif, { ...target, tag });
+    await deps.publish({ ...made, target, tag }, line => log.write(line), signal);
+    const { root } = made.image;
+    return { digest: root.digest, mediaType: manifestType(root) };
+  };
+
+  const runRecipe = (
+    { log, signal }: BuildRun,
+    rights: BuildRights,
+    recipe: RecipeOrigin,
+    target: Reference,
+  ): Promise<RecipeResult> => {
+    const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
+    const credentials = rights.forBuilder({ pulled: recipe.baseImages, pushed });
+    return deps.runRecipe({ recipe, target, credentials, log, signal });
+  };
+
+  /** The image of a recipe, under the target of the plan. */
+  const makeFromRecipe = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
+    const { plan, id } = run;
+    const target = parseReference(plan.target);
+    if (isUnchanged(plan.change) && !plan.sif) return runRecipe(run, rights, recipe, target);
+    // What is not final gets no tag: nobody is to see it under the name that is promised.
+    const { tag: _, ...repository } = plan.sif ? staging.repositoryOf(id) : target;
+    const made = await runRecipe(run, rights, recipe, repository);
     try {
-      return await builders.use(signal, async client => {
-        const image = await makeImage(client, plan);
-        const lockFile =
-          plan.lockStage === undefined
-            ? undefined
-            : await readLockFile(sink =>
-                build(
-                  client,
-                  { ...common(plan), target: plan.lockStage, exporters: [{ type: 'tar', sink }] },
-                  { signal },
-                ),
-              );
-        return { succeeded: true, ...image, lockFile };
-      });
+      const placed = { ...made, repository: formatReference(repository) };
+      return { ...(await deliver(run, rights, placed)), lockFile: made.lockFile };
+    } finally {
+      if (plan.sif) staging.drop(id, made.digest);
+    }
+  };
+
+  /** The lock file goes where its image goes; a registry that does not take it still has the image. */
+  const attachLockFile = async (
+    { plan, log, signal }: BuildRun,
+    rights: BuildRights,
+    { digest, mediaType }: Omit<Placed, 'repository'>,
+    lockFile: string,
+  ) => {
+    try {
+      const target = await rights.access(parseReference(plan.target));
+      const image = await documents.manifest(target, digest, mediaType);
+      const content = Buffer.from(lockFile);
+      await deps.attach(
+        target,
+        image,
+        { artifactType: lockType, content, title: lockTitle },
+        signal,
+      );
     } catch (error) {
-      throw error instanceof BuildError ? faultOf(error) : error;
+      if (signal.aborted || !(error instanceof Fault)) throw error;
+      log.write(`The lock file was not attached to the image: ${error.message}\n`);
     }
+  };
 
-    function common({ dockerfile, files, platforms }: BuildPlan) {
-      const credentials = credentialsOf(plan);
-      return {
-        dockerfile,
-        context: memoryTree(files),
-        platforms,
-        sourceDateEpoch,
-        credentials: async (host: string) => {
-          const known = await credentials(host);
-          if (!known) return undefined;
-          return known.kind === 'password'
-            ? { username: known.username, password: known.password }
-            : { identityToken: known.token };
-        },
-      };
+  return async run => {
+    const { origin } = run.plan;
+    const rights = deps.rightsOf(run.grant);
+    if (origin.kind === 'image') {
+      const image = await deliver(run, rights, origin);
+      return { succeeded: true, lockFile: undefined, ...image };
     }
-
-    async function makeImage(client: BuildkitClient, { target, cache }: BuildPlan) {
-      const text = plainLog(line => log.write(line));
-      const { registry } = parseReference(target);
-      const caches = cache === undefined ? [] : [{ type: 'registry' as const, ref: cache }];
-      try {
-        const { digest, descriptor } = await build(
-          client,
-          {
-            ...common(plan),
-            exporters: [
-              { type: 'image', name: target, push: true, insecure: isPlainHttp(registry) },
-            ],
-            cacheImports: caches,
-            cacheExports: caches,
-          },
-          { signal, onProgress: text.onProgress },
-        );
-        const mediaType = descriptor?.mediaType ?? mediaTypes.ociManifest;
-        return { digest: digest as Digest, mediaType };
-      } finally {
-        text.end();
-      }
-    }
+    const image = await makeFromRecipe(run, rights, origin);
+    if (image.lockFile !== undefined) await attachLockFile(run, rights, image, image.lockFile);
+    return { succeeded: true, ...image };
   };
 }
 
-const lastLines = 5;
+/** A manifest or index in a repository. */
+type Placed = Omit<ImageOrigin, 'kind'>;
 
-/** The failure as its user is told it: what happened, where, and the last lines of the log. */
-function faultOf(error: BuildError): Fault {
-  const { kind, message, exitCode, step, source, lastLogLines } = error;
-  const where = source ? ` (${source.file}, line ${source.line})` : '';
-  const what = {
-    exec: `'${step ?? 'a step'}' ended with exit code ${exitCode ?? 'unknown'}${where}`,
-    dockerfile: `the Dockerfile is wrong${where}: ${message}`,
-    base: `a base image cannot be had${where}: ${message}`,
-    push: `the image cannot be pushed: ${message}`,
-    session: `the builder lost its connection: ${message}`,
-    unavailable: `the builder is away: ${message}`,
-    cancelled: 'it was cancelled',
-    timeout: 'it took too long',
-    other: message,
-  }[kind];
-  const tail =
-    kind === 'exec' && lastLogLines?.length ? `. ${lastLogLines.slice(-lastLines).join('\n')}` : '';
-  if (kind === 'unavailable' || kind === 'session') return new BuilderLost(what, error);
-  return new Fault('bad-request', `${what}${tail}`, {
-    phase: kind === 'push' ? 'push' : 'build',
-    cause: error,
-  });
-}
+const lockTitle = 'conda-lock.txt';
+const lockType = 'application/vnd.sluice.conda.lock.v1';

@@ -1,9 +1,17 @@
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Submission } from '../request/submission.ts';
 import { CommandError, type Option, text, texts, type Values } from './command.ts';
+import { packContext } from './context/build-context.ts';
 
 /** The options that say what to build. */
 export const sourceOptions: Readonly<Record<string, Option>> = {
-  file: { type: 'string', value: 'FILE', description: 'Dockerfile' },
+  file: {
+    type: 'string',
+    short: 'f',
+    value: 'FILE',
+    description: 'Dockerfile; default: the one in the context',
+  },
   conda: {
     type: 'string',
     multiple: true,
@@ -17,33 +25,89 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     description: 'Conda channel, the first one first; repeatable',
   },
   environment: { type: 'string', value: 'FILE', description: 'Conda environment file' },
+  'build-context': {
+    type: 'string',
+    multiple: true,
+    value: 'NAME=IMAGE',
+    description:
+      'Take docker-image://IMAGE in place of an image or stage of the Dockerfile; repeatable',
+  },
   platform: { type: 'string', value: 'OS/ARCH', description: 'Default: linux/amd64' },
   'push-to': {
     type: 'string',
     value: 'REPOSITORY',
     description: 'Where the image is pushed; default: what the server is configured for',
   },
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description: 'JSON of containerConfig: env, entrypoint, cmd, workingDir, layers',
+  },
+  freeze: {
+    type: 'boolean',
+    description: 'Put the configuration into the image itself; the name is for good',
+  },
+  format: { type: 'string', value: 'docker|sif', description: 'Kind of image; default: docker' },
 };
 
-/** The part of a container request that says what to build. Throws {@link CommandError}. */
-export async function buildWishOf(values: Values) {
-  return {
-    ...(await sourceOf(values)),
-    containerPlatform: text(values, 'platform'),
-    buildRepository: text(values, 'push-to'),
-  };
+/** How commands that take these options are called. */
+export const sourceUsage =
+  '([-f FILE] [DIRECTORY|URL] | --conda PACKAGE... | --environment FILE) [options]';
+
+/** What is asked for, and what to do when the server finds the build context too large. */
+export interface BuildRequest {
+  readonly submission: Submission;
+  readonly contextAdvice: string | undefined;
 }
 
-async function sourceOf(values: Values) {
+/** What the options and the build context ask for. Throws {@link CommandError}. */
+export async function buildRequestOf(
+  values: Values,
+  positionals: readonly string[],
+): Promise<BuildRequest> {
+  const [context, ...others] = positionals;
+  if (others.length > 0) {
+    throw new CommandError(`One build context can be given, not ${positionals.join(' and ')}`, 2);
+  }
+  const dockerfile = dockerfileOf(values, context);
+  const packed = context === undefined ? undefined : await packContext(context, dockerfile);
+  const namedContexts = namedContextsOf(texts(values, 'build-context'));
+  const submission = {
+    ...(await sourceOf(values, dockerfile)),
+    containerPlatform: text(values, 'platform'),
+    buildRepository: text(values, 'push-to'),
+    containerConfig: await configOf(text(values, 'config')),
+    buildContext: packed?.layer,
+    ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
+    ...(values.freeze === true ? { freeze: true } : {}),
+    format: formatOf(text(values, 'format')),
+  };
+  return { submission, contextAdvice: packed?.advice };
+}
+
+/** The one that is named, else that of the context. */
+function dockerfileOf(values: Values, context: string | undefined): string | undefined {
   const file = text(values, 'file');
+  const hasPackages = texts(values, 'conda').length > 0 || values.environment !== undefined;
+  if (file !== undefined || hasPackages || context === undefined) return file;
+  if (/^https?:/i.test(context)) {
+    throw new CommandError(`Name the Dockerfile for ${context}: -f FILE`, 2);
+  }
+  return join(context, 'Dockerfile');
+}
+
+async function sourceOf(values: Values, dockerfile: string | undefined) {
   const environment = text(values, 'environment');
   const entries = texts(values, 'conda');
   const channels = texts(values, 'channel');
-  const given = [file, environment, entries[0]].filter(value => value !== undefined);
+  const given = [dockerfile, environment, entries[0]].filter(value => value !== undefined);
   if (given.length !== 1) {
-    throw new CommandError('Say what to build: one of --file, --conda and --environment', 2);
+    throw new CommandError(
+      'Say what to build: a directory with a Dockerfile, or one of --file, --conda and --environment',
+      2,
+    );
   }
-  if (file !== undefined) return { containerFile: await base64Of(file) };
+  if (dockerfile !== undefined) return { containerFile: await base64Of(dockerfile) };
   return {
     packages: {
       type: 'CONDA',
@@ -53,9 +117,44 @@ async function sourceOf(values: Values) {
   };
 }
 
-async function base64Of(path: string): Promise<string> {
+/** `NAME=docker-image://IMAGE` each, as Docker has it. */
+function namedContextsOf(given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    given.map(context => {
+      const [, name, image] = /^([^=]+)=docker-image:\/\/(.+)$/s.exec(context) ?? [];
+      if (name !== undefined && image !== undefined) return [name, image];
+      throw new CommandError(
+        `--build-context ${context}: write NAME=docker-image://IMAGE; only images can be named`,
+        2,
+      );
+    }),
+  );
+}
+
+async function configOf(path: string | undefined): Promise<Submission['containerConfig']> {
+  if (path === undefined) return undefined;
+  const content = await contentOf(path);
   try {
-    return (await readFile(path)).toString('base64');
+    const config: unknown = JSON.parse(content.toString());
+    if (config !== null && typeof config === 'object' && !Array.isArray(config)) return config;
+  } catch {
+    // Told below.
+  }
+  throw new CommandError(`${path} is not a JSON object`, 2);
+}
+
+function formatOf(format: string | undefined): Submission['format'] {
+  if (format === undefined || format === 'docker' || format === 'sif') return format;
+  throw new CommandError(`--format ${format}: write docker or sif`, 2);
+}
+
+async function base64Of(path: string): Promise<string> {
+  return (await contentOf(path)).toString('base64');
+}
+
+async function contentOf(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
   } catch (error) {
     throw new CommandError(`${path} cannot be read (${(error as Error).message})`, 2);
   }

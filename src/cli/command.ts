@@ -42,9 +42,12 @@ export function texts(values: Values, name: string): string[] {
 
 /** What `--help` prints. */
 export function helpOf({ summary, usage, options }: Command): string {
-  const rows = Object.entries(options).map(([name, { value, description }]) => {
-    const form = `--${name}${value === undefined ? '' : ` ${value}`}`;
-    return `  ${form.padEnd(24)} ${description}`;
+  const rows = Object.entries(options).map(([name, { short, value, description }]) => {
+    const letter = short === undefined ? '' : `-${short}, `;
+    const form = `${letter}--${name}${value === undefined ? '' : ` ${value}`}`;
+    return { form, description };
   });
-  return [`${summary}.`, '', `Usage: sluice ${usage}`, '', ...rows].join('\n');
+  const width = Math.max(...rows.map(({ form }) => form.length));
+  const lines = rows.map(({ form, description }) => `  ${form.padEnd(width)}  ${description}`);
+  return [`${summary}.`, '', `Usage: sluice ${usage}`, '', ...lines].join('\n');
 }

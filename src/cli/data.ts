@@ -29,14 +29,18 @@ export function environmentOf(values: Values, names: readonly string[]): NodeJS.
   return environment;
 }
 
-/** Opens the data directory, runs the work, closes it. Throws {@link CommandError} when there is none. */
+/**
+ * Opens the data directory, runs the work, closes it. Throws {@link CommandError} when there is none, unless
+ * it is to be made.
+ */
 export async function withLocalData<T>(
   values: Values,
   work: (data: LocalData) => Promise<T>,
+  { create = false } = {},
 ): Promise<T> {
   const config = configOf(environmentOf(values, ['config', 'data']));
   const path = join(config.data, 'sluice.db');
-  if (!existsSync(path)) {
+  if (!create && !existsSync(path)) {
     throw new CommandError(`${config.data} is no data directory of a server: name it with --data`);
   }
   const database = openDatabase(path);

@@ -1,3 +1,4 @@
+import { createBuildStore } from '../store/builds.ts';
 import { createCachedBlobStore } from '../store/cached-blobs.ts';
 import { createHostedStore } from '../store/hosted.ts';
 import { createRequestStore } from '../store/requests.ts';
@@ -25,6 +26,7 @@ export const gcCommand: Command = {
           hosted: createHostedStore(database),
           cachedBlobs: createCachedBlobStore(database),
           requests: createRequestStore(database),
+          builds: createBuildStore(database),
         },
         { graceMs: config.sweep.grace, isDryRun },
       ),

@@ -1,3 +1,4 @@
+import { claimOf, claimOptions } from './claim.ts';
 import { jsonOption, post, serverOption } from './client.ts';
 import { type Command, CommandError, text } from './command.ts';
 
@@ -30,6 +31,7 @@ export const inspectCommand: Command = {
       value: 'OS/ARCH|all',
       description: 'linux/amd64 (the default), linux/arm64, or all for the whole index',
     },
+    ...claimOptions,
     server: serverOption,
     json: jsonOption,
   },
@@ -40,6 +42,7 @@ export const inspectCommand: Command = {
     const query = platform === undefined ? '' : `?platform=${encodeURIComponent(platform)}`;
     const answer = (await post(values, `/v1alpha1/inspect${query}`, {
       containerImage: image,
+      ...claimOf(values),
     })) as InspectAnswer;
     console.log(
       values.json || !answer.container ? JSON.stringify(answer, null, 2) : table(answer.container),

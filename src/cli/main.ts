@@ -2,13 +2,17 @@ import { parseArgs } from 'node:util';
 import { readVersion } from '../version.ts';
 import { buildCommand } from './build.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
+import { credentialsCommand } from './credentials.ts';
 import { gcCommand } from './gc.ts';
 import { inspectCommand } from './inspect.ts';
 import { logsCommand } from './logs.ts';
 import { nameCommand } from './name.ts';
 import { requestCommand } from './request.ts';
 import { serveCommand } from './serve-command.ts';
+import { tokenCommand } from './token.ts';
+import { userCommand } from './user.ts';
 import { verifyCommand } from './verify.ts';
+import { workspaceCommand } from './workspace.ts';
 
 const commands: Readonly<Record<string, Command>> = {
   serve: serveCommand,
@@ -19,6 +23,10 @@ const commands: Readonly<Record<string, Command>> = {
   inspect: inspectCommand,
   gc: gcCommand,
   verify: verifyCommand,
+  user: userCommand,
+  token: tokenCommand,
+  workspace: workspaceCommand,
+  credentials: credentialsCommand,
 };
 
 process.exitCode = await main(process.argv.slice(2));
@@ -65,7 +73,7 @@ function parse(command: Command, args: string[]) {
 
 function overview(): string {
   const rows = Object.entries(commands).map(
-    ([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`,
+    ([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`,
   );
   return [
     'Usage: sluice COMMAND [options]',

@@ -1,21 +1,30 @@
 import { planBuild } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
-import { buildWishOf, sourceOptions } from './build-source.ts';
+import { changeOf } from '../request/image-change.ts';
+import { checkRules } from '../request/rules.ts';
+import { buildRequestOf, sourceOptions, sourceUsage } from './build-source.ts';
 import { defaultServer, jsonOption } from './client.ts';
 import { type Command, CommandError } from './command.ts';
+import { measureLayer } from './measure-layer.ts';
 
 /** `sluice name`: tells what a build would be called, without a server. */
 export const nameCommand: Command = {
   summary: 'Print the key and the name that a build would have, without a server',
-  usage: 'name (--file FILE | --conda PACKAGE... | --environment FILE) [options]',
+  usage: `name ${sourceUsage}`,
   options: { ...sourceOptions, json: jsonOption },
 
-  async run(values) {
+  async run(values, positionals) {
     const { SLUICE_BUILD_REPOSITORY, SLUICE_URL = defaultServer } = process.env;
     const repository = SLUICE_BUILD_REPOSITORY || `${new URL(SLUICE_URL).host}/builds`;
-    const wish = await buildWishOf(values);
+    const { submission } = await buildRequestOf(values, positionals);
     try {
-      const { key, target } = planBuild(wish, { repository, cache: undefined });
+      checkRules(submission, 'v1alpha2');
+      const { buildContext, containerConfig, freeze } = submission;
+      const context = buildContext && (await measureLayer(buildContext));
+      const layers = freeze ? (containerConfig?.layers ?? []) : [];
+      const baked = freeze ? changeOf(submission, await Promise.all(layers.map(measureLayer))) : {};
+      const places = { repository, cache: undefined };
+      const { key, target } = planBuild({ ...submission, context }, places, baked);
       console.log(values.json ? JSON.stringify({ key, name: target }) : target);
       return 0;
     } catch (error) {

@@ -20,15 +20,21 @@ const gzipSystemByte = 9;
  * Packs what is in a directory into a layer for the root of the image. The same files give the same
  * bytes wherever and whenever they are packed: sorted by name, without times and owners.
  */
-export async function packDirectory(directory: string): Promise<PackedLayer> {
+export function packDirectory(directory: string): Promise<PackedLayer> {
+  return pack(add => addEntries(directory, '', add));
+}
+
+/** Packs the entries that are added, in the order in which they are. */
+export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
   const tar = startTar();
   const parts: Buffer[] = [];
   const read = (async () => {
     for await (const part of tar) parts.push(part as Buffer);
   })();
-  await addEntries(directory, '', (header, content) => {
+  await addAll((entry, content) => {
+    const header = { ...entry, mtime: new Date(0), uid: 0, gid: 0 };
     if (content === undefined) tar.entry(header);
-    else tar.entry(header, content);
+    else tar.entry({ ...header, size: content.length }, content);
   });
   tar.finalize();
   await read;
@@ -47,7 +53,11 @@ export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   };
 }
 
-type Add = (header: Partial<Header> & { name: string }, content: Buffer | undefined) => void;
+/** The name of a directory ends in `/`. */
+export type PackedEntry = Pick<Header, 'name'> &
+  Partial<Pick<Header, 'type' | 'mode' | 'linkname'>>;
+
+export type Add = (entry: PackedEntry, content?: Buffer) => void;
 
 async function addEntries(root: string, below: string, add: Add): Promise<void> {
   const names = await readdir(join(root, below));
@@ -60,16 +70,15 @@ async function addEntries(root: string, below: string, add: Add): Promise<void> 
 async function addEntry(root: string, path: string, add: Add): Promise<void> {
   const file = join(root, path);
   const status = await lstat(file);
-  const common = { mode: status.mode & 0o7777, mtime: new Date(0), uid: 0, gid: 0 };
+  const mode = status.mode & 0o7777;
   if (status.isDirectory()) {
-    add({ ...common, name: `${path}/`, type: 'directory' }, undefined);
+    add({ name: `${path}/`, type: 'directory', mode });
     await addEntries(root, path, add);
   } else if (status.isSymbolicLink()) {
     const linkname = await readlink(file);
-    add({ ...common, name: path, type: 'symlink', mode: 0o777, linkname }, undefined);
+    add({ name: path, type: 'symlink', mode: 0o777, linkname });
   } else if (status.isFile()) {
-    const content = await readFile(file);
-    add({ ...common, name: path, type: 'file', size: content.length }, content);
+    add({ name: path, type: 'file', mode }, await readFile(file));
   } else {
     throw new CommandError(
       `${file} is neither a file, a directory nor a symbolic link: remove it from the layer`,

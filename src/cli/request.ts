@@ -1,4 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
+import { claimOf, claimOptions } from './claim.ts';
 import { jsonOption, post, serverOption } from './client.ts';
 import { type Command, CommandError, text, texts, type Values } from './command.ts';
 import { layerOf, packDirectory } from './pack.ts';
@@ -35,6 +36,18 @@ export const requestCommand: Command = {
       description: 'Add a layer: a directory (its content goes to /), a tar.gz file or its URL',
     },
     platform: { type: 'string', value: 'OS/ARCH', description: 'linux/amd64 or linux/arm64 only' },
+    'push-to': {
+      type: 'string',
+      value: 'REPOSITORY',
+      description: 'With --freeze: where the changed image is pushed',
+    },
+    freeze: { type: 'boolean', description: 'Push the changed image, under a name for good' },
+    format: { type: 'string', value: 'docker|sif', description: 'sif: a Singularity image' },
+    'dry-run': {
+      type: 'boolean',
+      description: 'Only tell what would be done, with which credentials',
+    },
+    ...claimOptions,
     server: serverOption,
     json: jsonOption,
   },
@@ -46,10 +59,17 @@ export const requestCommand: Command = {
       containerImage: image,
       containerConfig: await configOf(values),
       containerPlatform: text(values, 'platform'),
+      buildRepository: text(values, 'push-to'),
+      freeze: values.freeze,
+      format: text(values, 'format'),
+      dryRun: values['dry-run'],
+      ...claimOf(values),
       timestamp: new Date().toISOString(),
     })) as { targetImage: string; warnings?: string[] };
     for (const warning of answer.warnings ?? []) console.error(`Warning: ${warning}`);
-    console.log(values.json ? JSON.stringify(answer, null, 2) : answer.targetImage);
+    console.log(
+      values.json || values['dry-run'] ? JSON.stringify(answer, null, 2) : answer.targetImage,
+    );
     return 0;
   },
 };

@@ -31,7 +31,12 @@ export async function serve(
   const { config, warnings } = loaded;
   const log = createLogger(config.logLevel);
   for (const warning of warnings) log.warn(warning);
-  const server = createServer({ keepAliveTimeout: keepAliveMs, requestTimeout: 0 });
+  const server = createServer({
+    keepAliveTimeout: keepAliveMs,
+    requestTimeout: 0,
+    // Whoever offers another protocol in passing gets a usual answer.
+    shouldUpgradeCallback: ({ url = '' }) => url.startsWith('/pairing/'),
+  });
   try {
     const stopping = untilSignal();
     const publicUrl = new URL(config.url ?? `http://${config.listen}`);
@@ -52,6 +57,9 @@ export async function serve(
     const listener = app.koa.callback();
     server.off('request', early);
     server.on('request', listener);
+    server.on('upgrade', (request, socket, head) => {
+      if (!app.pairing.handleUpgrade(request, socket, head)) socket.destroy();
+    });
     assembled.resolve(listener);
     log.info(
       { url: publicUrl.origin, listen: `${bound.address}:${bound.port}`, data: config.data },

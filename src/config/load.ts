@@ -16,8 +16,9 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-// Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools.
-const variablesBeside = ['SLUICE_CONFIG', 'SLUICE_COMMIT', 'SLUICE_TOOLS'];
+// Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools,
+// whom the command line acts as.
+const variablesBeside = ['SLUICE_CONFIG', 'SLUICE_COMMIT', 'SLUICE_TOOLS', 'SLUICE_ACCOUNT', 'SLUICE_TOKEN'];
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

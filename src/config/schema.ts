@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { parseAddress } from '../buildkit/address.ts';
+import { isAllowable } from '../platform/endpoint.ts';
 import { duration, limit, list, rate, size, splitList } from './units.ts';
 
 const address = z
@@ -42,6 +44,15 @@ const accounts = z.preprocess(
     account,
   ),
 );
+
+const builder = z.string().superRefine((text, context) => {
+  if (text === 'off') return;
+  try {
+    parseAddress(text);
+  } catch (error) {
+    context.addIssue((error as Error).message);
+  }
+});
 
 const registry = z.strictObject({
   username: z.string().optional().describe('User name for this registry'),
@@ -129,8 +140,11 @@ const sweep = z.strictObject({
 });
 
 const builds = z.strictObject({
-  concurrent: count.default(2).describe('Builds that run at once, on all builders together'),
+  concurrent: count.min(1).default(2).describe('Builds that run at once, on all builders together'),
   timeLimit: duration.prefault('15m').describe('How long a build may take once it runs'),
+  trustedTimeLimit: duration
+    .prefault('60m')
+    .describe('How long a build may take that somebody known asks for'),
   pullWait: duration
     .prefault('25s')
     .describe(
@@ -139,6 +153,27 @@ const builds = z.strictObject({
   retryAfter: duration
     .prefault('50s')
     .describe('How long a build that failed is answered with its failure before it is tried again'),
+  keep: duration
+    .prefault('30d')
+    .describe(
+      'How long a build that is over is remembered, with its log; longer while a token needs it',
+    ),
+});
+
+const sif = z.strictObject({
+  mksquashfs: z
+    .string()
+    .min(1)
+    .default('mksquashfs')
+    .describe('Command that makes file systems, of the Debian package squashfs-tools'),
+  maxEntries: count
+    .min(1)
+    .default(5_000_000)
+    .describe('Most files, directories and links that an image to be converted may have'),
+  maxUnpackedBytes: size.prefault('100 GiB').describe('Most that its layers may unpack to'),
+  maxScratchBytes: size
+    .prefault('100 GiB')
+    .describe('Most disk space that one conversion may take'),
 });
 
 const upstream = z.strictObject({
@@ -146,6 +181,43 @@ const upstream = z.strictObject({
   headersTimeout: duration.prefault('15s').describe('Until the first byte of its answer'),
   idleTimeout: duration.prefault('30s').describe('Between two bytes of its answer'),
   attempts: count.default(3).describe('How often a question is asked before it has failed'),
+});
+
+const platform = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .refine(isAllowable, 'expected https://host[/path]')
+    .optional()
+    .describe(
+      'Address of the workflow platform for requests that name none, that of its API. Default: the built-in one, `<url>/platform`',
+    ),
+  allow: list
+    .pipe(z.array(z.string().refine(isAllowable, 'expected https://host[/path], or a host')))
+    .default([])
+    .describe(
+      'Other platforms that a request may name: addresses of their APIs, or hosts, which are asked over https. No other platform is ever called',
+    ),
+  pairingToken: z
+    .string()
+    .min(16, 'expected at least 16 characters')
+    .optional()
+    .describe(
+      'What a platform shows to pair with this server over a WebSocket, so that it hands out its secrets encrypted and can be behind a firewall. Without it no platform can pair',
+    ),
+  assumeRoles: flag
+    .default(false)
+    .describe(
+      "Take the AWS roles that users' credentials name, with this server's own AWS identity where the credentials bring no keys",
+    ),
+  callsPerSecond: count
+    .min(1)
+    .default(20)
+    .describe('Calls to a platform with one token in a second; what is more waits its turn'),
+  callsPerHour: count
+    .min(1)
+    .default(72_000)
+    .describe('Calls to a platform with one token in an hour; what is more waits its turn'),
+  timeout: duration.prefault('10s').describe("Until the first byte of a platform's answer"),
 });
 
 /** Every setting there is, with its default. The one description: it validates, types and documents. */
@@ -193,6 +265,7 @@ export const configSchema = z.strictObject({
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),
   buildkit: list
+    .pipe(z.array(builder))
     .default([])
     .describe(
       'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: found by itself',
@@ -206,6 +279,8 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Where the layers of builds are cached. Default: the builder keeps them itself'),
   builds: builds.prefault({}),
+  sif: sif.prefault({}),
+  platform: platform.prefault({}),
   upstream: upstream.prefault({}),
   registries: z
     .record(z.string(), registry)

@@ -5,9 +5,12 @@ const isoTime = z.string().meta({ format: 'date-time' });
 /** Answer to a container request. Source: container service specification, section 2.4. */
 export const containerAnswerSchema = z
   .object({
-    containerToken: z.string().describe('Names this container request; who has it may pull'),
-    targetImage: z.string().describe('Image name to pull'),
-    expiration: isoTime,
+    containerToken: z
+      .string()
+      .optional()
+      .describe('Names this container request; who has it may pull. None with `freeze`'),
+    targetImage: z.string().describe('Image name to pull; `oras://...` for a Singularity image'),
+    expiration: isoTime.optional().describe('When the token ends. Not with `freeze`'),
     containerImage: z.string().describe('The image that is served, its name in full'),
     digest: z
       .string()
@@ -20,6 +23,18 @@ export const containerAnswerSchema = z
     freeze: z.boolean().optional(),
     succeeded: z.boolean().optional().describe('Absent while a build is queued or running'),
     warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
+    registries: z
+      .array(
+        z.looseObject({
+          repository: z.string(),
+          credentials: z.object({ name: z.string(), owner: z.string() }).optional(),
+          canPull: z.boolean(),
+          canPush: z.boolean().optional(),
+          problems: z.array(z.string()),
+        }),
+      )
+      .optional()
+      .describe('Only with `dryRun`: what may be done with each repository, in whose right'),
   })
   .meta({ title: 'ContainerAnswer' });
 
@@ -65,11 +80,17 @@ export const buildDetailsSchema = buildStatusSchema
   .extend({
     buildId: z.string(),
     targetImage: z.string().describe('Where the image is pushed'),
-    containerFile: z.string().describe('Text of the Dockerfile'),
-    platforms: z.array(z.string()),
+    format: z.enum(['docker', 'sif']),
+    file: z.string().optional().describe('URL of the SIF file, for clients without ORAS'),
+    containerFile: z
+      .string()
+      .optional()
+      .describe('Text of the Dockerfile; not for an image that is only changed and copied'),
+    platforms: z.array(z.string()).optional(),
     digest: z.string().optional(),
     reason: z.string().optional().describe('Why it failed'),
     phase: z.enum(['queued', 'running']).optional().describe('Until it is over'),
+    waitsFor: z.string().optional().describe('While it is queued'),
   })
   .meta({ title: 'BuildDetails' });
 

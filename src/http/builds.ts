@@ -1,9 +1,12 @@
 import { Readable } from 'node:stream';
 import type { Router, RouterContext } from '@koa/router';
 import type { BuildLogs } from '../build/build-logs.ts';
+import type { BuildPlan } from '../build/build-plan.ts';
 import type { Builds } from '../build/builds.ts';
 import { Fault } from '../fault.ts';
 import type { Accounts } from '../hosted/accounts.ts';
+import type { Digest } from '../oci/digest.ts';
+import { parseReference } from '../oci/reference.ts';
 import type { BuildRow } from '../store/builds.ts';
 import { requireAdministrator } from './basic-auth.ts';
 import type { RequestState } from './state.ts';
@@ -12,17 +15,24 @@ export interface BuildRoutesDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
   readonly accounts: Accounts;
+  /** Address of a registry. */
+  readonly urlOf: (registry: string) => string;
 }
 
 /** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export function buildRoutes(
   router: Router<RequestState>,
-  { builds, logs, accounts }: BuildRoutesDeps,
+  { builds, logs, accounts, urlOf }: BuildRoutesDeps,
 ): void {
   const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
 
   router.get('/v1alpha1/builds/:id', ctx => {
-    ctx.body = details(builds.get(idOf(ctx)));
+    const build = builds.get(idOf(ctx));
+    const isQueued = build.startedAt === null && build.finishedAt === null;
+    ctx.body = {
+      ...details(build, urlOf),
+      ...(isQueued ? { waitsFor: builds.waitsFor(build) } : {}),
+    };
   });
 
   router.get('/v1alpha1/builds/:id/status', ctx => {
@@ -74,21 +84,29 @@ function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {
   };
 }
 
-function details(build: BuildRow) {
-  const { dockerfile, platforms } = JSON.parse(build.plan);
+function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
+  const { origin, sif } = JSON.parse(build.plan) as BuildPlan;
   return {
     ...status(build),
     buildId: build.id,
-    targetImage: build.target,
-    containerFile: dockerfile,
-    platforms,
+    targetImage: sif ? `oras://${build.target}` : build.target,
+    format: sif ? 'sif' : 'docker',
+    // For clients that know no ORAS: `singularity pull https://...`.
+    ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
+    ...(origin.kind === 'recipe'
+      ? { containerFile: origin.dockerfile, platforms: origin.platforms }
+      : {}),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),
-    // What a build that is not over yet waits for.
     ...(build.finishedAt === null
       ? { phase: build.startedAt === null ? 'queued' : 'running' }
       : {}),
   };
+}
+
+function blobUrl(target: string, digest: Digest, urlOf: BuildRoutesDeps['urlOf']): string {
+  const { registry, repository } = parseReference(target);
+  return `${urlOf(registry)}/v2/${repository}/blobs/${digest}`;
 }
 
 /** One event for each line. Source: WHATWG HTML, Server-sent events. */

@@ -10,9 +10,9 @@ export interface CallerRates {
 /** The rate that holds for a caller, and the key it is counted under; undefined when none holds. */
 export function rateFor(
   rates: CallerRates,
-  { hasAccessToken }: Pick<Caller, 'hasAccessToken'>,
+  { user }: Pick<Caller, 'user'>,
   address: string,
 ): { readonly key: string; readonly rate: Rate } | undefined {
-  const rate = hasAccessToken ? rates.authenticated : rates.anonymous;
-  return rate && { key: `${hasAccessToken ? 'token' : 'anonymous'} ${address}`, rate };
+  const rate = user === undefined ? rates.anonymous : rates.authenticated;
+  return rate && { key: user === undefined ? `anonymous ${address}` : `user ${user}`, rate };
 }

@@ -1,10 +1,12 @@
 import type { Router, RouterContext } from '@koa/router';
-import type { Builds } from '../build/builds.ts';
+import type { Builds, BuildTicket } from '../build/builds.ts';
 import type { Accounts } from '../hosted/accounts.ts';
 import { formatReference } from '../oci/reference.ts';
-import type { Accept, Accepted } from '../request/accept.ts';
+import type { Identities } from '../platform/identities.ts';
+import type { Accept, Accepted, FrozenAnswer, ServedAnswer } from '../request/accept.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
-import type { ApiVersion } from '../request/submission.ts';
+import type { DryRun, Forecast } from '../request/dry-run.ts';
+import type { ApiVersion, Submission } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { UsageStore } from '../store/usage.ts';
 import { requireAdministrator } from './basic-auth.ts';
@@ -17,6 +19,8 @@ import type { RequestState } from './state.ts';
 
 export interface ContainerDeps {
   readonly accept: Accept;
+  readonly dryRun: DryRun;
+  readonly identities: Identities;
   readonly tokens: TokenRegistry;
   readonly accounts: Accounts;
   readonly maxBodyBytes: number;
@@ -39,18 +43,21 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     );
     const caller = {
       address: callerAddress(ctx.req, deps.trustedProxies),
-      hasAccessToken: Boolean(submission.platformAccessToken),
+      ...(await deps.identities.identify(submission)),
     };
     const limit = rateFor(deps.rates, caller, caller.address);
     if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
+    if (submission.dryRun) {
+      ctx.body = forecastAnswer(await deps.dryRun(submission, version, caller), submission);
+      return;
+    }
     const onBuild = () => {
       const builds = rateFor(deps.buildRates, caller, caller.address);
       if (builds) deps.buildLimiter.take(builds.key, builds.rate);
-      deps.usage.add('builds', new Date().toISOString().slice(0, 10), undefined);
+      deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
     };
     const accepted = await deps.accept(submission, version, caller, onBuild);
-    ctx.body =
-      version === 'v1alpha1' ? legacyAnswer(accepted) : answer(accepted, submission.freeze);
+    ctx.body = answer(accepted, version, submission.freeze);
   };
 
   router.post('/v1alpha2/container', ctx => create(ctx, 'v1alpha2'));
@@ -87,7 +94,32 @@ function status(builds: Builds, { token, createdAt, buildId, fixed }: ContainerR
   };
 }
 
-function legacyAnswer({ request, warnings }: Accepted) {
+function answer(accepted: Accepted, version: ApiVersion, freeze: boolean | undefined) {
+  if (accepted.kind === 'frozen') return frozenAnswer(accepted);
+  return version === 'v1alpha1' ? legacyAnswer(accepted) : servedAnswer(accepted, freeze);
+}
+
+/** What would be done. Source: reference service, `dryRun`: the number of a build that there is not is 0. */
+function forecastAnswer(
+  { image, digest, platforms, build, isCached, registries }: Forecast,
+  { freeze }: Pick<Submission, 'freeze'>,
+) {
+  return {
+    dryRun: true,
+    targetImage: image,
+    containerImage: image,
+    ...(digest === undefined ? {} : { digest }),
+    ...(build ? { buildId: `${build.key}_0`, key: build.key } : {}),
+    ...(build?.containerFile === undefined ? {} : { containerFile: build.containerFile }),
+    ...(platforms.length === 0 ? {} : { platforms }),
+    cached: isCached,
+    ...(freeze === undefined ? {} : { freeze }),
+    succeeded: true,
+    registries,
+  };
+}
+
+function legacyAnswer({ request, warnings }: ServedAnswer) {
   return {
     containerToken: request.token,
     targetImage: request.targetImage,
@@ -96,19 +128,32 @@ function legacyAnswer({ request, warnings }: Accepted) {
   };
 }
 
-function answer(accepted: Accepted, freeze: boolean | undefined) {
-  const { request, ticket } = accepted;
-  const succeeded = ticket ? ticket.succeeded : true;
+function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
+  const { request, ticket } = served;
   return {
-    ...legacyAnswer(accepted),
+    ...legacyAnswer(served),
     containerImage: sourceName(request),
     // What the served name stands for, now and as long as it exists.
     ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
     ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
-    ...(ticket ? { cached: ticket.isCached } : {}),
+    ...(ticket ? stateOf(ticket) : { succeeded: true }),
     ...(freeze === undefined ? {} : { freeze }),
-    ...(succeeded === undefined ? {} : { succeeded }),
   };
+}
+
+/** The name is for good: there is no token, and nothing that ends. */
+function frozenAnswer({ targetImage, ticket }: FrozenAnswer) {
+  return {
+    targetImage,
+    containerImage: targetImage,
+    ...(ticket.id === undefined ? {} : { buildId: ticket.id }),
+    ...stateOf(ticket),
+    freeze: true,
+  };
+}
+
+function stateOf({ isCached, succeeded }: BuildTicket) {
+  return { cached: isCached, ...(succeeded === undefined ? {} : { succeeded }) };
 }
 
 /** A request as its maker may see it again: without who asked and from where. */

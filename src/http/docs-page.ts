@@ -1,4 +1,4 @@
-import type { ApiOperation, OpenApi } from './openapi.ts';
+import type { ApiOperation, OpenApi } from './api-description.ts';
 
 const style = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }

@@ -36,7 +36,7 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
-      if (fault && fault.status >= 500 && fault.kind !== 'not-built') log.error(line, 'request');
+      if (fault && fault.status >= 500) log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {
@@ -74,10 +74,11 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
 
 /**
  * `/v2/ct/<token>/repo/...` and `/container-token/<token>` without the token; also where escaped
- * slashes or a slip of the pen have put something else beside it.
+ * slashes or a slip of the pen have put something else beside it. Access tokens belong into no path, and
+ * are cut out where somebody has put one there.
  */
 export function withoutToken(path: string): string {
-  return path.replace(/[a-z2-7]{32,}/g, '<token>');
+  return path.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>');
 }
 
 /** The path with what varies cut out, so that metrics stay few. */
@@ -85,6 +86,6 @@ function routeOf(path: string): string {
   const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
   if (path.startsWith('/v2')) return registry ? `/v2/.../${registry[1]}` : '/v2/';
   const known =
-    /^\/(?:v1alpha[12]\/(?:container|inspect|metrics|builds)|container-token|service-info|healthz|readyz|metrics|openapi\.json|docs)/;
+    /^\/(?:v1alpha[12]\/(?:container|inspect|metrics|builds)|container-token|service-info|healthz|readyz|metrics|openapi\.json|docs|platform)/;
   return known.exec(path)?.[0] ?? 'other';
 }

@@ -33,8 +33,13 @@ const tolerance = 0.001;
  * cell rate algorithm). No window edges, no timers.
  *
  * @param what is limited, for the message: `pulls`
+ * @param advice what else can be done than to wait, for the message
  */
-export function createLimiter(what: string, now: () => number = Date.now): Limiter {
+export function createLimiter(
+  what: string,
+  now: () => number = Date.now,
+  advice = 'send a platform access token with the container request, which raises the limit',
+): Limiter {
   const full = new LRUCache<string, number>({ max: maxKeys });
 
   const look = (
@@ -57,7 +62,7 @@ export function createLimiter(what: string, now: () => number = Date.now): Limit
     const { allowance, fullAt } = look(key, rate, 1);
     const waitMs = fullAt - now() - rate.seconds * 1000;
     if ((waitMs * rate.count) / (rate.seconds * 1000) > tolerance)
-      throw exhausted(what, rate, waitMs / 1000, allowance);
+      throw exhausted(what, rate, waitMs / 1000, allowance, advice);
   };
 
   return {
@@ -85,10 +90,16 @@ export function limitHeaders({
   };
 }
 
-function exhausted(what: string, rate: Rate, waitSeconds: number, allowance: Allowance): Fault {
+function exhausted(
+  what: string,
+  rate: Rate,
+  waitSeconds: number,
+  allowance: Allowance,
+  advice: string,
+): Fault {
   return new Fault(
     'too-many-requests',
-    `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or send a platform access token with the container request, which raises the limit`,
+    `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or ${advice}`,
     {
       phase: 'limit',
       retryAfterSeconds: waitSeconds,
@@ -98,6 +109,11 @@ function exhausted(what: string, rate: Rate, waitSeconds: number, allowance: All
 }
 
 function duration(seconds: number): string {
-  const names: Readonly<Record<number, string>> = { 60: 'minute', 3600: 'hour', 86400: 'day' };
+  const names: Readonly<Record<number, string>> = {
+    1: 'second',
+    60: 'minute',
+    3600: 'hour',
+    86400: 'day',
+  };
   return names[seconds] ?? `${seconds} s`;
 }

@@ -5,27 +5,13 @@ import {
   containerAnswerSchema,
   containerDetailsSchema,
   containerStatusSchema,
-  errorAnswerSchema,
   inspectAnswerSchema,
   legacyAnswerSchema,
   metricAnswerSchema,
   serviceInfoSchema,
 } from './answer-schema.ts';
-import { containerRequestSchema, inspectRequestSchema } from './schema.ts';
-
-interface Operation {
-  readonly method: 'get' | 'post' | 'delete';
-  readonly path: string;
-  readonly summary: string;
-  readonly request?: z.ZodType;
-  readonly answer?: z.ZodType;
-  /** Media type of an answer that is not JSON. */
-  readonly answerType?: string;
-  /** What each query parameter means. */
-  readonly query?: Readonly<Record<string, string>>;
-  readonly isProtected?: boolean;
-  readonly isDeprecated?: boolean;
-}
+import { describeApi, type OpenApi, type Operation } from './api-description.ts';
+import { containerRequestSchema, credentialsSchema, inspectRequestSchema } from './schema.ts';
 
 const metricQuery = { date: 'Day, yyyy-mm-dd (UTC)', org: 'Domain of an organisation' };
 
@@ -67,7 +53,14 @@ const operations: readonly Operation[] = [
     method: 'delete',
     path: '/container-token/{token}',
     summary: 'End a container request now',
-    isProtected: true,
+    security: ['account'],
+  },
+  {
+    method: 'post',
+    path: '/v1alpha2/validate-creds',
+    summary: 'Whether a registry takes a user name and a password',
+    request: credentialsSchema,
+    answer: z.boolean(),
   },
   {
     method: 'post',
@@ -109,7 +102,7 @@ const operations: readonly Operation[] = [
     method: 'delete',
     path: '/v1alpha1/builds/{buildId}',
     summary: 'Cancel a build',
-    isProtected: true,
+    security: ['account'],
   },
   ...(['builds', 'pulls', 'mounted/pulls'] as const).map(
     (metric): Operation => ({
@@ -118,7 +111,7 @@ const operations: readonly Operation[] = [
       summary: `Usage: ${metric}`,
       answer: metricAnswerSchema,
       query: metricQuery,
-      isProtected: true,
+      security: ['account'],
     }),
   ),
   {
@@ -137,82 +130,14 @@ const operations: readonly Operation[] = [
   },
 ];
 
-export interface OpenApi {
-  readonly openapi: string;
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
-  readonly paths: Readonly<Record<string, Readonly<Record<string, ApiOperation>>>>;
-  readonly components: object;
-}
-
-export interface ApiOperation {
-  readonly summary: string;
-  readonly [member: string]: unknown;
-}
-
-/** The description of the JSON API, made from the schemas that validate its requests. Source: OpenAPI 3.1. */
+/** The description of the JSON API. */
 export function createOpenApi(version: string): OpenApi {
-  const schemas: Record<string, unknown> = {};
-  const reference = (schema: z.ZodType) => {
-    const name = String(schema.meta()?.title);
-    schemas[name] ??= jsonSchema(schema);
-    return { $ref: `#/components/schemas/${name}` };
-  };
-  const paths: Record<string, Record<string, ApiOperation>> = {};
-  for (const operation of operations) {
-    const path = paths[operation.path] ?? {};
-    paths[operation.path] = path;
-    path[operation.method] = describe(operation, reference);
-  }
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Sluice',
-      version,
-      description:
-        'Container requests and image metadata. The names that are answered are pulled by the OCI distribution API below /v2/.',
-    },
-    paths,
-    components: {
-      schemas,
-      securitySchemes: { account: { type: 'http', scheme: 'basic' } },
-    },
-  };
-}
-
-function describe(operation: Operation, reference: (schema: z.ZodType) => object): ApiOperation {
-  const { path, request, answer, answerType, query = {} } = operation;
-  const json = (schema: z.ZodType) => ({ 'application/json': { schema: reference(schema) } });
-  const content = answer ? json(answer) : answerType ? { [answerType]: {} } : undefined;
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string' },
-  }));
-  const inQuery = Object.entries(query).map(([name, description]) => ({
-    name,
-    in: 'query',
-    description,
-    schema: { type: 'string' },
-  }));
-  const parameters = [...inPath, ...inQuery];
-  return {
-    summary: operation.summary,
-    ...(operation.isDeprecated ? { deprecated: true } : {}),
-    ...(operation.isProtected ? { security: [{ account: [] }] } : {}),
-    ...(parameters.length > 0 ? { parameters } : {}),
-    ...(request ? { requestBody: { required: true, content: json(request) } } : {}),
-    responses: {
-      200: { description: 'Done', ...(content ? { content } : {}) },
-      default: { description: 'What went wrong', content: json(errorAnswerSchema) },
-    },
-  };
-}
-
-function jsonSchema(schema: z.ZodType): object {
-  const { $schema, title, ...rest } = z.toJSONSchema(schema, {
-    io: 'input',
-    unrepresentable: 'any',
+  return describeApi({
+    title: 'Sluice',
+    version,
+    description:
+      'Container requests and image metadata. The names that are answered are pulled by the OCI distribution API below /v2/.',
+    operations,
+    securitySchemes: { account: { type: 'http', scheme: 'basic' } },
   });
-  return rest;
 }

@@ -69,6 +69,15 @@ export const containerRequestSchema = z
     nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
       'How the built container is named',
     ),
+    buildContext: optional(layerSchema).describe(
+      'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is heeded',
+    ),
+    dryRun: optional(z.boolean()).describe(
+      'Only tell what the request would do, with which credentials',
+    ),
+    namedContexts: optional(z.record(z.string(), z.string())).describe(
+      'Image by the name of an image or stage of the Dockerfile, which it takes the place of: `{"alpine:3.20": "registry.example.com/alpine:3.20"}`',
+    ),
   })
   .meta({ title: 'ContainerRequest' });
 
@@ -81,6 +90,18 @@ export const inspectRequestSchema = z
     platformWorkspaceId: optional(numeric),
   })
   .meta({ title: 'InspectRequest' });
+
+const filled = (name: string) =>
+  z.string({ error: `'${name}' is required` }).refine(value => value.trim() !== '', 'is empty');
+
+/** Body of `POST /v1alpha2/validate-creds`. */
+export const credentialsSchema = z
+  .object({
+    registry: filled('registry').describe('Host of the registry'),
+    userName: filled('userName'),
+    password: filled('password'),
+  })
+  .meta({ title: 'RegistryCredentials' });
 
 /** The body as the schema types it; throws a {@link Fault} (400) that names the field and what is wrong with it. */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {

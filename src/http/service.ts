@@ -2,8 +2,8 @@ import type { Router } from '@koa/router';
 import type { Registry } from 'prom-client';
 import { Fault } from '../fault.ts';
 import type { Version } from '../version.ts';
+import type { OpenApi } from './api-description.ts';
 import { docsPage } from './docs-page.ts';
-import type { OpenApi } from './openapi.ts';
 import type { RequestState } from './state.ts';
 
 export interface ServiceDeps {

@@ -1,42 +1,52 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import type { BuildTicket } from '../build/builds.ts';
-import { Fault } from '../fault.ts';
-import { inField } from '../field.ts';
-import type { BaseResolver } from '../images/base-image.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { manifestType } from '../oci/manifest.ts';
-import { type Platform, parsePlatform } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import { askedImage, type BaseFinder, platformOf } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
+import { changeOf } from './image-change.ts';
 import type { LayerIntake } from './layers.ts';
 import { checkRules } from './rules.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import type { TokenRegistry } from './token-registry.ts';
 
 export interface AcceptDeps {
-  readonly bases: BaseResolver;
+  readonly baseOf: BaseFinder;
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
   readonly tokens: TokenRegistry;
   readonly build: BuildIntake;
-  readonly accessToBuilt: (image: Reference) => Promise<Access>;
-  readonly credentials: CredentialSource;
+  readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: what every served name begins with. */
   readonly servedBase: string;
   /** Beginnings of layer URLs that mark a mounted file system. */
   readonly mountedLayers: readonly string[];
 }
 
-export interface Accepted {
+export type Accepted = ServedAnswer | FrozenAnswer;
+
+/** An image that is served under a token. */
+export interface ServedAnswer {
+  readonly kind: 'served';
   readonly request: ContainerRequest;
   /** What the asker should know although the request is good. */
   readonly warnings: readonly string[];
   /** How its build stands, for an image that is built. */
   readonly ticket?: BuildTicket;
+}
+
+/** An image that is put into a repository of the asker: its name has no token and does not end. */
+export interface FrozenAnswer {
+  readonly kind: 'frozen';
+  readonly targetImage: string;
+  readonly ticket: BuildTicket;
 }
 
 // The classic image store of docker stops here: "max depth exceeded".
@@ -58,34 +68,40 @@ export function createAccept(deps: AcceptDeps): Accept {
     image: Reference,
     access: Access,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt'>,
-  ): Promise<Accepted> => {
-    const platform = about.isBuilt ? undefined : platformOf(submission);
+  ): Promise<ServedAnswer> => {
     const change = changeOf(submission, layers);
-    const base = await asBadRequest(async () => {
-      const root = await deps.bases.resolve(access, image);
-      return platform ? deps.bases.select(access, image, root, platform) : root;
-    });
+    const base = await deps.baseOf(
+      access,
+      image,
+      about.isBuilt ? undefined : platformOf(submission),
+    );
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller, deps.mountedLayers),
       image,
-      fixed: { base: { digest: base.digest, mediaType: manifestType(base) }, served },
+      fixed: {
+        base: { digest: base.digest, mediaType: manifestType(base) },
+        served,
+        members: made.members,
+      },
       change,
       targetImage: targetName(deps.servedBase, token, image, served.digest),
     }));
-    return { request, warnings: warningsOf(image, change, made.generated.size, made.maxLayers) };
+    const warnings = warningsOf(image, change, made.generated.size, made.maxLayers);
+    return { kind: 'served', request, warnings };
   };
 
   /** The container request of an image that is built, now or before. */
-  const build = async (intake: Intake, onBuild: () => void): Promise<Accepted> => {
+  const build = async (intake: Intake, onBuild: () => void): Promise<ServedAnswer> => {
     const { submission, caller, layers } = intake;
-    const { plan, ticket } = await deps.build(submission, onBuild);
+    // What is asked for besides is put in when it is served: many requests share one build.
+    const { plan, ticket } = await deps.build.make({ submission, caller, change: {} }, onBuild);
     const image = parseReference(plan.target);
     const about = { isBuilt: true, buildId: ticket.id };
     if (ticket.isCached && ticket.succeeded) {
-      const access = await deps.accessToBuilt(image);
+      const access = await deps.accessToBuilt(image, caller.grant);
       return { ...(await serve(intake, image, access, about)), ticket };
     }
     const request = await deps.tokens.issue(token => ({
@@ -96,20 +112,34 @@ export function createAccept(deps: AcceptDeps): Accept {
       change: changeOf(submission, layers),
       targetImage: targetName(deps.servedBase, token, image, ''),
     }));
-    return { request, warnings: [], ticket };
+    return { kind: 'served', request, warnings: [], ticket };
+  };
+
+  /** An image that is made as a whole, config and layers baked in, and put where the asker wants it. */
+  const freeze = async (
+    { submission, caller, layers }: Intake,
+    image: Reference | undefined,
+    onBuild: () => void,
+  ): Promise<FrozenAnswer> => {
+    const change = changeOf(submission, layers);
+    const access = image && (await accessTo(image, deps.credentialsOf(caller.grant)));
+    const base = access && {
+      access,
+      document: await deps.baseOf(access, image, platformOf(submission)),
+    };
+    const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
+    const targetImage = plan.sif ? `oras://${plan.target}` : plan.target;
+    return { kind: 'frozen', targetImage, ticket };
   };
 
   return async (submission, version, caller, onBuild) => {
     checkRules(submission, version);
-    const { containerImage } = submission;
-    const image =
-      containerImage === undefined
-        ? undefined
-        : inField('containerImage', () => parseReference(containerImage));
+    const image = askedImage(submission);
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
     const intake = { submission, caller, layers };
+    if (submission.freeze) return freeze(intake, image, onBuild);
     if (!image) return build(intake, onBuild);
-    return serve(intake, image, await accessTo(image, deps.credentials), {});
+    return serve(intake, image, await accessTo(image, deps.credentialsOf(caller.grant)), {});
   };
 }
 
@@ -117,12 +147,6 @@ interface Intake {
   readonly submission: Submission;
   readonly caller: Caller;
   readonly layers: ImageChange['layers'];
-}
-
-function platformOf({ containerPlatform }: Submission): Platform | undefined {
-  return containerPlatform === undefined
-    ? undefined
-    : inField('containerPlatform', () => parsePlatform(containerPlatform));
 }
 
 function commonOf(submission: Submission, caller: Caller, mountedLayers: readonly string[]) {
@@ -135,20 +159,6 @@ function commonOf(submission: Submission, caller: Caller, mountedLayers: readonl
     isMounted: (containerConfig?.layers ?? []).some(({ location }) =>
       mountedLayers.some(start => location.startsWith(start)),
     ),
-  };
-}
-
-function changeOf(
-  { containerConfig = {} }: Submission,
-  layers: ImageChange['layers'],
-): ImageChange {
-  const { entrypoint, cmd, env, workingDir } = containerConfig;
-  return {
-    ...(entrypoint === undefined ? {} : { entrypoint }),
-    ...(cmd === undefined ? {} : { cmd }),
-    ...(workingDir === undefined ? {} : { workingDir }),
-    ...(env === undefined || env.length === 0 ? {} : { env }),
-    ...(layers === undefined || layers.length === 0 ? {} : { layers }),
   };
 }
 
@@ -176,19 +186,4 @@ function warningsOf(
     );
   }
   return warnings;
-}
-
-/** To who makes a request, an image that does not exist is a mistake in the request. */
-async function asBadRequest<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof Fault && error.kind === 'manifest-unknown') {
-      throw new Fault('bad-request', `${error.message}: check 'containerImage'`, {
-        phase: 'upstream',
-        cause: error,
-      });
-    }
-    throw error;
-  }
 }

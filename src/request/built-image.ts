@@ -1,54 +1,103 @@
+import type { ImageChange } from '../augment/image-change.ts';
 import { checkBaseImages } from '../build/base-check.ts';
 import type { BuildPlan } from '../build/build-plan.ts';
-import type { Builds, BuildTicket } from '../build/builds.ts';
-import { type BuildPlaces, planBuild } from '../build/plan.ts';
+import type { Asker, Builds, BuildTicket } from '../build/builds.ts';
+import { type BuildPlaces, planBuild, planFreeze } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
+import type { Document } from '../oci/document.ts';
 import { parseReference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { Caller } from './container-request.ts';
+import type { LayerIntake } from './layers.ts';
 import type { Submission } from './submission.ts';
 
-/** An image that was asked for by what it is made of. */
-export interface BuiltImage {
+/** An image that is made: by a build, or by baking a change into one that is there. */
+export interface MadeImage {
   readonly plan: BuildPlan;
   readonly ticket: BuildTicket;
 }
 
-/** Finds the image of a submission that says what to build, or begins its build. Throws {@link Fault}. */
-export type BuildIntake = (submission: Submission, onBegin: () => void) => Promise<BuiltImage>;
+/** What is to be made. */
+export interface MakeWish {
+  readonly submission: Submission;
+  readonly caller: Caller;
+  /** The image that it begins with, where it is one that is there. */
+  readonly base?: { readonly access: Access; readonly document: Document } | undefined;
+  /** What is baked into it. */
+  readonly change: ImageChange;
+}
+
+/** Takes in what is to be made. Both throw {@link Fault}. */
+export interface BuildIntake {
+  plan(wish: MakeWish): Promise<BuildPlan>;
+  /** Finds the image, or begins to make it; who asks must have a right to all that is in it. */
+  make(wish: MakeWish, onBegin: () => void): Promise<MadeImage>;
+}
 
 export interface BuildIntakeDeps {
   readonly builds: Builds;
   readonly places: BuildPlaces;
+  readonly layers: Pick<LayerIntake, 'takeContext'>;
   readonly registry: RegistryClient;
-  readonly credentials: CredentialSource;
+  readonly pusher: PushClient;
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly ownHost: string;
 }
 
 export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
-  const { builds, places, registry, credentials, ownHost } = deps;
+  const { builds, places, layers, registry, pusher, ownHost } = deps;
 
-  /** A builder gets a token for hosted repositories, so who asks must not choose them freely. */
-  const requireOwnRight = async (field: string, name: string | undefined): Promise<void> => {
+  /** A build is done in the service's own right to what is hosted here, so who asks must have shown theirs. */
+  const requireOwnRight = async (
+    field: string,
+    name: string | undefined,
+    credentials: CredentialSource,
+  ): Promise<void> => {
     if (name === undefined) return;
-    const { registry: host } = parseReference(name);
-    if (host !== ownHost || (await credentials(host))) return;
-    throw new Fault(
-      'denied',
-      `'${field}': builds cannot be pushed to ${name} without an account: leave it out, or have the operator list credentials for ${host}`,
-      { phase: 'credentials' },
-    );
+    const image = parseReference(name);
+    if (image.registry !== ownHost) return;
+    await pusher.check(pushingTo(await accessTo(image, credentials))).catch(error => {
+      if (!(error instanceof Fault)) throw error;
+      throw new Fault(error.kind, `'${field}': ${error.message}`, { phase: 'credentials' });
+    });
   };
 
-  return async (submission, onBegin) => {
-    const plan = planBuild(submission, places);
-    await requireOwnRight('buildRepository', submission.buildRepository);
-    await requireOwnRight('cacheRepository', submission.cacheRepository);
-    // Also for an image that is there: it holds what the base images hold.
-    await checkBaseImages(plan.baseImages, registry, credentials);
-    return { plan, ticket: await builds.request(plan, onBegin) };
+  const planOf = async ({ submission, base, change }: MakeWish): Promise<BuildPlan> => {
+    if (base) return planFreeze(submission, { ...base.access, base: base.document }, change);
+    const { buildContext } = submission;
+    const context = buildContext && (await layers.takeContext(buildContext));
+    return planBuild({ ...submission, context }, places, change);
   };
+
+  const requireRights = async ({ submission, caller }: MakeWish, { origin }: BuildPlan) => {
+    const credentials = deps.credentialsOf(caller.grant);
+    await requireOwnRight('buildRepository', submission.buildRepository, credentials);
+    await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
+    // Also for an image that is there: it holds what the base images hold.
+    if (origin.kind === 'recipe') {
+      await checkBaseImages(origin.baseImages, registry, credentials);
+    }
+  };
+
+  return {
+    plan: planOf,
+
+    async make(wish, onBegin) {
+      const plan = await planOf(wish);
+      await requireRights(wish, plan);
+      const asker = { ...askerOf(wish.caller), onBegin };
+      return { plan, ticket: await builds.request(plan, asker) };
+    },
+  };
+}
+
+/** Who is known gets more time, and a turn of their own wherever they come from. */
+function askerOf({ user, scope, grant, address }: Caller): Omit<Asker, 'onBegin'> {
+  return { owner: user ?? address, scope: scope ?? '', isTrusted: user !== undefined, grant };
 }
 
 /**

@@ -1,16 +1,22 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { Reference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
 import type { ContainerToken } from './container-token.ts';
 
 /** Who asked, as far as it is known. */
 export interface Caller {
   /** IP address. */
   readonly address: string;
-  /** An access token was given; nothing has proved it yet. */
-  readonly hasAccessToken: boolean;
+  /** Tells people apart whom a platform knows; undefined for anybody else. */
+  readonly user?: string | undefined;
+  /** Tells apart what may be seen: person and workspace. */
+  readonly scope?: string | undefined;
+  /** What it takes to act for them, encrypted. */
+  readonly grant?: SealedGrant | undefined;
   /** Domain of the e-mail address, for usage metrics. */
-  readonly org?: string;
+  readonly org?: string | undefined;
 }
 
 /** What an image name stood for when it was asked for, and what is served for it. */
@@ -18,6 +24,8 @@ export interface FixedImage {
   /** The manifest or index that is the base. */
   readonly base: ManifestName;
   readonly served: ManifestName;
+  /** Manifests and configs that were written for it, or shown by its registry when it was asked for. */
+  readonly members?: readonly Digest[];
 }
 
 export type ManifestName = Pick<Descriptor, 'mediaType' | 'digest'>;

@@ -1,28 +1,36 @@
 import type { BaseResolver } from '../images/base-image.ts';
 import type { Documents } from '../images/documents.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
 import type { Document } from '../oci/document.ts';
 import { asObject, type JsonObject, parseLossless } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
+import { sifLayerType } from '../sif/oras.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import { describeSif } from './inspect-sif.ts';
 
 /** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
-export type Inspect = (image: string, platform: Platform | 'all') => Promise<JsonObject>;
+export type Inspect = (
+  image: string,
+  platform: Platform | 'all',
+  credentials: CredentialSource,
+) => Promise<JsonObject>;
 
 export interface InspectDeps {
   readonly bases: BaseResolver;
   readonly documents: Documents;
-  readonly credentials: CredentialSource;
+  readonly registry: RegistryClient;
   readonly urlOf: (registry: string) => string;
 }
 
 export function createInspect(deps: InspectDeps): Inspect {
-  return async (text, platform) => {
-    const image = parseReference(text);
-    const access = await accessTo(image, deps.credentials);
+  return async (text, platform, credentials) => {
+    const image = parseReference(text.replace(/^oras:\/\//, ''));
+    const access = await accessTo(image, credentials);
     const root = await deps.bases.resolve(access, image);
     const isIndex = parseManifest(root).kind === 'index';
     if (isIndex && platform === 'all') {
@@ -36,17 +44,19 @@ export function createInspect(deps: InspectDeps): Inspect {
 }
 
 async function describe(
-  { documents, urlOf }: InspectDeps,
+  { documents, registry, urlOf }: InspectDeps,
   access: Access,
   image: Reference,
   document: Document,
 ): Promise<JsonObject> {
   const manifest = parseManifest(document);
   const type = manifestType(document);
+  const file = manifest.kind === 'manifest' ? manifest.layers.find(isSif) : undefined;
+  const sif = file && (await describeSif(registry, access, file));
   const config =
     manifest.kind === 'manifest' && isImage(manifest)
       ? parseLossless((await documents.config(access, manifest.config)).bytes, 'config')
-      : undefined;
+      : sif?.config;
   const isOci = type === mediaTypes.ociManifest;
   return {
     registry: image.registry,
@@ -56,10 +66,15 @@ async function describe(
     digest: document.digest,
     ...(config ? { config: describeConfig(config) } : {}),
     manifest: { ...parseLossless(document.bytes, 'manifest'), mediaType: type },
+    ...(sif ? { sif: sif.about } : {}),
     v1: false,
     v2: true,
     oci: isOci,
   };
+}
+
+function isSif({ mediaType }: Descriptor): boolean {
+  return mediaType === sifLayerType;
 }
 
 const runtimeNames: Readonly<Record<string, string>> = {

@@ -32,6 +32,8 @@ export interface LayerDeps {
 export interface LayerIntake {
   /** Takes the layers into the content store, verified. Throws {@link Fault}: 400 names the value that differs. */
   take(layers: readonly SubmittedLayer[]): Promise<InjectedLayer[]>;
+  /** The same for a build context, which comes in the form of a layer. */
+  takeContext(context: SubmittedLayer): Promise<InjectedLayer>;
 }
 
 /** What the bytes of a layer turned out to be. */
@@ -128,8 +130,7 @@ export function createLayerIntake({
     return pending;
   };
 
-  const takeOne = async (layer: SubmittedLayer, position: number): Promise<InjectedLayer> => {
-    const name = `containerConfig.layers[${position}]`;
+  const takeOne = async (layer: SubmittedLayer, name: string): Promise<InjectedLayer> => {
     const inline = /^data:(?:[^,;]*;base64,)?/.exec(layer.location);
     const isUrl = /^https?:/i.test(layer.location);
     if (!inline && !isUrl) {
@@ -150,13 +151,17 @@ export function createLayerIntake({
           `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one`,
         );
       }
-      return Promise.all(layers.map(takeOne));
+      return Promise.all(
+        layers.map((layer, position) => takeOne(layer, `containerConfig.layers[${position}]`)),
+      );
     },
+
+    takeContext: context => takeOne(context, 'buildContext'),
   };
 }
 
 /** A file name that ends with an architecture marks a layer for images of that architecture only. */
-function architectureIn(location: string): string | undefined {
+export function architectureIn(location: string): string | undefined {
   const { pathname } = new URL(location);
   const name = /[-_.](amd64|x86_64|arm64|aarch64)\.(?:tar\.gz|tgz)$/.exec(pathname)?.[1];
   return name === undefined ? undefined : architectureNames[name];

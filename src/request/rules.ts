@@ -5,7 +5,7 @@ import type { ApiVersion, Submission } from './submission.ts';
 
 /**
  * The rules that bind several fields of a submission, in the order in which they are told.
- * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy; 501 for what is not built yet.
+ * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy.
  * Source: container service specification, sections 2.1, 2.3 and 7.
  */
 export function checkRules(submission: Submission, version: ApiVersion): void {
@@ -16,7 +16,7 @@ export function checkRules(submission: Submission, version: ApiVersion): void {
   checkRepository('cacheRepository', submission.cacheRepository);
   checkTimestamp(submission.timestamp);
   checkConfig(submission);
-  checkBuilt(submission);
+  checkContexts(submission);
 }
 
 function checkLegacy({ packages, nameStrategy }: Submission): void {
@@ -87,14 +87,16 @@ function checkConfig({ containerConfig }: Submission): void {
   }
 }
 
-function checkBuilt({ freeze, format }: Submission): void {
-  const missing = freeze ? 'freeze' : format === 'sif' ? 'format: sif' : undefined;
-  if (!missing) return;
-  throw new Fault(
-    'not-built',
-    `'${missing}' is not supported by this version: leave it out, and pull the image by the name that is served`,
-    { phase: 'request' },
-  );
+function checkContexts(submission: Submission): void {
+  const { containerFile, containerImage, buildContext, namedContexts } = submission;
+  if (buildContext && containerImage !== undefined) {
+    refuse("'buildContext' is for builds: send it with 'containerFile' or 'packages'");
+  }
+  if (namedContexts && Object.keys(namedContexts).length > 0 && containerFile === undefined) {
+    refuse(
+      "'namedContexts' needs 'containerFile': the images of packages are named in 'packages.condaOpts'",
+    );
+  }
 }
 
 function refuse(message: string): never {

@@ -30,9 +30,14 @@ export interface Submission {
   readonly timestamp?: string | undefined;
   readonly fingerprint?: string | undefined;
   readonly freeze?: boolean | undefined;
+  readonly dryRun?: boolean | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
   readonly packages?: SubmittedPackages | undefined;
   readonly nameStrategy?: 'none' | 'tagPrefix' | 'imageSuffix' | undefined;
+  /** Files that the build may use. */
+  readonly buildContext?: SubmittedLayer | undefined;
+  /** Image by the name of what it takes the place of. */
+  readonly namedContexts?: Readonly<Record<string, string>> | undefined;
   readonly platformEndpoint?: string | undefined;
   readonly platformAccessToken?: string | undefined;
   readonly platformRefreshToken?: string | undefined;

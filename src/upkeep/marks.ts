@@ -1,8 +1,10 @@
+import type { BuildPlan } from '../build/build-plan.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../oci/digest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { readStoredRequest } from '../request/token-registry.ts';
+import type { BuildStore } from '../store/builds.ts';
 import type { RequestStore } from '../store/requests.ts';
 
 const pageSize = 500;
@@ -27,6 +29,17 @@ export async function markRequests(
     }
     if (page.length < pageSize) return marked;
   }
+}
+
+/** The build contexts and layers that builds need which are not over. */
+export function markBuilds(builds: Pick<BuildStore, 'unfinished'>): Set<Digest> {
+  const marked = new Set<Digest>();
+  for (const { plan } of builds.unfinished()) {
+    const { origin, change } = JSON.parse(plan) as BuildPlan;
+    if (origin.kind === 'recipe' && origin.context !== undefined) marked.add(origin.context);
+    for (const { gzipDigest } of change.layers ?? []) marked.add(gzipDigest);
+  }
+  return marked;
 }
 
 async function markTree(

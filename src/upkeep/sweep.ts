@@ -1,15 +1,17 @@
 import type { ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../oci/digest.ts';
+import type { BuildStore } from '../store/builds.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedContent, HostedStore } from '../store/hosted.ts';
 import type { RequestStore } from '../store/requests.ts';
-import { markRequests } from './marks.ts';
+import { markBuilds, markRequests } from './marks.ts';
 
 export interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly requests: RequestStore;
+  readonly builds: Pick<BuildStore, 'unfinished'>;
 }
 
 export interface SweepOptions {
@@ -32,19 +34,21 @@ export interface SweepReport {
 }
 
 /**
- * Removes the content that no hosted repository, no live container token and no cache refers to.
+ * Removes the content that no hosted repository, no live container token, no unfinished build and no
+ * cache refers to.
  *
  * It is safe beside pushes and pulls, also of another process: who is about to refer to content first
  * counts it as used (`claim`), and what was used since the sweep began, or within the grace, stays.
  * A reader that has it open reads on.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
-  const { content, hosted, cachedBlobs, requests } = deps;
+  const { content, hosted, cachedBlobs, requests, builds } = deps;
   const now = Date.now();
   const since = now - options.graceMs;
   const unlinked = options.isDryRun ? hosted.orphans(since) : unlinkOrphans(hosted, since);
   const unlinkedCounts = countByDigest(options.isDryRun ? unlinked : []);
-  const marked = await markRequests(content, requests, now);
+  const ofRequests = await markRequests(content, requests, now);
+  const ofBuilds = markBuilds(builds);
   const isNeeded = (digest: Digest) =>
     hosted.holderCount(digest) > (unlinkedCounts.get(digest) ?? 0) || cachedBlobs.has(digest);
 
@@ -52,7 +56,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   let keptCount = 0;
   for await (const { digest, size, usedAt } of content.list()) {
     options.signal?.throwIfAborted();
-    const isOld = usedAt < since && !marked.has(digest);
+    const isOld = usedAt < since && !ofRequests.has(digest) && !ofBuilds.has(digest);
     if (isOld && remove(deps, digest, since, isNeeded, options.isDryRun)) {
       removed.push({ digest, size });
     } else {

@@ -35,6 +35,7 @@ const wanted: fc.Arbitrary<CondaSource['wanted']> = fc.oneof(
 
 const sources: fc.Arbitrary<BuildSource> = fc.oneof(
   fc.record({ kind: fc.constant('containerFile' as const), text: texts }),
+  fc.record({ kind: fc.constant('image' as const), digest: texts }),
   fc.record({
     kind: fc.constant('conda' as const),
     wanted,

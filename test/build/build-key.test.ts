@@ -171,6 +171,7 @@ function frozen(identity: BuildIdentity, more: BuildIdentity['frozenConfig']): B
 
 function changed(source: BuildIdentity['source']): BuildIdentity['source'] {
   if (source.kind === 'containerFile') return { ...source, text: `${source.text} ` };
+  if (source.kind === 'image') return { ...source, digest: `${source.digest}x` };
   return { ...source, options: { ...source.options, baseImage: `${source.options.baseImage}x` } };
 }
 
@@ -244,7 +245,9 @@ function settled(identity: BuildIdentity): unknown {
   return [
     source.kind === 'conda'
       ? [source.wanted, source.channels, Object.entries(source.options).sort()]
-      : source.text,
+      : source.kind === 'image'
+        ? [source.digest]
+        : source.text,
     [...new Set(identity.platforms)].sort(),
     repository,
     nameStrategy,

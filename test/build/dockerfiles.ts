@@ -271,8 +271,36 @@ export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
       'COPY --from=three x y',
       'COPY --from=a x y',
     ),
-    images: ['3 two:latest'],
-    options: { namedContexts: ['docker.io/library/alpine', 'b', 'three'] },
+    images: ['1 x.io/a:1', '2 x.io/b:1', '3 two:latest', '5 COPY x.io/c:1'],
+    options: { namedContexts: { alpine: 'x.io/a:1', b: 'x.io/b:1', three: 'x.io/c:1' } },
+  },
+  'a stage that is replaced needs nothing': {
+    text: lines(
+      'FROM one AS a',
+      'FROM two AS b',
+      'COPY --from=a x y',
+      'COPY --from=three x y',
+      'FROM scratch',
+      'COPY --from=b x y',
+    ),
+    images: ['2 x.io/b:1'],
+    options: { namedContexts: { b: 'x.io/b:1' } },
+  },
+  'a named context is the image that BuildKit calls so': {
+    text: lines(
+      'FROM docker.io/library/alpine:latest AS a',
+      'FROM registry-1.docker.io/library/alpine',
+      'COPY --from=index.docker.io/alpine x y',
+      'COPY --from=alpine:3 x y',
+      'COPY --from=a x y',
+    ),
+    images: ['1 x.io/a:1', '2 alpine:latest', '4 COPY alpine:3'],
+    options: { namedContexts: { alpine: 'x.io/a:1' } },
+  },
+  'the program that reads the file is replaced too': {
+    text: lines('# syntax=docker/dockerfile:1', 'FROM alpine'),
+    images: ['1 syntax x.io/evil:1', '2 alpine:latest'],
+    options: { namedContexts: { 'docker/dockerfile:1': 'x.io/evil:1' } },
   },
   'the program that reads the file': {
     text: lines('# syntax=docker/dockerfile:1', 'FROM alpine'),

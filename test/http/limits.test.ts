@@ -2,9 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { postJson, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault, assertRegistryFault, call } from '../faults/http-client.ts';
+import { newAccessToken } from '../world/platform-user.ts';
+
+const administrator = { name: 'admin', password: 'secret' };
 
 test('pulls are limited by the manifest, never by the blob, and once each', async () => {
   await using world = await startFaultWorld({
+    accounts: { admin: 'secret' },
     trustedProxies: 1,
     limits: { pulls: { anonymous: '3/hour', authenticated: '5/hour' } },
   });
@@ -62,7 +66,8 @@ test('pulls are limited by the manifest, never by the blob, and once each', asyn
   assert.equal((await over('manifests/latest', from('192.0.2.3, 192.0.2.1'))).status, 429);
   assert.equal((await over('manifests/latest', from('192.0.2.1:4711'))).status, 429, 'with a port');
 
-  const known = await make({ platformAccessToken: 'an access token' });
+  const token = await newAccessToken(world.sluice, administrator, 'somebody@example.org');
+  const known = await make({ platformAccessToken: token });
   const reply = await known('manifests/latest', from('192.0.2.1'));
   assert.equal(reply.status, 200, 'an access token has a limit of its own');
   assert.equal(reply.headers['ratelimit-limit'], '5');
@@ -87,6 +92,7 @@ test('of many pulls at once no more pass than the limit allows, however often th
 
 test('container requests can be limited as well', async () => {
   await using world = await startFaultWorld({
+    accounts: { admin: 'secret' },
     limits: { requests: { anonymous: '2/minute', authenticated: '1/minute' } },
   });
   const { name } = world.upstreams.relay.image('team/app');
@@ -98,6 +104,7 @@ test('container requests can be limited as well', async () => {
   const refused = await postJson(`${world.sluice.url}/container-token`, { containerImage: name });
   assertApiFault(refused, 429, /limit of 2 container requests per minute is reached/);
   assert.ok(Number(refused.headers['retry-after']) <= 30);
-  const own = await world.ask({ containerImage: name, towerAccessToken: 'x' });
+  const token = await newAccessToken(world.sluice, administrator, 'somebody@example.org');
+  const own = await world.ask({ containerImage: name, towerAccessToken: token });
   assert.equal(own.status, 200);
 });

@@ -12,7 +12,7 @@ const request = (token: string, isMounted = false) =>
   ({
     token,
     isMounted,
-    caller: { address: '', hasAccessToken: false },
+    caller: { address: '' },
   }) as unknown as ContainerRequest;
 
 function makeMeter(count: number) {

@@ -7,7 +7,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { build, connect, memoryTree } from '../../src/buildkit/index.ts';
+import { bytesOf } from '../corpus/content.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { layerOf } from '../corpus/layer.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -98,6 +100,21 @@ suite('conda builds', () => {
     const other = await request({ entries: ['bedtools=3', 'minimap2'] });
     assert.equal(same.buildId, first.buildId);
     assert.notEqual(other.buildId.split('_')[0], first.buildId.split('_')[0]);
+  });
+
+  test('a build context that comes along takes nothing from the recipe', async () => {
+    const { content } = await layerOf([
+      { name: 'conda.yml', content: 'dependencies:\n  - "missing"\n' },
+      { name: '.dockerignore', content: '*\n' },
+    ]);
+    const condaOpts = { mambaImage: manager, baseImage: base };
+    const { targetImage } = await sluice.request({
+      packages: { type: 'CONDA', condaOpts, entries: ['seqtk=1.4'] },
+      buildContext: { location: `data:${bytesOf(content).toString('base64')}` },
+    });
+    await using root = await openRoot('forky');
+    const ran = await runWithPodman(root, targetImage, { command: ['seqtk'], timeoutMs: 60_000 });
+    assert.equal(assertSuccess(ran), 'seqtk 1.4\n');
   });
 
   test('an environment file does as well', async () => {

@@ -4,8 +4,8 @@ import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { startContainerd } from '../world/containerd.ts';
 import { startDocker } from '../world/docker.ts';
+import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import type { Result } from '../world/root.ts';
 import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import {

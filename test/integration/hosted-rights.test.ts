@@ -13,8 +13,9 @@ import {
   storeLogin,
 } from '../world/clients.ts';
 import { startDocker } from '../world/docker.ts';
+import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { openRoot, type Result, type Root } from '../world/root.ts';
+import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import { accounts, admin, ci, inspectHosted, reader, stale } from './hosted.ts';

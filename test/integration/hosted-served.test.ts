@@ -14,8 +14,9 @@ import {
 } from '../world/clients.ts';
 import { startContainerd } from '../world/containerd.ts';
 import { startDocker } from '../world/docker.ts';
+import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { openRoot, type Result, type Root } from '../world/root.ts';
+import { openRoot, type Root } from '../world/root.ts';
 import { labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import { accounts, ci, stale } from './hosted.ts';

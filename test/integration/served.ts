@@ -4,8 +4,8 @@ import { fullLines } from '../corpus/cfg.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { makeImage, type Pushed } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
+import type { Result } from '../world/program.ts';
 import type { Registry } from '../world/registry.ts';
-import type { Result } from '../world/root.ts';
 import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
 
 const script = `#!/bin/sh

@@ -73,17 +73,23 @@ test('a client that leaves in mid-body is no error', async () => {
   assert.equal((await world.ask({ containerImage })).status, 200);
 });
 
+test('older names of members mean the same', async () => {
+  const refused = await world.ask({ containerImage, towerAccessToken: 'hunter2' });
+  assertApiFault(refused, 403, /access token is invalid/);
+  const elsewhere = await world.ask({
+    containerImage,
+    towerAccessToken: 'hunter2',
+    towerEndpoint: 'https://x.example.com',
+  });
+  assertApiFault(elsewhere, 400, /x\.example\.com is not one that this server may ask/);
+});
+
 test('what is right is taken', async () => {
   for (const body of [
     { unknownField: { deep: true }, containerConfig: { unknown: 1 } },
     { platformWorkspaceId: 12, timestamp: '2026-01-31T12:00:00Z', fingerprint: 'f' },
     { platformWorkspaceId: '12', timestamp: '2026-01-31T12:00:00.123+02:00' },
-    {
-      towerAccessToken: 'hunter2',
-      towerWorkspaceId: '7',
-      towerEndpoint: 'https://x.example.com',
-      towerRefreshToken: 'hunter2',
-    },
+    { towerWorkspaceId: '7', towerRefreshToken: 'hunter2' },
     { towerWorkspaceId: 'nonsense', platformWorkspaceId: 5 },
     {
       containerPlatform: null,

@@ -219,12 +219,6 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     400,
     /'spackFile': Spack is deprecated .* 'packages'/,
   ],
-  [
-    'a frozen image',
-    { freeze: true, buildRepository: 'r.example.com/a/b' },
-    501,
-    /'freeze' is not supported/,
-  ],
 ];
 
 for (const [title, body, status, message] of bad) {

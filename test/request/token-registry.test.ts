@@ -10,7 +10,7 @@ const hourMs = 3_600_000;
 
 function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
   return registry.issue(token => ({
-    caller: { address: '192.0.2.1', hasAccessToken: false },
+    caller: { address: '192.0.2.1' },
     image: { registry: 'docker.io', repository: 'library/alpine', tag: 'latest' },
     fixed: {
       base: { mediaType: 'm', digest: digestOf('base') },

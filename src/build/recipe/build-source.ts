@@ -1,5 +1,14 @@
 /** What an image is built from, read and normalised: the same wishes in other words are the same value. */
-export type BuildSource = ContainerFileSource | CondaSource;
+export type BuildSource = RecipeSource | ImageSource;
+
+/** What a recipe is made of. */
+export type RecipeSource = ContainerFileSource | CondaSource;
+
+/** An image that is there already. */
+export interface ImageSource {
+  readonly kind: 'image';
+  readonly digest: string;
+}
 
 /** A Dockerfile, taken as it is. */
 export interface ContainerFileSource {

@@ -1,5 +1,5 @@
 import { formatPlatform, type Platform } from '../../oci/platform.ts';
-import type { BuildSource } from './build-source.ts';
+import type { RecipeSource } from './build-source.ts';
 import { isPackageUrl } from './package-spec.ts';
 import { refuse, shown } from './refuse.ts';
 
@@ -13,7 +13,7 @@ const subdirs: Readonly<Record<string, string>> = {
  * it would be installed all the same, and not run. What a lock file given by its address holds is not
  * known before the build.
  */
-export function checkPlatforms(source: BuildSource, platforms: readonly Platform[]): void {
+export function checkPlatforms(source: RecipeSource, platforms: readonly Platform[]): void {
   const urls = packageUrls(source);
   for (const platform of platforms.map(formatPlatform)) {
     const stray = urls.find(url => {
@@ -27,7 +27,7 @@ export function checkPlatforms(source: BuildSource, platforms: readonly Platform
   }
 }
 
-function packageUrls(source: BuildSource): readonly string[] {
+function packageUrls(source: RecipeSource): readonly string[] {
   if (source.kind !== 'conda') return [];
   switch (source.wanted.form) {
     case 'environment':

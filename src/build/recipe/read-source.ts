@@ -1,5 +1,5 @@
 import { base64Text } from './base64-text.ts';
-import type { BuildSource, CondaSource, CondaWanted } from './build-source.ts';
+import type { CondaSource, CondaWanted, RecipeSource } from './build-source.ts';
 import { orderedChannels, readChannel } from './channel.ts';
 import { readEntries, readEnvironmentFile } from './conda-environment.ts';
 import { isExplicitLock, isLockUrl, readExplicitLock, readLockUrl } from './conda-lock.ts';
@@ -15,7 +15,7 @@ const spackRetired =
  * Throws a `Fault` (400) that names the field and the remedy, also when there is nothing to build.
  * Source: specification, sections 2.1 and 2.3.
  */
-export function readBuildSource(submitted: SubmittedBuild): BuildSource {
+export function readBuildSource(submitted: SubmittedBuild): RecipeSource {
   const { containerFile, condaFile, spackFile, packages } = submitted;
   const { spackOpts } = packages ?? {};
   if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);

@@ -1,4 +1,4 @@
-import type { BuildSource } from './build-source.ts';
+import type { RecipeSource } from './build-source.ts';
 import { condaRecipe } from './conda-recipe.ts';
 
 export { lockPath } from './conda-recipe.ts';
@@ -14,7 +14,7 @@ export interface Recipe {
 }
 
 /** The recipe of a source. Pure: the same source gives the same bytes. */
-export function recipeOf(source: BuildSource): Recipe {
+export function recipeOf(source: RecipeSource): Recipe {
   if (source.kind === 'containerFile') return { dockerfile: source.text, files: new Map() };
   return condaRecipe(source);
 }

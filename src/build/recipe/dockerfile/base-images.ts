@@ -1,5 +1,6 @@
 import { formatReference, parseReference } from '../../../oci/reference.ts';
 import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { contextName } from './context-name.ts';
 import { frontendImage } from './frontend-image.ts';
 import { malformed } from './malformed.ts';
 import { readStages, type Stage, type StageOptions } from './stages.ts';
@@ -15,46 +16,61 @@ export interface BaseImage {
 }
 
 export interface BaseImageOptions extends StageOptions {
-  /** Names of named build contexts, which take the place of images and stages. */
-  readonly namedContexts?: readonly string[];
+  /** Images that take the place of images and stages, by {@link contextName}. */
+  readonly namedContexts?: Readonly<Record<string, string>>;
 }
 
 /**
  * The images that building a Dockerfile pulls, each once, in the order of their use: those of FROM, COPY
- * --from and RUN --mount=from= in the stages that the target needs. `scratch` is none. What ONBUILD
- * triggers of these images pull in turn is not known here.
+ * --from and RUN --mount=from= in the stages that the target needs, and that of its syntax, or what takes
+ * their place. `scratch` is none. What ONBUILD triggers of these images pull in turn is not known here.
  * Throws a `Fault` with the line for a Dockerfile that no builder would take.
  * Source: Dockerfile reference.
  */
 export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {}): BaseImage[] {
   const images = new Map<string, BaseImage>();
-  const contexts = new Set((options.namedContexts ?? []).map(name => fullName(name) ?? name));
+  const contexts = new Map(Object.entries(options.namedContexts ?? {}));
+  const replacementOf = ({ name }: Stage) => (name === undefined ? undefined : contexts.get(name));
+  const put = (image: BaseImage) => {
+    if (!images.has(image.reference)) images.set(image.reference, image);
+  };
   const add = (name: string, line: number, use: BaseImage['use']) => {
     if (name === 'scratch') return;
-    const reference = fullName(name) ?? malformed(line, nameProblem(name));
-    if (contexts.has(reference) || images.has(reference)) return;
-    images.set(reference, { reference, line, use });
+    const own = fullName(name) ?? malformed(line, nameProblem(name));
+    put({ reference: contexts.get(contextName(name)) ?? own, line, use });
   };
   const frontend = frontendImage(dockerfile);
   if (frontend) add(frontend.reference, frontend.line, 'syntax');
   const stages = readStages(dockerfile, options);
-  for (const stage of neededStages(stages, options.target)) {
-    const isReplaced = stage.name !== undefined && contexts.has(fullName(stage.name) ?? '');
-    if (typeof stage.base === 'string' && !isReplaced) add(stage.base, stage.line, 'FROM');
-    for (const { from, line, use } of stage.sources) {
-      if (typeof from === 'string') add(from, line, use);
+  const isReplaced = (stage: Stage) => replacementOf(stage) !== undefined;
+  for (const stage of neededStages(stages, options.target, isReplaced)) {
+    const { line, base, sources } = stage;
+    const replacement = replacementOf(stage);
+    if (replacement !== undefined) {
+      put({ reference: replacement, line, use: 'FROM' });
+      continue;
+    }
+    if (typeof base === 'string') add(base, line, 'FROM');
+    for (const source of sources) {
+      if (typeof source.from === 'string') add(source.from, source.line, source.use);
     }
   }
   return [...images.values()].sort((one, other) => one.line - other.line);
 }
 
-function neededStages(stages: readonly Stage[], target: string | undefined): readonly Stage[] {
+/** What takes the place of a stage needs nothing of it. */
+function neededStages(
+  stages: readonly Stage[],
+  target: string | undefined,
+  isReplaced: (stage: Stage) => boolean,
+): readonly Stage[] {
   const wanted = target?.toLowerCase();
   const start =
     wanted === undefined ? stages.at(-1) : stages.findLast(stage => stage.name === wanted);
   if (!start) malformed(1, `there is no stage '${target}' to build`);
   const needed = new Set([start]);
   for (const stage of needed) {
+    if (isReplaced(stage)) continue;
     for (const other of [stage.base, ...stage.sources.map(({ from }) => from)]) {
       const found = typeof other === 'number' ? stages[other] : undefined;
       if (found) needed.add(found);

@@ -1,0 +1,15 @@
+import type { Config } from '../config/schema.ts';
+import type { Logger } from '../telemetry.ts';
+import type { Version } from '../version.ts';
+
+/** What the server is put together from. */
+export interface AppDeps {
+  readonly config: Config;
+  readonly publicUrl: URL;
+  readonly log: Logger;
+  readonly version: Version;
+  /** Text of a Docker configuration with credentials. */
+  readonly dockerAuthConfig?: string | undefined;
+  /** Installs a builder, called when there is none. */
+  readonly bringBuilder?: (() => Promise<void>) | undefined;
+}

@@ -1,0 +1,38 @@
+import type { BuildPlaces } from '../build/plan.ts';
+import { createBuiltInPlatform } from '../platform/built-in/built-in-platform.ts';
+import { createPlatformClient } from '../platform/client.ts';
+import { createIdentities } from '../platform/identities.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { RegistryAccess } from './registries.ts';
+import type { State } from './state.ts';
+
+/** Who asks, as platforms know it. */
+export type People = ReturnType<typeof createPeople>;
+
+export function createPeople(
+  { config, publicUrl, log }: AppDeps,
+  { database, secrets, tokenPairs, pairings }: State,
+  registries: RegistryAccess,
+  places: BuildPlaces,
+) {
+  const platform = createBuiltInPlatform({ database, secrets });
+  const client = createPlatformClient({
+    settings: config.platform,
+    own: { platform, address: new URL('/platform', publicUrl).href },
+    registries: registries.settings,
+    connectMs: config.upstream.connectTimeout,
+    idleMs: config.upstream.idleTimeout,
+    tokenPairs,
+    pairings,
+    box: secrets,
+    log,
+    environment: process.env,
+  });
+  const identities = createIdentities({
+    ...client,
+    box: secrets,
+    service: registries.credentials,
+    serviceRepositories: [places.repository, places.cache].filter(name => name !== undefined),
+  });
+  return { platform, client, identities };
+}

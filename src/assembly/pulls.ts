@@ -1,0 +1,50 @@
+import { createLimiter } from '../http/limiter.ts';
+import { createPullMeter } from '../http/pull-meter.ts';
+import type { ServedDeps } from '../http/served.ts';
+import { createBlobFinder } from '../pull/blob.ts';
+import { createBlobCache } from '../pull/blob-cache.ts';
+import { createBuiltBy } from '../pull/built.ts';
+import { createImageFinder } from '../pull/image.ts';
+import { createManifestFinder } from '../pull/manifest.ts';
+import { createPullCounter } from '../pull/pull-counter.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { Containers } from './containers.ts';
+import type { People } from './people.ts';
+import type { RegistryAccess } from './registries.ts';
+import type { State } from './state.ts';
+
+/** All that pulls of served names need. */
+export function createPulls(
+  { config }: AppDeps,
+  { content, cachedBlobs, hosted, usage }: State,
+  { registry, modeOf, ownHost }: RegistryAccess,
+  { identities }: People,
+  { documents, makeImage, accessToBuilt, building, tokens }: Containers,
+): ServedDeps {
+  return {
+    tokens,
+    registry,
+    findImage: createImageFinder({
+      documents,
+      makeImage,
+      identities,
+      accessToBuilt,
+      builtBy: createBuiltBy(building.builds, config.builds.pullWait),
+    }),
+    findManifest: createManifestFinder(documents, registry),
+    blobs: createBlobFinder({
+      content,
+      registry,
+      cache: createBlobCache({ content, cachedBlobs, hosted, maxBytes: config.cacheBytes }),
+      modeOf,
+      ownHost,
+    }),
+    meter: createPullMeter({
+      counter: createPullCounter(),
+      limiter: createLimiter('pulls'),
+      rates: config.limits.pulls,
+      usage,
+    }),
+    trustedProxies: config.trustedProxies,
+  };
+}

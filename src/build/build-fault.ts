@@ -1,0 +1,59 @@
+import type { BuildError } from '../buildkit/index.ts';
+import { Fault, type FaultKind, type Phase } from '../fault.ts';
+import { BuilderLost } from './builders.ts';
+
+/** The failure as its user is told it: what happened, where, and what can be done about it. */
+export function buildFault(error: BuildError): Fault {
+  const { kind, message } = error;
+  const fault = (what: string, phase: Phase = 'build', faultKind: FaultKind = 'bad-request') =>
+    new Fault(faultKind, what, { phase, cause: error });
+  switch (kind) {
+    case 'unavailable':
+    case 'session':
+      return new BuilderLost('The builder went away in the middle of the build', error);
+    case 'cancelled':
+      return fault('it was cancelled', 'build', 'unavailable');
+    case 'timeout':
+      return fault('it took too long', 'build', 'unavailable');
+    case 'exec':
+      return fault(failedStep(error));
+  }
+  // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
+  if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
+  if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
+  if (kind === 'base') return fault(`a base image cannot be had${placeOf(error)}: ${message}`);
+  if (kind === 'dockerfile') return fault(`the Dockerfile is wrong${placeOf(error)}: ${message}`);
+  return fault(message);
+}
+
+const lastLines = 5;
+const noSpace = /no space left on device/i;
+const fullDisk =
+  "the builder's disk is full: make the image smaller, or have the operator make room, and try again";
+
+/** A RUN whose process did not end well. */
+function failedStep(error: BuildError): string {
+  const { step = 'a step', lastLogLines } = error;
+  const end = `'${step}' ${endOf(error)}${placeOf(error)}`;
+  const why = lastLogLines.some(line => noSpace.test(line)) ? `; most likely ${fullDisk}` : '';
+  const tail = lastLogLines.length > 0 ? `. ${lastLogLines.slice(-lastLines).join('\n')}` : '';
+  return `${end}${why}${tail}`;
+}
+
+// What a shell tells of a child that SIGKILL ended.
+const killed = 137;
+
+function endOf({ exitCode, message }: BuildError): string {
+  // With control groups of version 2 the builder knows; with those before nobody tells it.
+  if (/did not complete successfully: cannot allocate memory/.test(message)) {
+    return 'ran out of memory: have it use less, or the operator give the builder more';
+  }
+  if (exitCode === killed) {
+    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more';
+  }
+  return `ended with exit code ${exitCode ?? 'unknown'}`;
+}
+
+function placeOf({ source }: BuildError): string {
+  return source ? ` (${source.file}, line ${source.line})` : '';
+}

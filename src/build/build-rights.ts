@@ -1,0 +1,73 @@
+import { tokenName } from '../hosted/keeper.ts';
+import type { RegistryTokens } from '../hosted/registry-tokens.ts';
+import { parseReference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
+import { type Access, accessTo } from '../upstream/authorizer.ts';
+import type { CredentialSource } from '../upstream/credentials.ts';
+
+/** In which right the images of a build are pulled and pushed. */
+export interface BuildRights {
+  /** For a builder: for the hosts of these images, and for the own host a token for them alone. */
+  forBuilder(images: BuilderImages): CredentialSource;
+  /** For what the service itself does: where an image is hosted here, whoever asked has shown that it may. */
+  access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
+}
+
+/** Names of the images that a builder has to do with. */
+export interface BuilderImages {
+  readonly pulled: readonly string[];
+  readonly pushed: readonly string[];
+}
+
+/** The rights of who has asked for a build; without a grant those that all have. */
+export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
+
+export interface BuildRightsDeps {
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly tokens: RegistryTokens;
+  readonly ownHost: string;
+  /** How long a token for the own host is good, ms. */
+  readonly tokenLifeMs: number;
+}
+
+export function createBuildRights(deps: BuildRightsDeps): RightsOf {
+  const { credentialsOf, tokens, ownHost, tokenLifeMs } = deps;
+  return grant => {
+    const credentials = credentialsOf(grant);
+    return {
+      forBuilder({ pulled, pushed }) {
+        const images = [...pushed, ...pulled].map(parseReference);
+        return async host => {
+          // The builder asks by host alone: the first of its images there decides.
+          const image = images.find(({ registry }) => registry === host);
+          if (!image) return undefined;
+          if (host !== ownHost) return credentials(host, image.repository);
+          const access = [
+            ...accessOf(pushed, ownHost, ['pull', 'push']),
+            ...accessOf(pulled, ownHost, ['pull']),
+          ];
+          const password = await tokens.issue({ access }, tokenLifeMs);
+          return { kind: 'password', username: tokenName, password };
+        };
+      },
+
+      async access(image) {
+        const { registry, repository } = image;
+        return registry === ownHost
+          ? { registry, repository, credentials: undefined, isService: true }
+          : accessTo(image, credentials);
+      },
+    };
+  };
+}
+
+function accessOf(
+  names: readonly string[],
+  ownHost: string,
+  actions: readonly ('pull' | 'push')[],
+) {
+  return names
+    .map(parseReference)
+    .filter(({ registry }) => registry === ownHost)
+    .map(({ repository }) => ({ type: 'repository' as const, name: repository, actions }));
+}

@@ -1,0 +1,149 @@
+import {
+  BuildError,
+  type BuildkitClient,
+  build,
+  type FileTree,
+  memoryTree,
+  plainLog,
+} from '../buildkit/index.ts';
+import type { ContentStore } from '../content/content-store.ts';
+import type { Digest } from '../oci/digest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import { formatReference, type Reference } from '../oci/reference.ts';
+import type { CredentialSource } from '../upstream/credentials.ts';
+import { buildFault } from './build-fault.ts';
+import type { LogWriter } from './build-logs.ts';
+import type { RecipeOrigin } from './build-plan.ts';
+import type { Builders } from './builders.ts';
+import { type BuildContext, openBuildContext } from './context/build-context.ts';
+import { layeredTree } from './context/layered-tree.ts';
+import { readLockFile } from './lock-file.ts';
+
+/** What is to be done with a recipe. */
+export interface RecipeRun {
+  readonly recipe: RecipeOrigin;
+  /** Where the image goes; without a tag it is pushed by its digest alone. */
+  readonly target: Reference;
+  readonly credentials: CredentialSource;
+  readonly log: LogWriter;
+  readonly signal: AbortSignal;
+}
+
+/** What came of it. */
+export interface RecipeResult {
+  readonly digest: Digest;
+  readonly mediaType: string;
+  readonly lockFile: string | undefined;
+}
+
+/** Has BuildKit build a recipe and push the image. Throws a `Fault` that tells its user why it failed. */
+export type RunRecipe = (run: RecipeRun) => Promise<RecipeResult>;
+
+export interface RunRecipeDeps {
+  readonly builders: Builders;
+  readonly content: ContentStore;
+  readonly isPlainHttp: (registry: string) => boolean;
+}
+
+/** A run, and the files that its steps may use. */
+interface PreparedRun extends RecipeRun {
+  readonly context: FileTree;
+}
+
+// The same recipe gives the same bytes: what a build makes is dated by this.
+const sourceDateEpoch = 0;
+
+export function createRunRecipe({ builders, content, isPlainHttp }: RunRecipeDeps): RunRecipe {
+  return async given => {
+    const { recipe, signal } = given;
+    await using sent =
+      recipe.context === undefined
+        ? undefined
+        : await openBuildContext(content, recipe.context, signal);
+    const run = { ...given, context: contextOf(recipe, sent) };
+    try {
+      return await builders.use(signal, async client => {
+        const image = await makeImage(client, run, isPlainHttp);
+        const lockFile =
+          recipe.lockStage === undefined ? undefined : await exportLockFile(client, run);
+        return { ...image, lockFile };
+      });
+    } catch (error) {
+      throw error instanceof BuildError ? buildFault(error) : error;
+    }
+  };
+}
+
+/** The recipe's own files, and besides them those that came with the request. */
+function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
+  if (!sent) return memoryTree(files);
+  if (Object.keys(files).length === 0) return sent.tree;
+  // Nobody's .dockerignore hides what the recipe needs.
+  return layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree);
+}
+
+function commonOptions({ recipe, context, credentials }: PreparedRun) {
+  const replaced = Object.entries(recipe.namedContexts ?? {});
+  return {
+    dockerfile: recipe.dockerfile,
+    context,
+    namedContexts: Object.fromEntries(
+      replaced.map(([name, image]) => [name, `docker-image://${image}`]),
+    ),
+    platforms: recipe.platforms,
+    sourceDateEpoch,
+    credentials: async (host: string) => {
+      const known = await credentials(host);
+      if (!known) return undefined;
+      return known.kind === 'password'
+        ? { username: known.username, password: known.password }
+        : { identityToken: known.token };
+    },
+  };
+}
+
+async function makeImage(
+  client: BuildkitClient,
+  run: PreparedRun,
+  isPlainHttp: (registry: string) => boolean,
+) {
+  const { recipe, target, log, signal } = run;
+  const text = plainLog(line => log.write(line));
+  const caches =
+    recipe.cache === undefined ? [] : [{ type: 'registry' as const, ref: recipe.cache }];
+  try {
+    const { digest, descriptor } = await build(
+      client,
+      {
+        ...commonOptions(run),
+        exporters: [
+          {
+            type: 'image',
+            name: formatReference(target),
+            push: true,
+            insecure: isPlainHttp(target.registry),
+            ...(target.tag !== undefined ? {} : { attrs: { 'push-by-digest': 'true' } }),
+          },
+        ],
+        cacheImports: caches,
+        cacheExports: caches,
+      },
+      { signal, onProgress: text.onProgress },
+    );
+    return { digest: digest as Digest, mediaType: descriptor?.mediaType ?? mediaTypes.ociManifest };
+  } finally {
+    text.end();
+  }
+}
+
+/** The steps are all done by now: this only fetches what they made. */
+function exportLockFile(client: BuildkitClient, run: PreparedRun): Promise<string | undefined> {
+  const { recipe, signal } = run;
+  return readLockFile(sink =>
+    build(
+      client,
+      { ...commonOptions(run), target: recipe.lockStage, exporters: [{ type: 'tar', sink }] },
+      { signal },
+    ),
+  );
+}

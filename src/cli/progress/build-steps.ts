@@ -1,0 +1,79 @@
+import { parseLogLine, type StepLine } from './log-line.ts';
+
+/** A step of a build as far as its log tells. Times are ms since the epoch. */
+export interface BuildStep {
+  readonly number: number;
+  readonly name: string;
+  state: 'running' | 'done' | 'cached' | 'failed' | 'cancelled';
+  /** When it began, by the clock of who reads the log. */
+  beganMs: number;
+  /** How long it ran, once it is over. */
+  seconds: number;
+  /** The last thing that it wrote or did. */
+  lastLine: string | undefined;
+}
+
+/** What is known of a build from the lines of its log. */
+export class BuildSteps {
+  readonly #steps = new Map<number, BuildStep>();
+  #isAfterText = false;
+  /** What the service itself said, and the summary of a failure: all that belongs to no step. */
+  readonly messages: string[] = [];
+  readonly warnings: string[] = [];
+
+  /** The steps in the order of their numbers. */
+  get steps(): readonly BuildStep[] {
+    return [...this.#steps.values()];
+  }
+
+  /** Takes the next line of the log, without its end. */
+  take(text: string, nowMs: number): void {
+    const line = parseLogLine(text);
+    if (line.step === undefined) {
+      if (text.trim() === '') return;
+      this.messages.push(text);
+      this.#isAfterText = true;
+      return;
+    }
+    // A build that is begun again, on another builder for instance, counts its steps anew.
+    if (line.step === 1 && this.#isAfterText && line.kind === 'text') this.#steps.clear();
+    this.#isAfterText = false;
+    const step = this.#steps.get(line.step);
+    if (step) this.#change(step, line, nowMs);
+    else if (line.kind === 'text') this.#begin(line.step, line.text, nowMs);
+  }
+
+  #begin(number: number, name: string, beganMs: number): void {
+    this.#steps.set(number, {
+      ...{ number, name, beganMs, state: 'running', seconds: 0, lastLine: undefined },
+    });
+  }
+
+  #change(step: BuildStep, line: StepLine, nowMs: number): void {
+    switch (line.kind) {
+      case 'cached':
+        step.state = 'cached';
+        return;
+      case 'done':
+        step.state = 'done';
+        step.seconds = line.seconds;
+        return;
+      case 'error':
+      case 'cancelled':
+        step.state = line.kind === 'error' ? 'failed' : 'cancelled';
+        step.seconds = Math.max(0, nowMs - step.beganMs) / 1000;
+        return;
+      case 'warning':
+        this.warnings.push(line.text);
+        return;
+      case 'output':
+        step.lastLine = line.text;
+        // It may have run for a while before the log came to it.
+        step.beganMs = Math.min(step.beganMs, nowMs - line.seconds * 1000);
+        return;
+      case 'text':
+        if (line.text === step.name) step.state = 'running';
+        else step.lastLine = line.text;
+    }
+  }
+}

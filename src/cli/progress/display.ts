@@ -1,0 +1,66 @@
+import { StringDecoder } from 'node:string_decoder';
+import { styleText } from 'node:util';
+import { BuildSteps } from './build-steps.ts';
+import { type FrameOptions, frameOf, type Look, lastFrameOf } from './frame.ts';
+
+/** Where the log of a build is shown. */
+export interface ProgressDisplay {
+  /** The next bytes of the log. */
+  write(piece: Uint8Array): void;
+  /** Shows how it ended; undefined when it goes on without being watched. */
+  end(succeeded: boolean | undefined): void;
+}
+
+const redrawMs = 100;
+// Cursor up and all below it away; lines that are too long are cut, not wrapped.
+const up = (lines: number) => (lines > 0 ? `\x1b[${lines}A\x1b[J` : '');
+const wrapOff = '\x1b[?7l\x1b[?25l';
+const wrapOn = '\x1b[?7h\x1b[?25h';
+
+/** Steps redrawn in place on a terminal, the lines of the log elsewhere. */
+export function progressDisplay(sink: NodeJS.WriteStream, isPlain: boolean): ProgressDisplay {
+  const isTerminal = sink.isTTY && process.env.TERM !== 'dumb';
+  return isTerminal && !isPlain ? liveDisplay(sink) : plainDisplay(sink);
+}
+
+function plainDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
+  return {
+    write(piece) {
+      sink.write(piece);
+    },
+    end() {},
+  };
+}
+
+function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
+  const beganMs = Date.now();
+  const build = new BuildSteps();
+  const decoder = new StringDecoder('utf8');
+  let rest = '';
+  let height = 0;
+  const options = (): FrameOptions => ({
+    ...{ nowMs: Date.now(), beganMs, columns: sink.columns || 80, rows: (sink.rows || 24) - 1 },
+    style: (look: Look, text: string) => styleText(look, text, { stream: sink }),
+  });
+  const draw = (lines: readonly string[]) => {
+    sink.write(`${up(height)}${wrapOff}${lines.map(line => `${line}\n`).join('')}${wrapOn}`);
+    height = lines.length;
+  };
+  const redraw = () => draw(frameOf(build, options()));
+  redraw();
+  const timer = setInterval(redraw, redrawMs);
+  return {
+    write(piece) {
+      const lines = (rest + decoder.write(Buffer.from(piece))).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) build.take(line, Date.now());
+    },
+    end(succeeded) {
+      clearInterval(timer);
+      if (rest !== '') build.take(rest, Date.now());
+      if (succeeded === undefined) return redraw();
+      const { messages } = build;
+      draw([...lastFrameOf(build, succeeded, options()), ...(succeeded ? [] : ['', ...messages])]);
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import type { BuildStep, BuildSteps } from './build-steps.ts';
+
+export interface FrameOptions {
+  /** ms since the epoch. */
+  readonly nowMs: number;
+  /** When the display began. */
+  readonly beganMs: number;
+  readonly columns: number;
+  /** At most so many lines; the first steps that are over give way. */
+  readonly rows: number;
+  readonly style: (look: Look, text: string) => string;
+}
+
+export type Look = 'bold' | 'blue' | 'red' | 'dim';
+
+/** The lines that show how a build stands: a heading, its steps, and the last line of each that runs. */
+export function frameOf(build: BuildSteps, options: FrameOptions): string[] {
+  const { nowMs, beganMs, style } = options;
+  const { steps, messages } = build;
+  const over = steps.filter(({ state }) => state !== 'running');
+  const seconds = secondsText((nowMs - beganMs) / 1000);
+  const heading = style('bold', `[+] Building ${seconds} (${over.length}/${steps.length})`);
+  if (steps.length === 0)
+    return [heading, ` => ${clipped(messages.at(-1) ?? waiting, options, 4)}`];
+  const blocks = steps.map(step => ({
+    isOver: step.state !== 'running',
+    lines: [
+      stepLine(step, options),
+      ...(step.state === 'running' && step.lastLine !== undefined
+        ? [style('dim', ` => => ${clipped(step.lastLine, options, 7)}`)]
+        : []),
+    ],
+  }));
+  const room = Math.max(1, options.rows - 1);
+  let excess = blocks.reduce((sum, { lines }) => sum + lines.length, -room);
+  const kept = blocks.filter(({ isOver }) => {
+    if (excess <= 0 || !isOver) return true;
+    excess -= 1;
+    return false;
+  });
+  return [heading, ...kept.flatMap(({ lines }) => lines).slice(0, room)];
+}
+
+const waiting = 'waiting for its turn';
+
+/** All steps, when the build is over. */
+export function lastFrameOf(
+  build: BuildSteps,
+  succeeded: boolean,
+  options: FrameOptions,
+): string[] {
+  const { style, nowMs, beganMs } = options;
+  const { steps, warnings } = build;
+  const cached = steps.filter(({ state }) => state === 'cached').length;
+  const seconds = secondsText((nowMs - beganMs) / 1000);
+  const counts = `${steps.length} steps, ${cached} of them cached`;
+  const heading = succeeded
+    ? style('bold', `[+] Built in ${seconds}: ${counts}`)
+    : style('red', `[+] Failed after ${seconds}: ${counts}`);
+  return [
+    heading,
+    ...steps.map(step => stepLine(step, options)),
+    ...warnings.map(text => `Warning: ${text}`),
+  ];
+}
+
+function stepLine(step: BuildStep, options: FrameOptions): string {
+  const { name, state, seconds, beganMs } = step;
+  const { columns, style, nowMs } = options;
+  const time = secondsText(state === 'running' ? (nowMs - beganMs) / 1000 : seconds);
+  const mark = {
+    running: '',
+    done: '',
+    cached: 'CACHED ',
+    failed: 'ERROR ',
+    cancelled: 'CANCELED ',
+  };
+  const room = Math.max(10, columns - time.length - 2);
+  const text = clipped(` => ${mark[state]}${name}`, { columns: room }, 0).padEnd(room);
+  const line = `${text} ${time}`;
+  if (state === 'running') return line;
+  return style(state === 'failed' ? 'red' : 'blue', line);
+}
+
+function secondsText(seconds: number): string {
+  return `${Math.max(0, seconds).toFixed(1)}s`;
+}
+
+/** One line of plain characters, cut where the terminal ends. */
+function clipped(text: string, { columns }: { readonly columns: number }, indent: number): string {
+  // A program that draws over its own line has the newest last.
+  const plain = text
+    .replace(/^.*\r(?=.)/s, '')
+    .replace(/\t/g, ' ')
+    .replace(/\p{Cc}/gu, '');
+  const room = Math.max(4, columns - indent - 1);
+  return plain.length > room ? `${plain.slice(0, room - 3)}...` : plain;
+}

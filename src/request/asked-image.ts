@@ -1,0 +1,54 @@
+import { Fault } from '../fault.ts';
+import { inField } from '../field.ts';
+import type { BaseResolver } from '../images/base-image.ts';
+import type { Document } from '../oci/document.ts';
+import { type Platform, parsePlatform } from '../oci/platform.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { Submission } from './submission.ts';
+
+/** The image that a submission names; undefined when it says what to build. Throws a {@link Fault} (400). */
+export function askedImage({ containerImage }: Submission): Reference | undefined {
+  return containerImage === undefined
+    ? undefined
+    : inField('containerImage', () => parseReference(containerImage));
+}
+
+/** The one platform that a submission wants of an image, if it wants one. Throws a {@link Fault} (400). */
+export function platformOf({ containerPlatform, format }: Submission): Platform | undefined {
+  if (containerPlatform !== undefined) {
+    return inField('containerPlatform', () => parsePlatform(containerPlatform));
+  }
+  // A Singularity image is for one platform, whatever its base is for.
+  return format === 'sif' ? { os: 'linux', architecture: 'amd64' } : undefined;
+}
+
+/** What an image name stands for now, or the image of a platform in it. Throws a {@link Fault}. */
+export type BaseFinder = (
+  access: Access,
+  image: Reference,
+  platform: Platform | undefined,
+) => Promise<Document>;
+
+export function createBaseFinder(bases: BaseResolver): BaseFinder {
+  return (access, image, platform) =>
+    asBadRequest(async () => {
+      const root = await bases.resolve(access, image);
+      return platform ? bases.select(access, image, root, platform) : root;
+    });
+}
+
+/** To who makes a request, an image that does not exist is a mistake in the request. */
+async function asBadRequest<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Fault && error.kind === 'manifest-unknown') {
+      throw new Fault('bad-request', `${error.message}: check 'containerImage'`, {
+        phase: 'upstream',
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}

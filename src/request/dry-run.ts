@@ -1,0 +1,168 @@
+import { Fault } from '../fault.ts';
+import type { Document } from '../oci/document.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { offeredPlatforms } from '../oci/platform.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import type { Identities } from '../platform/identities.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import { type PushClient, pushingTo } from '../upstream/push-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import { askedImage, type BaseFinder, platformOf } from './asked-image.ts';
+import type { BuildIntake } from './built-image.ts';
+import type { Caller } from './container-request.ts';
+import { changeOf } from './image-change.ts';
+import type { LayerIntake } from './layers.ts';
+import { checkRules } from './rules.ts';
+import type { ApiVersion, Submission } from './submission.ts';
+
+/** What a request would do, of which nothing is done. */
+export interface Forecast {
+  /** The image that is there, or would be made; served images get another name in front of it. */
+  readonly image: string;
+  /** Digest of what the image name stands for now, where it is there. */
+  readonly digest: string | undefined;
+  /** `os/architecture` each. */
+  readonly platforms: readonly string[];
+  /** Key of the build, and what the builder would be given. */
+  readonly build: { readonly key: string; readonly containerFile: string | undefined } | undefined;
+  /** Nothing would have to be made. */
+  readonly isCached: boolean;
+  readonly registries: readonly RegistryForecast[];
+}
+
+/** What whoever asks may do with a repository. */
+export interface RegistryForecast {
+  readonly repository: string;
+  /** What the credentials are called, and whose they are; undefined for none. */
+  readonly credentials: { readonly name: string; readonly owner: string } | undefined;
+  readonly canPull: boolean;
+  /** Undefined where nothing would be pushed. */
+  readonly canPush: boolean | undefined;
+  /** What stands in the way, in words. */
+  readonly problems: readonly string[];
+}
+
+/** Tells what a request would do. Throws a {@link Fault} for one that is wrong. */
+export type DryRun = (
+  submission: Submission,
+  version: ApiVersion,
+  caller: Caller,
+) => Promise<Forecast>;
+
+export interface DryRunDeps {
+  readonly baseOf: BaseFinder;
+  readonly layers: LayerIntake;
+  readonly build: BuildIntake;
+  readonly registry: RegistryClient;
+  readonly pusher: PushClient;
+  readonly identities: Identities;
+  /** In which right an image is looked at that this service makes. */
+  readonly accessToBuilt: (image: Reference, grant: Caller['grant']) => Promise<Access>;
+}
+
+export function createDryRun(deps: DryRunDeps): DryRun {
+  const { registry, pusher, identities } = deps;
+
+  /** Tries what would be done to a repository, and tells what came of it. */
+  const lookAt = async (
+    image: Reference,
+    grant: Caller['grant'],
+    isPushed: boolean,
+  ): Promise<RegistryForecast & { access: Access }> => {
+    const { registry: host, repository } = image;
+    const found = await identities.find(grant, host, repository);
+    const access = { registry: host, repository, credentials: found?.credentials };
+    const reference = image.digest ?? image.tag ?? 'latest';
+    const pull = await problemOf(registry.headManifest(access, reference), isPushed);
+    const push = isPushed ? await problemOf(pusher.check(pushingTo(access))) : undefined;
+    return {
+      access,
+      repository: `${host}/${repository}`,
+      credentials: found && { name: found.name, owner: found.owner },
+      canPull: pull === undefined,
+      canPush: isPushed ? push === undefined : undefined,
+      problems: [...new Set([pull, push])].filter(text => text !== undefined),
+    };
+  };
+
+  /** What would be made. */
+  const forecastOf = async (
+    { submission, caller }: Asked,
+    base: { access: Access; document: Document } | undefined,
+  ): Promise<Forecast> => {
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
+    const change = submission.freeze ? changeOf(submission, layers) : {};
+    const plan = await deps.build.plan({ submission, caller, base, change });
+    const target = parseReference(plan.target);
+    const access = await deps.accessToBuilt(target, caller.grant);
+    const missing = await problemOf(registry.headManifest(access, target.tag ?? 'latest'));
+    const recipe = plan.origin.kind === 'recipe' ? plan.origin : undefined;
+    const bases = recipe?.baseImages.map(parseReference) ?? [];
+    const isNamed = submission.buildRepository !== undefined;
+    return {
+      image: plan.target,
+      digest: base?.document.digest,
+      platforms: recipe?.platforms ?? (base ? platformsIn(base.document) : []),
+      build: { key: plan.key, containerFile: recipe?.dockerfile },
+      isCached: missing === undefined,
+      registries: [
+        ...(await Promise.all(bases.map(image => tell(lookAt(image, caller.grant, false))))),
+        ...(isNamed ? [await tell(lookAt(target, caller.grant, true))] : []),
+      ],
+    };
+  };
+
+  return async (submission, version, caller) => {
+    checkRules(submission, version);
+    const { grant } = caller;
+    const image = askedImage(submission);
+    if (!image) return forecastOf({ submission, caller }, undefined);
+    const { access, ...repository } = await lookAt(image, grant, false);
+    const isThere = repository.canPull;
+    const document = isThere ? await deps.baseOf(access, image, platformOf(submission)) : undefined;
+    if (submission.freeze && document) {
+      const frozen = await forecastOf({ submission, caller }, { access, document });
+      return { ...frozen, registries: [repository, ...frozen.registries] };
+    }
+    return {
+      image: formatReference(image),
+      digest: document?.digest,
+      platforms: document ? platformsIn(document) : [],
+      build: undefined,
+      isCached: isThere && !submission.freeze,
+      registries: [repository],
+    };
+  };
+}
+
+async function tell(
+  look: Promise<RegistryForecast & { access: Access }>,
+): Promise<RegistryForecast> {
+  const { access: _, ...forecast } = await look;
+  return forecast;
+}
+
+interface Asked {
+  readonly submission: Submission;
+  readonly caller: Caller;
+}
+
+/** Why something cannot be done, in words; undefined when it can. What is not there yet is no problem where it is made. */
+async function problemOf(
+  work: Promise<unknown>,
+  mayBeMissing = false,
+): Promise<string | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return mayBeMissing && error.kind === 'manifest-unknown' ? undefined : error.message;
+  }
+}
+
+/** Of a single image they are told by its config, which nobody needs to fetch for this. */
+function platformsIn(document: Document): string[] {
+  const manifest = parseManifest(document);
+  return manifest.kind === 'index' ? offeredPlatforms(manifest.manifests) : [];
+}

@@ -1,0 +1,418 @@
+/** The queue of builds: what happens at the same instant, and what a server leaves to the next one. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createBuildLogs } from '../../src/build/build-logs.ts';
+import type { BuildPlan } from '../../src/build/build-plan.ts';
+import { BuilderLost } from '../../src/build/builders.ts';
+import {
+  type Builds,
+  type BuildsDeps,
+  type BuildTicket,
+  createBuilds,
+} from '../../src/build/builds.ts';
+import { Fault } from '../../src/fault.ts';
+import { digestOf } from '../../src/oci/digest.ts';
+import { type BuildOutcome, type BuildStore, createBuildStore } from '../../src/store/builds.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { createRequestStore } from '../../src/store/requests.ts';
+import { createLogger } from '../../src/telemetry.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+
+const made: BuildOutcome & { succeeded: true } = {
+  succeeded: true,
+  digest: digestOf('image'),
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  lockFile: undefined,
+};
+
+/** A build that has begun, and that the test ends. */
+interface Running {
+  readonly key: string;
+  succeed(): void;
+  fail(error: unknown): void;
+}
+
+interface Bench extends AsyncDisposable {
+  readonly builds: Builds;
+  readonly store: BuildStore;
+  readonly database: Database;
+  readonly directory: TempDir;
+  /** In the order in which they began; those that are over are taken out. */
+  readonly running: Running[];
+  /** Names of images that are there. */
+  readonly images: Set<string>;
+  logOf(id: string): Promise<string>;
+  /** What a new process on the same data directory has. */
+  restart(deps?: Partial<BuildsDeps>): Bench;
+}
+
+async function startBench(deps: Partial<BuildsDeps> = {}): Promise<Bench> {
+  return bench(await makeTempDir('builds'), openDatabase(':memory:'), deps);
+}
+
+function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>): Bench {
+  const store = createBuildStore(database);
+  const logs = createBuildLogs(directory.join('logs'));
+  const running: Running[] = [];
+  const images = new Set<string>();
+  const builds = createBuilds({
+    store,
+    logs,
+    async solve({ plan, signal }) {
+      const { promise, resolve, reject } = Promise.withResolvers<typeof made>();
+      const stop = () => reject(new Error('aborted'));
+      signal.addEventListener('abort', stop);
+      const one: Running = { key: plan.key, succeed: () => resolve(made), fail: reject };
+      running.push(one);
+      try {
+        const outcome = await promise;
+        images.add(plan.target);
+        return outcome;
+      } finally {
+        running.splice(running.indexOf(one), 1);
+      }
+    },
+    find: async target => (images.has(target) ? { digest: made.digest } : undefined),
+    admit: async () => {},
+    builders: { isComing: () => false, untilThere: async () => {} },
+    log: createLogger('silent'),
+    concurrent: 2,
+    timeLimits: { usual: 60_000, trusted: 60_000 },
+    retryAfterMs: 60_000,
+    ...deps,
+  });
+  return {
+    ...{ builds, store, database, directory, running, images },
+    logOf: async id => (await logs.read(id)) ?? '',
+    restart: more => bench(directory, database, { ...deps, ...more }),
+    async [Symbol.asyncDispose]() {
+      await builds.close();
+      await directory.remove();
+    },
+  };
+}
+
+const plan = (key: string): BuildPlan => ({
+  key,
+  target: `registry.example.com/builds:${key}`,
+  origin: {
+    kind: 'recipe',
+    dockerfile: 'FROM scratch',
+    files: {},
+    lockStage: undefined,
+    platforms: ['linux/amd64'],
+    baseImages: [],
+    cache: undefined,
+  },
+  change: {},
+});
+
+const ask = (
+  { builds }: Bench,
+  key: string,
+  owner = 'somebody',
+  onBegin = () => {},
+  isTrusted = false,
+): Promise<BuildTicket> =>
+  builds.request(plan(key), {
+    ...{ owner, scope: owner, grant: undefined },
+    ...{ isTrusted, onBegin },
+  });
+
+const idOf = ({ id = '' }: BuildTicket): string => id;
+
+/** Long enough for everything that does not wait for anything. */
+const settle = () => sleep(20);
+
+suite('requests at the same instant', () => {
+  test('whoever they are from, they share one build, and only the first counts', async () => {
+    await using world = await startBench();
+    const counted: string[] = [];
+    const owners = ['a', 'b', 'a', 'c'];
+    const tickets = await Promise.all(
+      owners.map(owner => ask(world, 'one', owner, () => counted.push(owner))),
+    );
+    assert.equal(new Set(tickets.map(idOf)).size, 1);
+    assert.deepEqual(counted, ['a']);
+    await settle();
+    assert.equal(world.running.length, 1);
+  });
+
+  test('who may not begin a build does not keep others from it', async () => {
+    await using world = await startBench();
+    const refused = ask(world, 'one', 'a', () => {
+      throw new Fault('too-many-requests', 'enough');
+    });
+    const [first, second] = await Promise.allSettled([refused, ask(world, 'one', 'b')]);
+    assert.equal(first.status === 'rejected' && first.reason.message, 'enough');
+    assert.equal(second.status, 'fulfilled');
+    assert.equal(world.store.unfinished().length, 1);
+  });
+
+  test('who was slower finds the build of who was faster, also when it is over', async () => {
+    const slow = Promise.withResolvers<void>();
+    let asked = 0;
+    await using world = await startBench({
+      admit: async () => {
+        asked += 1;
+        if (asked === 2) await slow.promise;
+      },
+    });
+    const [first, second] = [ask(world, 'one', 'a'), ask(world, 'one', 'b')];
+    const ticket = await first;
+    await settle();
+    world.running[0]?.succeed();
+    await world.builds.settled(idOf(ticket), 1000);
+    slow.resolve();
+    assert.deepEqual(await second, { id: ticket.id, isCached: true, succeeded: true });
+    assert.equal(world.running.length, 0);
+  });
+
+  test('a request beside the builds that are taken up joins them', async () => {
+    await using first = await startBench();
+    const before = await ask(first, 'one');
+    await first.builds.close();
+    await using second = first.restart();
+    second.builds.resume();
+    assert.equal((await ask(second, 'one')).id, before.id);
+    await settle();
+    assert.equal(second.running.length, 1);
+  });
+});
+
+suite('the queue', () => {
+  test('one who asks for twenty does not hold up another’s single one', async () => {
+    await using world = await startBench();
+    for (let count = 0; count < 20; count += 1) await ask(world, `many${count}`, 'many');
+    await ask(world, 'single', 'other');
+    await settle();
+    assert.deepEqual(
+      world.running.map(({ key }) => key),
+      ['many0', 'many1'],
+    );
+    world.running[0]?.succeed();
+    await settle();
+    assert.deepEqual(
+      world.running.map(({ key }) => key),
+      ['many1', 'single'],
+    );
+  });
+
+  test('who asked is remembered over a restart', async () => {
+    await using first = await startBench({ concurrent: 1 });
+    for (let count = 0; count < 5; count += 1) await ask(first, `many${count}`, 'many');
+    await ask(first, 'single', 'other', undefined, true);
+    await first.builds.close();
+    await using second = first.restart();
+    second.builds.resume();
+    await settle();
+    second.running[0]?.succeed();
+    await settle();
+    assert.deepEqual(
+      second.running.map(({ key }) => key),
+      ['single'],
+    );
+    assert.equal(second.store.latest(plan('single').target)?.isTrusted, true);
+  });
+
+  test('a build waits for a builder without taking a place or its own time', async () => {
+    const there = Promise.withResolvers<void>();
+    let isComing = true;
+    await using world = await startBench({
+      concurrent: 1,
+      timeLimits: { usual: 50, trusted: 50 },
+      builders: { isComing: () => isComing, untilThere: () => there.promise },
+    });
+    const { id = '' } = await ask(world, 'one');
+    await sleep(100);
+    const row = world.builds.get(id);
+    assert.deepEqual([row.startedAt, row.finishedAt], [null, null]);
+    assert.equal(world.builds.waitsFor(row), 'BuildKit, which is being installed');
+    assert.match(await world.logOf(id), /^Waiting for BuildKit/);
+    // What needs no builder goes ahead.
+    const copy = {
+      ...plan('copy'),
+      origin: { kind: 'image', repository: '', digest: made.digest, mediaType: '' },
+    };
+    await world.builds.request(copy as BuildPlan, {
+      ...{ owner: 'a', scope: 'a', grant: undefined },
+      ...{ isTrusted: false, onBegin() {} },
+    });
+    await settle();
+    assert.deepEqual(
+      world.running.map(({ key }) => key),
+      ['copy'],
+    );
+    world.running[0]?.succeed();
+    isComing = false;
+    there.resolve();
+    await settle();
+    world.running[0]?.succeed();
+    assert.equal((await world.builds.settled(id, 1000)).succeeded, true);
+  });
+
+  test('time is up later for who is trusted', async () => {
+    await using world = await startBench({ timeLimits: { usual: 30, trusted: 600 } });
+    const usual = await ask(world, 'usual', 'a');
+    const trusted = await ask(world, 'trusted', 'b', undefined, true);
+    const over = await world.builds.settled(idOf(usual), 1000);
+    assert.match(over.reason ?? '', /longer than .* allowed: .* raise builds\.timeLimit$/);
+    assert.equal(world.builds.get(idOf(trusted)).finishedAt, null);
+    const later = await world.builds.settled(idOf(trusted), 3000);
+    assert.match(later.reason ?? '', /raise builds\.trustedTimeLimit$/);
+    assert.match(await world.logOf(idOf(usual)), /The build failed: The build took longer/);
+  });
+});
+
+suite('the end of a build', () => {
+  test('cancelled in the queue it never begins, and its place is free', async () => {
+    await using world = await startBench({ concurrent: 1 });
+    await ask(world, 'one');
+    const queued = idOf(await ask(world, 'two'));
+    await ask(world, 'three');
+    assert.equal(world.builds.cancel(queued), true);
+    const over = await world.builds.settled(queued, 1000);
+    assert.deepEqual([over.succeeded, over.startedAt], [false, null]);
+    assert.equal(over.reason, 'The build was cancelled');
+    assert.equal(world.builds.cancel(queued), false, 'it is over');
+    await settle();
+    world.running[0]?.succeed();
+    await settle();
+    assert.deepEqual(
+      world.running.map(({ key }) => key),
+      ['three'],
+    );
+  });
+
+  test('a build that was cancelled does not come back with the next server', async () => {
+    await using first = await startBench();
+    const id = idOf(await ask(first, 'one'));
+    await settle();
+    first.builds.cancel(id);
+    await first.builds.close();
+    assert.equal(first.store.find(id)?.reason, 'The build was cancelled');
+    assert.deepEqual(first.store.unfinished(), []);
+  });
+
+  test('a stopping server leaves what runs and what is queued to the next one', async () => {
+    await using first = await startBench({ concurrent: 1 });
+    const ids = [idOf(await ask(first, 'one')), idOf(await ask(first, 'two'))];
+    await settle();
+    await first.builds.close();
+    assert.deepEqual(
+      first.store.unfinished().map(({ id }) => id),
+      ids,
+    );
+    await using second = first.restart();
+    second.builds.resume();
+    await settle();
+    assert.deepEqual(
+      second.running.map(({ key }) => key),
+      ['one'],
+    );
+    assert.match(await second.logOf(ids[0] ?? ''), /server stops[\s\S]*begins again/);
+    second.running[0]?.succeed();
+    await settle();
+    second.running[0]?.succeed();
+    assert.equal((await second.builds.settled(ids[1] ?? '', 1000)).succeeded, true);
+  });
+
+  test('what is asked of a stopping server begins nothing', async () => {
+    const slow = Promise.withResolvers<void>();
+    await using world = await startBench({ admit: () => slow.promise });
+    const refused = assert.rejects(ask(world, 'one'), /The server is stopping/);
+    await settle();
+    await world.builds.close();
+    slow.resolve();
+    await refused;
+    assert.deepEqual(world.store.unfinished(), []);
+  });
+
+  test('a failure is the answer for a while, and then it is tried again', async () => {
+    await using world = await startBench({ retryAfterMs: 500 });
+    const first = idOf(await ask(world, 'one'));
+    await settle();
+    world.running[0]?.fail(new Fault('bad-request', 'it is wrong'));
+    await world.builds.settled(first, 1000);
+    assert.deepEqual(await ask(world, 'one'), { id: first, isCached: true, succeeded: false });
+    await sleep(550);
+    assert.match(idOf(await ask(world, 'one')), /^one_2$/);
+  });
+
+  test('a lost builder is no failure, a failing recipe is one at once', async () => {
+    let tries = 0;
+    await using world = await startBench({
+      async solve({ plan }) {
+        tries += 1;
+        if (plan.key === 'wrong') throw new Fault('bad-request', 'it is wrong');
+        if (tries === 1) throw new BuilderLost('The builder went away');
+        return made;
+      },
+    });
+    const lost = idOf(await ask(world, 'lost'));
+    assert.equal((await world.builds.settled(lost, 5000)).succeeded, true);
+    assert.match(await world.logOf(lost), /The builder went away: trying again/);
+    assert.equal(tries, 2);
+    const wrong = idOf(await ask(world, 'wrong'));
+    assert.equal((await world.builds.settled(wrong, 5000)).reason, 'it is wrong');
+    assert.equal(tries, 3);
+  });
+
+  test('nothing of the inside is told when something goes wrong there', async () => {
+    await using world = await startBench();
+    const id = idOf(await ask(world, 'one'));
+    await settle();
+    world.running[0]?.fail(new TypeError('/secret/path is undefined'));
+    const over = await world.builds.settled(id, 1000);
+    assert.match(over.reason ?? '', /^Something went wrong inside the service/);
+    assert.doesNotMatch(await world.logOf(id), /secret/);
+  });
+});
+
+test('old builds are forgotten with their logs, save those of live requests', async () => {
+  await using world = await startBench();
+  const requests = createRequestStore(world.database);
+  const ids: string[] = [];
+  for (const key of ['gone', 'needed', 'revoked', 'expired']) {
+    ids.push(idOf(await ask(world, key)));
+    await settle();
+    world.running[0]?.succeed();
+    await world.builds.settled(ids.at(-1) ?? '', 1000);
+  }
+  const running = idOf(await ask(world, 'running'));
+  const soon = Date.now() + 1000;
+  const request = (key: string, buildId: string | undefined, expiresAt = soon + 60_000) =>
+    requests.insert(Buffer.from(key), {
+      createdAt: 1,
+      expiresAt,
+      body: JSON.stringify({ buildId }),
+    });
+  await request('needed', ids[1]);
+  await request('revoked', ids[2]);
+  await request('expired', ids[3], 1);
+  await request('none', undefined);
+  requests.revoke(Buffer.from('revoked'), 1);
+
+  world.builds.purge(Date.now() - 60_000);
+  assert.ok(
+    ids.every(id => world.store.find(id)),
+    'they are not old',
+  );
+  world.builds.purge(soon);
+  const left = [...ids, running].filter(id => world.store.find(id));
+  assert.deepEqual(left, [ids[1], running]);
+  assert.equal(await world.logOf(ids[0] ?? ''), '');
+  assert.throws(() => world.builds.get(ids[0] ?? ''), /no such build/);
+  // The image is there still, and the number of its next build may be that of the one that is gone.
+  assert.deepEqual(await ask(world, 'gone'), { id: undefined, isCached: true, succeeded: true });
+  const explained = world.database
+    .prepare(
+      `EXPLAIN QUERY PLAN DELETE FROM builds WHERE finished_at < 1 AND NOT EXISTS (
+         SELECT 1 FROM requests WHERE build_id = builds.id AND expires_at > 1 AND revoked_at IS NULL)`,
+    )
+    .all() as { detail: string }[];
+  const details = explained.map(({ detail }) => detail).join('; ');
+  assert.match(details, /builds_by_end/);
+  assert.match(details, /requests_by_build/);
+});

@@ -1,0 +1,209 @@
+/** Which builder is chosen on a machine, and what is said where there is none that will do. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Builders, createBuilders } from '../../src/build/builders.ts';
+import { type FindBuildersOptions, findBuilders } from '../../src/build/find-builders.ts';
+import { connect } from '../../src/buildkit/index.ts';
+import { createLogger } from '../../src/telemetry.ts';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import { startDocker } from '../world/docker.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { buildkitDirectory } from '../world/tools.ts';
+
+const log = createLogger('silent');
+const never = new AbortController().signal;
+
+const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBuildersOptions => ({
+  configured: [],
+  usual: [],
+  directory: directory.join('buildkit'),
+  // Nothing of this machine's own.
+  path: '',
+  folders: [],
+  plainHttp: [],
+  log,
+  ...more,
+});
+
+const refusal = async (builders: Builders): Promise<string> => {
+  try {
+    await builders.require();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return 'none';
+};
+
+suite('Docker engines', { concurrency: 3 }, () => {
+  const engines = [
+    ['bookworm', 'overlay2', false],
+    ['trixie', 'overlay2', false],
+    ['trixie', 'containerd', true],
+    ['forky', 'overlay2', false],
+    ['forky', 'containerd', true],
+  ] as const;
+  for (const [release, store, isAble] of engines) {
+    test(`${release} with ${store} ${isAble ? 'builds' : 'cannot push, and that is said'}`, async () => {
+      await using directory = await makeTempDir('find');
+      await using docker = await startDocker({ suite: release, store });
+      const address = `docker+unix://${docker.socket}`;
+      // Configured or found, it is the same.
+      for (const more of [{ configured: [address] }, { usual: [address] }]) {
+        const found = findBuilders(options(directory, more));
+        const builders = createBuilders(found.find, found.isComing, log);
+        assert.deepEqual(await found.find(), [address]);
+        const use = () => builders.use(never, async client => client.address);
+        if (isAble) {
+          assert.equal(await refusal(builders), 'none');
+          assert.equal(await use(), address);
+        } else {
+          const advice = /Docker engine .* cannot push .*containerd-snapshotter.*SLUICE_BUILDKIT/;
+          assert.match(await refusal(builders), advice);
+          await assert.rejects(use(), advice);
+        }
+        await builders.close();
+        await found.close();
+      }
+    });
+  }
+
+  test('one that cannot push is the last choice', async () => {
+    await using directory = await makeTempDir('find');
+    await using docker = await startDocker({ suite: 'bookworm' });
+    await using buildkitd = await startBuildkitd();
+    const engine = `docker+unix://${docker.socket}`;
+    const running = findBuilders(options(directory, { usual: [engine, buildkitd.address] }));
+    assert.deepEqual(await running.find(), [buildkitd.address]);
+    const folders = [buildkitDirectory()];
+    const own = findBuilders(options(directory, { usual: [engine], folders, path: undefined }));
+    const [address = ''] = await own.find();
+    assert.match(address, /^unix:.*sluice-buildkit-/);
+    await own.close();
+  });
+});
+
+test('a socket that nobody answers at is passed over', async () => {
+  await using directory = await makeTempDir('find');
+  const dead = directory.join('dead.sock');
+  const connections: Socket[] = [];
+  const mute = createServer(socket => connections.push(socket));
+  mute.listen(directory.join('mute.sock'));
+  await using buildkitd = await startBuildkitd();
+  const usual = [dead, directory.join('mute.sock')].map(path => `unix://${path}`);
+  const left = spawn(process.execPath, [
+    '-e',
+    `require('net').createServer().listen(${JSON.stringify(dead)}, () => process.kill(process.pid, 'SIGKILL'))`,
+  ]);
+  await once(left, 'exit');
+  try {
+    const found = findBuilders(options(directory, { usual: [...usual, buildkitd.address] }));
+    assert.deepEqual(await found.find(), [buildkitd.address]);
+    assert.equal(connections.length, 1);
+    await found.close();
+  } finally {
+    mute.close();
+    for (const connection of connections) connection.destroy();
+  }
+});
+
+test('without any builder it is said how to get one', async () => {
+  await using directory = await makeTempDir('find');
+  for (const more of [{}, { configured: ['off'] }]) {
+    const found = findBuilders(options(directory, more));
+    const builders = createBuilders(found.find, found.isComing, log);
+    assert.match(await refusal(builders), /no builder: .*moby\/buildkit.*SLUICE_BUILDKIT/);
+  }
+});
+
+test('one that is being installed is waited for, and an installation that fails is not repeated', async () => {
+  await using directory = await makeTempDir('find');
+  const installed = Promise.withResolvers<void>();
+  let installations = 0;
+  const found = findBuilders(
+    options(directory, {
+      bring() {
+        installations += 1;
+        return installed.promise;
+      },
+    }),
+  );
+  const builders = createBuilders(found.find, found.isComing, log);
+  await sleep(100);
+  assert.equal(builders.isComing(), true);
+  assert.equal(await refusal(builders), 'none');
+  const waiting = builders.untilThere(never);
+  const using = assert.rejects(
+    builders.use(never, async () => {}),
+    /no builder/,
+  );
+  installed.reject(new Error('no network'));
+  await waiting;
+  await using;
+  assert.equal(builders.isComing(), false);
+  assert.match(await refusal(builders), /no builder/);
+  assert.equal(installations, 1);
+});
+
+suite('a builder of our own', () => {
+  const folders = [buildkitDirectory()];
+
+  /** The number of the buildkitd that runs with the configuration in this directory. */
+  const processOf = (directory: TempDir): number => {
+    const config = directory.join('buildkit/buildkitd.toml');
+    const numbers = readdirSync('/proc').filter(name => /^\d+$/.test(name));
+    const own = numbers.filter(number => {
+      const words = readFileSync(`/proc/${number}/cmdline`, 'utf8').split('\0');
+      return words[0]?.endsWith('/buildkitd') && words.includes(config);
+    });
+    assert.equal(own.length, 1);
+    return Number(own[0]);
+  };
+
+  test('is started when it is needed, again when it died, and ends with the server', async () => {
+    await using directory = await makeTempDir('find');
+    const found = findBuilders(options(directory, { folders, path: undefined }));
+    const builders = createBuilders(found.find, found.isComing, log);
+    const pid = () => builders.use(never, async () => processOf(directory));
+    const [first, same] = await Promise.all([pid(), pid()]);
+    assert.equal(first, same, 'one for all who come together');
+    process.kill(first, 'SIGKILL');
+    await sleep(200);
+    const [second, third] = await Promise.all([pid(), pid()]);
+    assert.notEqual(second, first);
+    assert.equal(second, third);
+    await builders.close();
+    await found.close();
+    assert.throws(() => process.kill(second, 0), /ESRCH/);
+  });
+
+  test('does not keep its state from the next server when this one is killed', async () => {
+    await using directory = await makeTempDir('find');
+    const program = `
+      const { findBuilders } = await import(process.argv[1]);
+      const options = JSON.parse(process.argv[2]);
+      const log = { info() {}, warn: console.error, error: console.error };
+      const found = findBuilders({ ...options, log });
+      console.log(await found.find());
+      setInterval(() => {}, 1000);`;
+    const module = new URL('../../src/build/find-builders.ts', import.meta.url).href;
+    const { log: _, ...plain } = options(directory, { folders, path: undefined });
+    const killed = spawn(
+      process.execPath,
+      ['--input-type=module', '-e', program, module, JSON.stringify(plain)],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    await once(killed.stdout, 'data');
+    killed.kill('SIGKILL');
+    const found = findBuilders(options(directory, { folders, path: undefined }));
+    const [address = ''] = await found.find();
+    const client = connect(address);
+    assert.ok((await client.info()).version);
+    client.close();
+    await found.close();
+  });
+});

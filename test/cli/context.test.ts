@@ -1,0 +1,137 @@
+/** What of a directory is sent as a build context. */
+import assert from 'node:assert/strict';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { test } from 'node:test';
+import { CommandError } from '../../src/cli/command.ts';
+import { packContext } from '../../src/cli/context/build-context.ts';
+import { contextFiles } from '../../src/cli/context/context-files.ts';
+import { readIgnoreFile } from '../../src/cli/context/ignore-file.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+
+test('a .dockerignore is read as a builder reads it', () => {
+  const text =
+    '\ufeff# comment\r\n  # not one\n\n./a/\n/b\n  c/../d  \n! e\n!/f/\n**/g\n/\n.\n\t\n#h';
+  assert.deepEqual(readIgnoreFile(text), [
+    '# not one',
+    'a',
+    'b',
+    'd',
+    '!e',
+    '!f',
+    '**/g',
+    '/',
+    '.',
+  ]);
+});
+
+async function fill(directory: TempDir, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(directory.join(path)), { recursive: true });
+    await writeFile(directory.join(path), content);
+  }
+}
+
+const tree = {
+  Dockerfile: 'FROM scratch',
+  'README.md': 'readme',
+  'docs/README.md': 'readme',
+  'docs/deep/a.log': 'log',
+  'src/a.ts': 'a',
+  'src/a.test.ts': 'test',
+  'src/deep/b.ts': 'b',
+  'node_modules/x/index.js': 'x',
+};
+
+// What Docker sends of the tree above, without its two own files.
+const cases: readonly [ignored: string, sent: readonly string[]][] = [
+  ['', Object.keys(tree)],
+  ['*', []],
+  ['*\n!src', ['src/a.test.ts', 'src/a.ts', 'src/deep/b.ts']],
+  ['*\n!src/deep/*.ts', ['src/deep/b.ts']],
+  ['node_modules\n**/*.log\n*.md\n!README.md', Object.keys(tree).filter(keep(/node_mod|\.log/))],
+  ['**/README.md\n!docs/README.md', Object.keys(tree).filter(keep(/^README/))],
+  ['src\n!src/a.ts\nsrc/a*', Object.keys(tree).filter(keep(/^src/))],
+  ['**/deep\nnode_modules/**', Object.keys(tree).filter(keep(/deep|node_mod/))],
+];
+
+function keep(without: RegExp): (path: string) => boolean {
+  return path => !without.test(path);
+}
+
+for (const [ignored, sent] of cases) {
+  test(`.dockerignore: ${JSON.stringify(ignored)}`, async () => {
+    await using directory = await makeTempDir('context');
+    await fill(directory, { ...tree, '.dockerignore': ignored });
+    const files = await contextFiles(directory.path, undefined);
+    const paths = files.filter(({ entry }) => entry.kind === 'file').map(({ path }) => path);
+    assert.deepEqual(paths.filter(path => path !== '.dockerignore').sort(), [...sent].sort());
+  });
+}
+
+test('the .dockerignore of a Dockerfile counts in place of the other one, which is not sent', async () => {
+  await using directory = await makeTempDir('context');
+  await fill(directory, {
+    ...{ a: 'a', b: 'b', 'other/Dockerfile': '', '.dockerignore': 'a' },
+    'other/Dockerfile.dockerignore': 'b\nother',
+  });
+  const sent = async (dockerfile?: string) =>
+    (await contextFiles(directory.path, dockerfile)).map(({ path }) => path);
+  assert.deepEqual(await sent(directory.join('other/Dockerfile')), ['a']);
+  assert.deepEqual(await sent(), [
+    ...['.dockerignore', 'b', 'other', 'other/Dockerfile', 'other/Dockerfile.dockerignore'],
+  ]);
+});
+
+test('the same files are the same bytes, and links stay links', async () => {
+  const digests = await Promise.all(
+    ['one', 'two'].map(async purpose => {
+      await using directory = await makeTempDir(purpose);
+      const files = Object.entries(tree);
+      await fill(directory, Object.fromEntries(purpose === 'one' ? files : files.reverse()));
+      await symlink('/nowhere', directory.join('link'));
+      const { layer } = await packContext(directory.path, undefined);
+      return layer.tarDigest;
+    }),
+  );
+  assert.equal(digests[0], digests[1]);
+  assert.match(digests[0] ?? '', /^sha256:/);
+});
+
+test('the advice for a large context names what is large in it', async () => {
+  await using directory = await makeTempDir('context');
+  await fill(directory, {
+    'data/raw/2024/a.bin': 'x'.repeat(3_000_000),
+    'data/raw/2024/b.bin': 'x'.repeat(2_000_000),
+    'data/note': 'x'.repeat(1000),
+    'top.bin': 'x'.repeat(1_500_000),
+    'lib/one/a': 'x'.repeat(600_000),
+    'lib/two/b': 'x'.repeat(500_000),
+    'src/a': 'a',
+  });
+  const { advice = '' } = await packContext(directory.path, undefined);
+  assert.match(advice, /has 7\.6 MB in 7 files/);
+  const [, ...lines] = advice.split('\n');
+  assert.deepEqual(lines.slice(0, 4), [
+    '     5.0 MB  data/raw/2024/',
+    '     1.5 MB  top.bin',
+    '     1.1 MB  lib/',
+    '        1 B  src/',
+  ]);
+  assert.match(advice, /\.dockerignore.*URL/);
+});
+
+test('what is no context is told', async () => {
+  await using directory = await makeTempDir('context');
+  await fill(directory, { '.dockerignore': '[a\n', file: '' });
+  const failing = (location: string, message: RegExp) =>
+    assert.rejects(
+      packContext(location, undefined),
+      (error: unknown) => error instanceof CommandError && message.test(error.message),
+    );
+  await failing(directory.join('file'), /neither a directory nor the URL/);
+  await failing(directory.join('nothing'), /neither a directory nor the URL/);
+  await failing(directory.path, /'\[a' is not a pattern/);
+  const remote = await packContext('https://example.com/context.tar.gz', undefined);
+  assert.deepEqual(remote.layer, { location: 'https://example.com/context.tar.gz' });
+});

@@ -1,0 +1,44 @@
+/** Following a log over connections that break. */
+import assert from 'node:assert/strict';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { sluiceCommand } from '../world/sluice-command.ts';
+
+/** Runs `sluice logs -f` against a server that answers so. */
+async function follow(listener: RequestListener) {
+  const server = createServer(listener);
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    return await sluiceCommand(['logs', '-f', 'abc_1'], { SLUICE_URL: `http://127.0.0.1:${port}` });
+  } finally {
+    server.close();
+  }
+}
+
+test('a log whose connection breaks is followed on from there', async () => {
+  const log = '#1 first\n#1 DONE 0.1s\n\n#2 second\n#2 DONE 0.2s\n';
+  let connections = 0;
+  const result = await follow((request, response) => {
+    if (request.url?.endsWith('/status')) {
+      const isOver = connections >= 3;
+      response.end(JSON.stringify(isOver ? { succeeded: true } : { status: 'PENDING' }));
+      return;
+    }
+    connections += 1;
+    if (connections === 3) {
+      response.end(log);
+      return;
+    }
+    response.write(log.slice(0, connections * 15), () => response.socket?.destroy());
+  });
+  assert.deepEqual([result.code, result.stdout, connections], [0, log, 3], result.stderr);
+});
+
+test('what the server says of a build is told as it is', async () => {
+  const result = await follow((_, response) => {
+    response.writeHead(404).end(JSON.stringify({ message: 'There is no such build' }));
+  });
+  assert.deepEqual([result.code, result.stderr], [1, 'There is no such build\n']);
+});

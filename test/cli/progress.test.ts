@@ -1,0 +1,166 @@
+/** What a terminal shows of a build's log. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
+import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
+import { frameOf, lastFrameOf } from '../../src/cli/progress/frame.ts';
+import { type LogLine, parseLogLine } from '../../src/cli/progress/log-line.ts';
+
+const lines: readonly [line: string, LogLine][] = [
+  ['#5 [2/3] RUN make', { step: 5, kind: 'text', text: '[2/3] RUN make' }],
+  ['#5 CACHED', { step: 5, kind: 'cached' }],
+  ['#5 CANCELED', { step: 5, kind: 'cancelled' }],
+  ['#5 ...', { step: 5, kind: 'paused' }],
+  ['#12 DONE 1.2s', { step: 12, kind: 'done', seconds: 1.2 }],
+  ['#5 ERROR: exit code: 1', { step: 5, kind: 'error', text: 'exit code: 1' }],
+  ['#5 WARN: old', { step: 5, kind: 'warning', text: 'old' }],
+  ['#5 0.123 hello  world', { step: 5, kind: 'output', seconds: 0.123, text: 'hello  world' }],
+  ['#5 10.52 ', { step: 5, kind: 'output', seconds: 10.52, text: '' }],
+  ['#5 sha256:ab 1MB / 2MB 0.1s', { step: 5, kind: 'text', text: 'sha256:ab 1MB / 2MB 0.1s' }],
+  ['#5 DONE soon', { step: 5, kind: 'text', text: 'DONE soon' }],
+  ['#5', { step: undefined, text: '#5' }],
+  ['# syntax', { step: undefined, text: '# syntax' }],
+  ['', { step: undefined, text: '' }],
+];
+
+for (const [line, parsed] of lines) {
+  test(`a log line: ${JSON.stringify(line)}`, () => assert.deepEqual(parseLogLine(line), parsed));
+}
+
+function read(text: string, nowMs = 0): BuildSteps {
+  const build = new BuildSteps();
+  for (const line of text.split('\n')) build.take(line, nowMs);
+  return build;
+}
+
+const summaryOf = ({ steps }: BuildSteps) =>
+  steps.map(({ number, name, state, seconds, lastLine }) =>
+    [number, name, state, seconds, lastLine ?? '-'].join('|'),
+  );
+
+test('steps are known from the lines of the log, in whatever order they have the floor', () => {
+  const build = read(`#1 [internal] load
+#1 transferring dockerfile: 31B done
+#1 DONE 0.0s
+
+#2 [1/3] FROM alpine
+#2 CACHED
+
+#3 [2/3] RUN make
+#3 1.500 compiling
+#3 ...
+
+#4 [3/3] RUN test
+#4 0.100 failing
+#4 ERROR: exit code: 1
+
+#3 [2/3] RUN make
+#3 CANCELED
+#9 WARN: of no step
+#3 WARN: deprecated
+------
+ > [3/3] RUN test:
+0.100 failing
+------
+
+The build failed: it did`);
+  assert.deepEqual(summaryOf(build), [
+    '1|[internal] load|done|0|transferring dockerfile: 31B done',
+    '2|[1/3] FROM alpine|cached|0|-',
+    '3|[2/3] RUN make|cancelled|1.5|compiling',
+    '4|[3/3] RUN test|failed|0.1|failing',
+  ]);
+  assert.deepEqual(build.warnings, ['deprecated']);
+  assert.equal(build.messages.at(-1), 'The build failed: it did');
+});
+
+test('a build that is begun again shows its steps anew', () => {
+  const build = read(
+    '#1 load\n#1 DONE 0.1s\n#2 RUN a\n\nthe builder is away: trying again\n#1 load\n#1 DONE 0.3s',
+  );
+  assert.deepEqual(summaryOf(build), ['1|load|done|0.3|-']);
+});
+
+test('a step that runs once more is running again', () => {
+  const build = read('#1 load\n#1 DONE 0.1s\n#1 load\n');
+  assert.deepEqual(summaryOf(build), ['1|load|running|0.1|-']);
+});
+
+test('what BuildKit’s own text says is understood', () => {
+  const log = new PlainLog();
+  const vertex = (digest: string, more: Partial<Vertex>): Vertex => ({
+    ...{ digest, name: digest, inputs: [], cached: false, error: undefined, group: undefined },
+    ...{ startedMs: 1000, completedMs: undefined },
+    ...more,
+  });
+  const nothing = { logs: [], statuses: [], warnings: [] };
+  log.update({
+    ...nothing,
+    vertices: [
+      vertex('[1/2] FROM x', { completedMs: 1000, cached: true }),
+      vertex('[2/2] RUN y', { startedMs: 2000 }),
+    ],
+    logs: [{ vertex: '[2/2] RUN y', stream: 'stdout', timeMs: 5250, text: 'one\ntwo\n' }],
+  });
+  const build = read(log.take(5250), 6000);
+  assert.deepEqual(summaryOf(build), ['1|[1/2] FROM x|cached|0|-', '2|[2/2] RUN y|running|0|two']);
+  assert.equal(build.steps[1]?.beganMs, 2750, 'as long as its output says');
+});
+
+const options = {
+  ...{ nowMs: 5000, beganMs: 0, columns: 40, rows: 24 },
+  style: (_: string, text: string) => text,
+};
+
+test('a frame has a heading, the steps, and what those write that run', () => {
+  const build = read('#1 load\n#1 DONE 0.1s\n#2 FROM x\n#2 CACHED\n#3 RUN y\n#3 2.000 out\n', 2500);
+  assert.deepEqual(frameOf(build, options), [
+    '[+] Building 5.0s (2/3)',
+    ' => load                           0.1s',
+    ' => CACHED FROM x                  0.0s',
+    ' => RUN y                          4.5s',
+    ' => => out',
+  ]);
+});
+
+test('a frame fits into the terminal', () => {
+  const name = `RUN ${'x'.repeat(100)}`;
+  const many = Array.from(
+    { length: 30 },
+    (_, step) => `#${step + 1} s${step + 1}\n#${step + 1} DONE 0.0s`,
+  );
+  const build = read(`${many.join('\n')}\n#31 ${name}\n#31 1.0 ${'y'.repeat(100)}\u0007\tz`);
+  const frame = frameOf(build, { ...options, rows: 6 });
+  assert.equal(frame.length, 6);
+  assert.ok(
+    frame.every(line => line.length <= 40),
+    frame.join('\n'),
+  );
+  assert.match(frame[1] ?? '', / s28 /);
+  assert.match(frame[4] ?? '', /RUN xxx.*\.\.\. {1,}\d/);
+  assert.match(frame[5] ?? '', /=> => yyy/);
+  const bar = read('#1 RUN pip\n#1 1.0 10%\r50%\r90%\r');
+  assert.match(frameOf(bar, options).at(-1) ?? '', /^ => => 90%$/);
+});
+
+test('before the first step, what the service says', () => {
+  assert.match(frameOf(read(''), options)[1] ?? '', /waiting for its turn/);
+  assert.match(
+    frameOf(read('Waiting for BuildKit\n'), options)[1] ?? '',
+    /=> Waiting for BuildKit/,
+  );
+});
+
+test('the last frame sums up', () => {
+  const build = read(
+    '#1 load\n#1 DONE 0.1s\n#2 FROM x\n#2 CACHED\n#2 WARN: old\n#3 RUN y\n#3 ERROR: no',
+  );
+  assert.deepEqual(lastFrameOf(build, false, options), [
+    '[+] Failed after 5.0s: 3 steps, 1 of them cached',
+    ' => load                           0.1s',
+    ' => CACHED FROM x                  0.0s',
+    ' => ERROR RUN y                    0.0s',
+    'Warning: old',
+  ]);
+  assert.match(lastFrameOf(build, true, options)[0] ?? '', /^\[\+\] Built in 5\.0s: 3 steps/);
+});

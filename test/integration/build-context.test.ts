@@ -1,0 +1,224 @@
+/** Build contexts and named contexts on a real BuildKit: what is sent, and what takes the place of images. */
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, suite, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { type Header, pack } from 'tar-stream';
+import { digestOf } from '../../src/oci/digest.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot, type Root } from '../world/root.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { assertSuccess } from './served.ts';
+
+interface BuildAnswer extends ContainerAnswer {
+  readonly buildId: string;
+}
+
+type Entry = readonly [header: Partial<Header> & { name: string }, content?: string];
+
+async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
+  const tar = pack();
+  for (const [header, content] of entries)
+    tar.entry({ mtime: new Date(0), ...header }, content ?? '');
+  tar.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of tar) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+const base64 = (text: string | Buffer) => Buffer.from(text).toString('base64');
+const inline = (gzip: Buffer) => ({ location: `data:${base64(gzip)}` });
+
+suite('build contexts', { concurrency: 2 }, () => {
+  let registry: Registry;
+  let closed: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let root: Root;
+  let web: Server;
+  let base: string;
+  let other: string;
+  const files = new Map<string, Buffer>();
+
+  before(async () => {
+    registry = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    const pushed = await pushCorpus(registry, ['busybox:oci', 'cfg:full']);
+    await pushCorpus(closed, ['busybox:oci']);
+    base = pushed.get('busybox:oci')?.reference ?? '';
+    other = pushed.get('cfg:full')?.reference ?? '';
+    web = createServer((request, response) => response.end(files.get(request.url ?? '')));
+    await new Promise<void>(resolve => web.listen(0, '127.0.0.1', resolve));
+    buildkitd = await startBuildkitd();
+    sluice = await startSluice({ config: configuration() });
+    root = await openRoot('forky');
+  });
+  after(async () => {
+    await root?.close();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    web?.close();
+    await closed?.stop();
+    await registry?.stop();
+  });
+
+  const webHost = () => `127.0.0.1:${(web.address() as AddressInfo).port}`;
+  const configuration = () => ({
+    buildkit: [buildkitd.address],
+    layers: { privateHosts: [webHost()] },
+    limits: { builds: { anonymous: 'off' } },
+    registries: { [registry.host]: { plainHttp: true }, [closed.host]: { plainHttp: true } },
+  });
+  const request = async (dockerfile: string, more: object, server = sluice) =>
+    (await server.request({ containerFile: base64(dockerfile), ...more })) as BuildAnswer;
+  const manifestOf = (name: string, server = sluice) =>
+    fetch(server.at(name, `manifests/${name.split(':').at(-1)}`));
+  const run = async ({ targetImage }: BuildAnswer) =>
+    assertSuccess(await runWithPodman(root, targetImage));
+
+  test('COPY takes files, modes and links from it, and its .dockerignore is heeded', async () => {
+    const tar = await tarOf([
+      [{ name: '.dockerignore' }, '# none of these\n*.secret\n!kept.secret\nbuild\n'],
+      [{ name: 'run', mode: 0o755 }, '#!/bin/sh\necho ran\n'],
+      [{ name: 'dir/', type: 'directory', mode: 0o750 }],
+      [{ name: 'dir/file' }, 'content\n'],
+      [{ name: 'dir/twin', type: 'link', linkname: 'dir/file' }],
+      [{ name: 'dir/link', type: 'symlink', linkname: 'file' }],
+      [{ name: 'out', type: 'symlink', linkname: '/etc/passwd' }],
+      [{ name: 'password.secret' }, 'no'],
+      [{ name: 'kept.secret' }, 'yes\n'],
+      [{ name: 'build/big' }, 'x'.repeat(100_000)],
+    ]);
+    const gzip = gzipSync(tar);
+    const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ./run; cat dir/link dir/twin kept.secret; readlink out; stat -c %a dir; ls -A\n`;
+    const answer = await request(dockerfile, {
+      buildContext: {
+        ...inline(gzip),
+        gzipDigest: digestOf(gzip),
+        gzipSize: gzip.length,
+        tarDigest: digestOf(tar),
+      },
+    });
+    assert.equal(
+      await run(answer),
+      'ran\ncontent\ncontent\nyes\n/etc/passwd\n750\n.dockerignore\ndir\nkept.secret\nout\nrun\n',
+    );
+    // The same files packed in another way are the same build; other files are not.
+    const again = await request(dockerfile, { buildContext: inline(gzipSync(tar, { level: 1 })) });
+    assert.equal(again.buildId, answer.buildId);
+    const changed = await request(dockerfile, {
+      buildContext: inline(gzipSync(await tarOf([[{ name: 'run', mode: 0o755 }, '#!/bin/sh\n']]))),
+    });
+    assert.notEqual(changed.targetImage.split(':').at(-1), answer.targetImage.split(':').at(-1));
+  });
+
+  test('it may be behind a URL', async () => {
+    files.set('/context.tar.gz', gzipSync(await tarOf([[{ name: 'a' }, 'from afar\n']])));
+    const dockerfile = `FROM ${base}\nCOPY a /\nCMD cat /a\n`;
+    const location = `http://${webHost()}/context.tar.gz`;
+    assert.equal(
+      await run(await request(dockerfile, { buildContext: { location } })),
+      'from afar\n',
+    );
+  });
+
+  test('what cannot be in it fails the build with a sentence', async () => {
+    const tar = await tarOf([[{ name: 'null', type: 'character-device' }]]);
+    const { targetImage, buildId } = await request(`FROM ${base}\nCOPY . /\n`, {
+      buildContext: inline(gzipSync(tar)),
+    });
+    const answer = await manifestOf(targetImage);
+    assert.equal(answer.status, 404);
+    assert.match(await answer.text(), /The build context has something in it that is neither/);
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
+    assert.match(log, /The build failed: The build context has something in it/);
+  });
+
+  test('what a request says of it must be so, and it must be of use', async () => {
+    const gzip = gzipSync(await tarOf([[{ name: 'a' }, 'a']]));
+    const dockerfile = `FROM ${base}\n`;
+    const refused = (more: object, message: RegExp) =>
+      assert.rejects(request(dockerfile, more), message);
+    await refused(
+      { buildContext: { ...inline(gzip), tarDigest: digestOf('x') } },
+      /400: .*buildContext\.tarDigest is sha256/,
+    );
+    await refused({ buildContext: inline(Buffer.from('x')) }, /400: .*buildContext is not a gzip/);
+    await refused({ buildContext: {} }, /400: .*'buildContext\.location'/);
+    await assert.rejects(
+      sluice.request({ containerImage: base, buildContext: inline(gzip) }),
+      /400: .*'buildContext' is for builds/,
+    );
+    await assert.rejects(
+      sluice.request({ containerImage: base, namedContexts: { a: 'b' } }),
+      /400: .*'namedContexts' needs 'containerFile'/,
+    );
+    await refused({ namedContexts: { a: 1 } }, /400: .*'namedContexts\.a'/);
+  });
+
+  test('a sweep leaves what a build needs that has not begun yet', async () => {
+    await using busy = await startSluice({
+      config: { ...configuration(), builds: { concurrent: 1 } },
+    });
+    const gzip = gzipSync(await tarOf([[{ name: 'a' }, 'still there\n']]));
+    const first = await request(`FROM ${base}\nRUN sleep 5\n`, {}, busy);
+    const second = await request(
+      `FROM ${base}\nCOPY a /\nCMD cat /a\n`,
+      { buildContext: inline(gzip) },
+      busy,
+    );
+    const sweep = async () => {
+      const args = ['gc', '--data', busy.data, '--json'];
+      const result = await sluiceCommand(args, { SLUICE_SWEEP_GRACE: '0s' });
+      const { removed } = JSON.parse(assertSuccess(result)) as { removed: { digest: string }[] };
+      return removed.map(({ digest }) => digest);
+    };
+    assert.ok(!(await sweep()).includes(digestOf(gzip)));
+    const status = await (await busy.fetch(`/v1alpha1/builds/${second.buildId}`)).json();
+    assert.equal((status as { phase: string }).phase, 'queued', 'it was swept while it was needed');
+    assert.equal(await run(second), 'still there\n');
+    assert.ok((await sweep()).includes(digestOf(gzip)), 'nobody needs it any more');
+    assert.equal((await manifestOf(first.targetImage, busy)).status, 200);
+  });
+
+  test('named contexts take the place of images and of stages', async () => {
+    const dockerfile = [
+      'FROM unreachable.invalid/tool:1 AS tool',
+      'FROM node:24 AS build',
+      'RUN false',
+      'FROM node:24',
+      'COPY --from=build /bin/entry /copied',
+      'COPY --from=docker.io/library/alpine:latest /bin/busybox /box/busybox',
+      'COPY --from=tool /bin/busybox /tool',
+      'CMD ["/box/busybox", "ls", "/copied", "/tool"]',
+    ].join('\n');
+    const answer = await request(dockerfile, {
+      namedContexts: {
+        'docker.io/library/node:24': base,
+        build: other,
+        alpine: base,
+        'unreachable.invalid/tool:1': base,
+      },
+    });
+    assert.equal(await run(answer), '/copied\n/tool\n');
+  });
+
+  test('what takes the place of an image is asked for in the right of the asker', async () => {
+    const named = (image: string) => ({ namedContexts: { 'node:24': image } });
+    await assert.rejects(
+      request('FROM node:24\n', named(`${closed.host}/corpus/busybox:oci`)),
+      new RegExp(`400: .*base image ${closed.host}/corpus/busybox:oci cannot be had`),
+    );
+    // What it replaces is nobody's concern any more.
+    const replaced = `FROM ${closed.host}/corpus/busybox:oci\nCMD echo replaced\n`;
+    const answer = await request(replaced, {
+      namedContexts: { [`${closed.host}/corpus/busybox:oci`]: base },
+    });
+    assert.equal(await run(answer), 'replaced\n');
+  });
+});

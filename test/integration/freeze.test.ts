@@ -1,0 +1,246 @@
+/** Images with config and layers baked into them, in repositories of the asker. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { manifestAccept } from '../../src/oci/media-type.ts';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess, change, injected } from './served.ts';
+
+interface FrozenAnswer {
+  readonly targetImage: string;
+  readonly containerImage: string;
+  readonly containerToken?: string;
+  readonly expiration?: string;
+  readonly buildId: string;
+  readonly cached: boolean;
+  readonly freeze: boolean;
+  readonly succeeded?: boolean;
+}
+
+interface Manifest {
+  readonly mediaType: string;
+  readonly config: { readonly digest: string };
+  readonly layers: readonly { readonly digest: string }[];
+  readonly manifests?: readonly { readonly digest: string }[];
+}
+
+suite('freeze', { concurrency: 2 }, () => {
+  let open: Registry;
+  let closed: Registry;
+  let tokens: Registry;
+  let refusing: Registry;
+  let pullOnly: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let images: Map<string, Pushed>;
+
+  before(async () => {
+    open = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    tokens = await startRegistry({ auth: 'bearer' });
+    refusing = await startRegistry({ auth: 'basic' });
+    pullOnly = await startRegistry({ auth: 'bearer', token: { anonymousPull: true } });
+    images = await pushCorpus(open, ['busybox:oci', 'cfg:full', 'multi:index']);
+    await pushCorpus(closed, ['busybox:oci']);
+    buildkitd = await startBuildkitd();
+    const account = { username: 'tester', password: 'sesame', plainHttp: true };
+    sluice = await startSluice({
+      config: {
+        accounts: { admin: 'secret' },
+        buildkit: [buildkitd.address],
+        limits: { builds: { anonymous: 'off' } },
+        registries: {
+          [open.host]: { plainHttp: true },
+          [closed.host]: account,
+          [tokens.host]: {
+            ...account,
+            tokenHosts: [new URL(tokens.tokenService?.realm ?? '').host],
+          },
+          [refusing.host]: { ...account, password: 'wrong' },
+          [pullOnly.host]: {
+            plainHttp: true,
+            tokenHosts: [new URL(pullOnly.tokenService?.realm ?? '').host],
+          },
+        },
+      },
+    });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await buildkitd?.stop();
+    for (const registry of [open, closed, tokens, refusing, pullOnly]) await registry?.stop();
+  });
+
+  const nameOf = (image: string) => images.get(image)?.reference ?? '';
+  const freeze = async (body: object): Promise<FrozenAnswer> =>
+    (await sluice.request({ freeze: true, ...body })) as unknown as FrozenAnswer;
+  const refused = async (body: object) => {
+    const answer = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ freeze: true, ...body }),
+    });
+    const { message } = (await answer.json()) as { message: string };
+    return { status: answer.status, message };
+  };
+  /** Waits for its end; the log is what it says when it failed. */
+  const finished = async ({ buildId }: FrozenAnswer): Promise<void> => {
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+    const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
+    assert.equal((status as { succeeded: boolean }).succeeded, true, log);
+  };
+  const basic = `Basic ${Buffer.from('tester:sesame').toString('base64')}`;
+  const fetchFrom = async (registry: Registry, path: string) => {
+    const answer = await fetch(`${registry.url}/v2/${path}`, {
+      headers: { authorization: basic, accept: manifestAccept },
+    });
+    assert.equal(answer.status, 200, path);
+    return answer;
+  };
+  const manifestOf = async (registry: Registry, name: string): Promise<Manifest> => {
+    const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(name) ?? [];
+    return (
+      await fetchFrom(registry, `${repository}/manifests/${tag}`)
+    ).json() as Promise<Manifest>;
+  };
+
+  test('an image is put into a private repository with its config and layers, without a token', async () => {
+    const body = {
+      containerImage: nameOf('cfg:full'),
+      containerConfig: change,
+      buildRepository: `${closed.host}/team/frozen`,
+    };
+    const answer = await freeze(body);
+    assert.match(answer.targetImage, new RegExp(`^${closed.host}/team/frozen:[0-9a-f]{32}$`));
+    assert.equal(answer.containerImage, answer.targetImage);
+    assert.equal(answer.freeze, true);
+    assert.equal(answer.containerToken, undefined);
+    assert.equal(answer.expiration, undefined);
+    await finished(answer);
+    const manifest = await manifestOf(closed, answer.targetImage);
+    assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
+    const config = await fetchFrom(closed, `team/frozen/blobs/${manifest.config.digest}`);
+    const { config: runtime } = (await config.json()) as { config: { Env: string[] } };
+    assert.ok(runtime.Env.includes('GREETING=injected'));
+    for (const { digest } of manifest.layers) {
+      await (await fetchFrom(closed, `team/frozen/blobs/${digest}`)).arrayBuffer();
+    }
+
+    const again = await freeze(body);
+    assert.equal(again.targetImage, answer.targetImage);
+    assert.equal(again.buildId, answer.buildId);
+    assert.deepEqual([again.cached, again.succeeded], [true, true]);
+  });
+
+  test('a repository behind a token service takes an image of all its platforms', async () => {
+    const answer = await freeze({
+      containerImage: nameOf('multi:index'),
+      containerConfig: { env: ['FROZEN=1'] },
+      buildRepository: `${tokens.host}/team/multi`,
+      nameStrategy: 'none',
+    });
+    await finished(answer);
+    const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(answer.targetImage) ?? [];
+    const scope = `repository:${repository}:pull`;
+    const question = `${tokens.tokenService?.realm}?service=${tokens.tokenService?.service}&scope=${scope}`;
+    const { token } = (await (
+      await fetch(question, { headers: { authorization: basic } })
+    ).json()) as { token: string };
+    const index = await fetch(`${tokens.url}/v2/${repository}/manifests/${tag}`, {
+      headers: { authorization: `Bearer ${token}`, accept: manifestAccept },
+    });
+    const { manifests = [] } = (await index.json()) as Manifest;
+    assert.ok(manifests.length >= 2);
+  });
+
+  test('within one registry blobs are taken over, not sent', async () => {
+    const answer = await freeze({
+      containerImage: nameOf('busybox:oci'),
+      containerConfig: { env: ['MOVED=1'] },
+      buildRepository: `${open.host}/moved/here`,
+    });
+    await finished(answer);
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}/logs`)).text();
+    const { layers, config } = await manifestOf(open, answer.targetImage);
+    for (const { digest } of layers) assert.match(log, new RegExp(`${digest} .*: mounted`));
+    assert.match(log, new RegExp(`${config.digest} .*: sent`));
+  });
+
+  test('one platform of an index can be frozen alone', async () => {
+    const answer = await freeze({
+      containerImage: nameOf('multi:index'),
+      containerPlatform: 'linux/arm64',
+      containerConfig: { cmd: ['one'] },
+      buildRepository: `${closed.host}/team/single`,
+    });
+    await finished(answer);
+    const manifest = await manifestOf(closed, answer.targetImage);
+    assert.equal(manifest.manifests, undefined);
+    const config = await fetchFrom(closed, `team/single/blobs/${manifest.config.digest}`);
+    assert.equal(((await config.json()) as { architecture: string }).architecture, 'arm64');
+  });
+
+  test('a Dockerfile is frozen with its config, and the same bytes come of it each time', async () => {
+    const body = (repository: string) => ({
+      containerFile: Buffer.from(
+        `FROM ${nameOf('busybox:oci')}\nRUN date > /made; echo one > /file\n`,
+      ).toString('base64'),
+      containerConfig: { env: ['FROZEN=2'], cmd: ['sh', '-c', 'echo $FROZEN $(cat /file)'] },
+      buildRepository: repository,
+    });
+    const one = await freeze(body(`${open.host}/frozen/one`));
+    const other = await freeze(body(`${open.host}/frozen/other`));
+    await Promise.all([finished(one), finished(other)]);
+    const digestOf = async (name: string) => {
+      const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(name) ?? [];
+      const answer = await fetchFrom(open, `${repository}/manifests/${tag}`);
+      return answer.headers.get('docker-content-digest');
+    };
+    assert.equal(await digestOf(one.targetImage), await digestOf(other.targetImage));
+    const { tags } = (await (await fetchFrom(open, 'frozen/one/tags/list')).json()) as {
+      tags: string[];
+    };
+    assert.deepEqual(tags, [one.targetImage.split(':').at(-1)], 'nothing unfinished has a name');
+    await using root = await openRoot('forky');
+    assert.equal(assertSuccess(await runWithPodman(root, one.targetImage)), '2 one\n');
+  });
+
+  test('credentials that cannot push are told before anything begins', async () => {
+    for (const body of [
+      { containerImage: nameOf('busybox:oci') },
+      { containerFile: Buffer.from(`FROM ${nameOf('busybox:oci')}\n`).toString('base64') },
+    ]) {
+      const wrong = await refused({ ...body, buildRepository: `${refusing.host}/team/app` });
+      assert.equal(wrong.status, 403);
+      assert.match(wrong.message, new RegExp(`${refusing.host} refused access`));
+      const readOnly = await refused({ ...body, buildRepository: `${pullOnly.host}/team/app` });
+      assert.equal(readOnly.status, 403);
+      assert.match(readOnly.message, new RegExp(`pushing to ${pullOnly.host}/team/app`));
+    }
+  });
+
+  test('a hosted repository takes frozen images of who may push to it only', async () => {
+    const { status, message } = await refused({
+      containerImage: nameOf('busybox:oci'),
+      buildRepository: `${sluice.host}/team/app`,
+    });
+    assert.equal(status, 403);
+    assert.match(message, /'buildRepository'.*cannot be pushed to without credentials/);
+  });
+
+  test('what is missing is told', async () => {
+    const without = await refused({ containerImage: nameOf('busybox:oci') });
+    assert.equal(without.status, 400);
+    assert.match(without.message, /'freeze' requires 'buildRepository'/);
+    const unknown = await refused({
+      containerImage: `${open.host}/no/such:image`,
+      buildRepository: `${closed.host}/team/app`,
+    });
+    assert.equal(unknown.status, 400);
+    assert.match(unknown.message, /no\/such:image/);
+  });
+});

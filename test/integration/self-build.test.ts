@@ -1,0 +1,77 @@
+/**
+ * Sluice builds Sluice: the project's own Dockerfile, as its users build it, but on a base image that is
+ * made here. Its `npm ci` asks the registry of packages that the machine uses.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import { startDocker } from '../world/docker.ts';
+import { freePort } from '../world/free-port.ts';
+import { pushNodeImage } from '../world/node-image.ts';
+import { startRegistry } from '../world/registry.ts';
+import { startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { assertSuccess } from './served.ts';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+const patienceMs = 30_000;
+
+test('Sluice builds Sluice, and what it built is ready to serve', async () => {
+  await using registry = await startRegistry();
+  await using buildkitd = await startBuildkitd();
+  const base = `${registry.host}/node:24-bookworm-slim`;
+  await pushNodeImage(buildkitd.address, base);
+  await using sluice = await startSluice({
+    config: {
+      buildkit: [buildkitd.address],
+      limits: { builds: { anonymous: 'off' } },
+      registries: { [registry.host]: { plainHttp: true } },
+    },
+  });
+  const built = await sluiceCommand(
+    [
+      ...['build', '-f', `${project}/Dockerfile`, project, '--await'],
+      ...['--build-context', `node:24-bookworm-slim=docker-image://${base}`],
+      ...['--platform', `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`],
+    ],
+    { SLUICE_URL: sluice.url },
+  );
+  const image = assertSuccess(built).trim();
+  assert.match(built.stderr, /RUN npm ci/);
+  assert.doesNotMatch(
+    built.stderr,
+    /transferring context: (?:\d{2,}\.\d+M|[\d.]+G)B/,
+    'no node_modules',
+  );
+
+  await using docker = await startDocker({ suite: 'trixie' });
+  const port = await freePort();
+  const listen = `127.0.0.1:${port}`;
+  const variables = ['-e', `SLUICE_LISTEN=${listen}`, '-e', 'SLUICE_BUILDKIT=off'];
+  const run = ['run', '--detach', '--network', 'host', ...variables, image];
+  const container = assertSuccess(await docker.docker(run, { timeoutMs: 120_000 })).trim();
+  const answer = await untilReady(`http://${listen}/readyz`);
+  const log = async () => JSON.stringify(await docker.docker(['logs', container]));
+  assert.equal(answer?.status, 200, await log());
+  const { version } = JSON.parse(readFileSync(`${project}/package.json`, 'utf8'));
+  const info = (await (await fetch(`http://${listen}/service-info`)).json()) as {
+    serviceInfo: { version: string };
+  };
+  assert.equal(info.serviceInfo.version, version);
+  const user = assertSuccess(await docker.docker(['exec', container, 'id', '-u']));
+  assert.equal(user, '1000\n');
+  assertSuccess(await docker.docker(['stop', container], { timeoutMs: 30_000 }));
+  const state = ['inspect', '--format', '{{.State.ExitCode}}', container];
+  assert.equal(assertSuccess(await docker.docker(state)), '0\n', await log());
+});
+
+async function untilReady(url: string): Promise<Response | undefined> {
+  for (const end = Date.now() + patienceMs; Date.now() < end; await sleep(200)) {
+    const answer = await fetch(url).catch(() => undefined);
+    if (answer?.ok) return answer;
+  }
+  return undefined;
+}

@@ -1,0 +1,282 @@
+/** Singularity images: asked for, made, pushed, and run by a real Apptainer. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Apptainer, type ApptainerUser, openApptainer } from '../world/apptainer.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess } from './served.ts';
+
+interface SifAnswer {
+  readonly targetImage: string;
+  readonly containerToken?: string;
+  readonly expiration?: string;
+  readonly buildId: string;
+  readonly cached: boolean;
+  readonly freeze: boolean;
+  readonly succeeded?: boolean;
+}
+
+suite('singularity images', { concurrency: 1 }, () => {
+  let open: Registry;
+  let closed: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let apptainer: Apptainer;
+  let images: Map<string, Pushed>;
+
+  before(async () => {
+    open = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    images = await pushCorpus(open, ['busybox:oci', 'multi:index']);
+    buildkitd = await startBuildkitd();
+    apptainer = await openApptainer();
+    sluice = await startSluice({
+      config: {
+        accounts: { admin: 'secret' },
+        buildkit: [buildkitd.address],
+        hosted: { anonymous: ['public/*'] },
+        limits: { builds: { anonymous: 'off' } },
+        registries: {
+          [open.host]: { plainHttp: true },
+          [closed.host]: { plainHttp: true, username: 'tester', password: 'sesame' },
+        },
+      },
+    });
+  });
+  after(async () => {
+    await apptainer?.remove();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await closed?.stop();
+    await open?.stop();
+  });
+
+  const nameOf = (image: string) => images.get(image)?.reference ?? '';
+  const request = async (body: object): Promise<SifAnswer> =>
+    (await sluice.request({ format: 'sif', freeze: true, ...body })) as unknown as SifAnswer;
+  const finished = async (answer: SifAnswer): Promise<string> => {
+    const { buildId } = answer;
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+    const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
+    assert.equal((status as { succeeded: boolean }).succeeded, true, log);
+    return log;
+  };
+  const run = async (args: readonly string[], user: ApptainerUser = 'root', env = {}) =>
+    assertSuccess(await apptainer.run(args, { user, env }));
+
+  test('an image is converted without a build, and runs as root and as anybody', async () => {
+    const body = {
+      containerImage: nameOf('busybox:oci'),
+      containerConfig: { env: ['GREETING=it\'s "$HOME" `x`'], cmd: ['sh', '-c', 'echo $GREETING'] },
+      buildRepository: `${open.host}/sif/busybox`,
+    };
+    const answer = await request(body);
+    assert.match(answer.targetImage, new RegExp(`^oras://${open.host}/sif/busybox:[0-9a-f]{32}$`));
+    assert.equal(answer.containerToken, undefined);
+    assert.equal(answer.expiration, undefined);
+    assert.equal(answer.freeze, true);
+    const log = await finished(answer);
+    assert.match(log, /squashfs|SIF file/);
+    for (const user of ['root', 'ordinary'] as const) {
+      const file = apptainer.join(user, 'home', 'image.sif');
+      await run(['pull', '--no-https', file, answer.targetImage], user);
+      assert.equal(await run(['run', file], user), 'it\'s "$HOME" `x`\n');
+      assert.equal(await run(['run', file, 'echo', 'own words'], user), 'own words\n');
+      assert.equal(
+        await run(['exec', file, 'cat', '/bin/../etc/hostname'], user).catch(() => ''),
+        '',
+      );
+    }
+    const again = await request(body);
+    assert.deepEqual(
+      [again.targetImage, again.cached, again.succeeded],
+      [answer.targetImage, true, true],
+    );
+    const details = (await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}`)).json()) as {
+      file: string;
+      format: string;
+    };
+    assert.equal(details.format, 'sif');
+    assert.equal((await fetch(details.file)).status, 200);
+  });
+
+  test('a private registry is pushed to and pulled from', async () => {
+    const answer = await request({
+      containerImage: nameOf('busybox:oci'),
+      buildRepository: `${closed.host}/sif/private`,
+    });
+    await finished(answer);
+    const env = { APPTAINER_DOCKER_USERNAME: 'tester', APPTAINER_DOCKER_PASSWORD: 'sesame' };
+    const output = await run(
+      ['exec', '--no-https', answer.targetImage, 'echo', 'private'],
+      'root',
+      env,
+    );
+    assert.equal(output, 'private\n');
+    const without = await apptainer.run([
+      ...['pull', '--no-https', apptainer.join('root', 'home', 'no.sif')],
+      `oras://${closed.host}/sif/private:${answer.targetImage.split(':').at(-1)}`,
+    ]);
+    assert.notEqual(without.code, 0);
+  });
+
+  test('a Dockerfile becomes a Singularity image, and leaves nothing else behind', async () => {
+    const answer = await request({
+      containerFile: Buffer.from(
+        `FROM ${nameOf('busybox:oci')}\nRUN echo made > /made\nENV KIND=dockerfile\nENTRYPOINT ["cat"]\nCMD ["/made"]\n`,
+      ).toString('base64'),
+      buildRepository: `${open.host}/sif/built`,
+    });
+    await finished(answer);
+    assert.equal(await run(['run', '--no-https', answer.targetImage]), 'made\n');
+    const { tags } = (await (await fetch(`${open.url}/v2/sif/built/tags/list`)).json()) as {
+      tags: string[];
+    };
+    assert.deepEqual(tags, [answer.targetImage.split(':').at(-1)]);
+  });
+
+  test('a definition file is built', async () => {
+    const definition = [
+      'Bootstrap: docker',
+      `From: ${nameOf('busybox:oci')}`,
+      '',
+      '%post',
+      '    echo "from post" > /post',
+      '',
+      '%environment',
+      '    export KIND=definition',
+      '',
+      '%runscript',
+      '    echo "$KIND $(cat /post) $*"',
+      '',
+      '%labels',
+      '    Author somebody',
+      '',
+    ].join('\n');
+    const answer = await request({
+      containerFile: Buffer.from(definition).toString('base64'),
+      buildRepository: `${open.host}/sif/defined`,
+    });
+    await finished(answer);
+    const file = apptainer.join('root', 'home', 'defined.sif');
+    await run(['pull', '--no-https', file, answer.targetImage]);
+    assert.equal(await run(['run', file, 'and words']), 'definition from post and words\n');
+    assert.match(await run(['inspect', file]), /Author: somebody/);
+    assert.equal((await run(['inspect', '--deffile', file])).trim(), definition.trim());
+  });
+
+  test('an image for arm64 is made here, and says so', async () => {
+    const answer = await request({
+      containerImage: nameOf('multi:index'),
+      containerPlatform: 'linux/arm64',
+      buildRepository: `${open.host}/sif/arm`,
+    });
+    await finished(answer);
+    const inspected = await sluice.fetch('/v1alpha1/inspect', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerImage: answer.targetImage }),
+    });
+    const { container } = (await inspected.json()) as {
+      container: { config: { architecture: string }; sif: { definition: string } };
+    };
+    assert.equal(container.config.architecture, 'arm64');
+    assert.match(container.sif.definition, /^bootstrap: docker\nfrom: .*\/corpus\/multi@sha256:/);
+  });
+
+  test('a hosted repository takes Singularity images of who may push to it', async () => {
+    const administrator = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
+    const post = async (path: string, authorization: string, body: object) => {
+      const answer = await sluice.fetch(`/platform${path}`, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      assert.equal(answer.status, 200, await answer.clone().text());
+      return answer.json() as Promise<{ accessKey: string }>;
+    };
+    await post('/users', administrator, { email: 'someone@example.org' });
+    const { accessKey } = await post('/tokens', administrator, {
+      name: 'sif',
+      user: 'someone@example.org',
+    });
+    await post('/credentials', `Bearer ${accessKey}`, {
+      credentials: { keys: { registry: sluice.host, userName: 'admin', password: 'secret' } },
+    });
+    const body = {
+      containerImage: nameOf('busybox:oci'),
+      containerConfig: { cmd: ['echo', 'hosted'] },
+      buildRepository: `${sluice.host}/public/tools`,
+    };
+    await assert.rejects(request(body), /403: .*'buildRepository'/);
+    const answer = await request({ ...body, platformAccessToken: accessKey });
+    await finished(answer);
+    assert.equal(await run(['run', '--no-https', answer.targetImage], 'ordinary'), 'hosted\n');
+    const details = (await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}`)).json()) as {
+      file: string;
+    };
+    const file = apptainer.join('root', 'home', 'linked.sif');
+    await run(['pull', file, details.file]);
+    assert.equal(await run(['run', file]), 'hosted\n');
+  });
+
+  test('what cannot be done is told', async () => {
+    const refused = async (body: object) => {
+      const answer = await sluice.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ format: 'sif', freeze: true, ...body }),
+      });
+      return { status: answer.status, text: await answer.text() };
+    };
+    const base64 = (text: string) => Buffer.from(text).toString('base64');
+    const buildRepository = `${open.host}/sif/none`;
+    const both = await refused({
+      containerFile: base64('FROM scratch\n'),
+      containerPlatform: 'linux/amd64,linux/arm64',
+      buildRepository,
+    });
+    assert.equal(both.status, 400);
+    assert.match(both.text, /one platform/);
+    const setup = await refused({
+      containerFile: base64(`Bootstrap: docker\nFrom: busybox\n%setup\n  id\n`),
+      buildRepository,
+    });
+    assert.equal(setup.status, 400);
+    assert.match(setup.text, /%setup/);
+    const unfrozen = await refused({ freeze: false, containerImage: nameOf('busybox:oci') });
+    assert.match(unfrozen.text, /requires 'freeze: true'/);
+    const docker = await refused({
+      format: 'docker',
+      containerFile: base64('Bootstrap: docker\nFrom: busybox\n'),
+      buildRepository,
+    });
+    assert.match(docker.text, /set 'format' to sif/);
+  });
+
+  test('apptainer pulls served images, and SIF files pass through unchanged', async () => {
+    const served = await sluice.request({
+      containerImage: nameOf('busybox:oci'),
+      containerConfig: { env: ['SERVED=yes'] },
+    });
+    const printed = await run([
+      ...['exec', '--no-https', `docker://${served.targetImage}`],
+      ...['sh', '-c', 'echo $SERVED'],
+    ]);
+    assert.equal(printed, 'yes\n');
+    const sif = await request({
+      containerImage: nameOf('busybox:oci'),
+      containerConfig: { cmd: ['echo', 'through'] },
+      buildRepository: `${open.host}/sif/through`,
+    });
+    await finished(sif);
+    const through = await sluice.request({
+      containerImage: sif.targetImage.replace('oras://', ''),
+      containerConfig: { env: ['IGNORED=1'] },
+    });
+    assert.match(through.warnings?.join() ?? '', /artifact/);
+    assert.equal(await run(['run', '--no-https', `oras://${through.targetImage}`]), 'through\n');
+  });
+});
