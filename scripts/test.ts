@@ -10,7 +10,7 @@ const files = (folders.length > 0 ? folders : ['test']).flatMap(path =>
   statSync(path).isDirectory() ? globSync(`${path}/**/*.test.ts`) : [path],
 );
 
-const needsWorld = files.some(path => /test\/(?:integration|faults|world|corpus)/.test(path));
+const needsWorld = files.some(path => /test\/(?:integration|faults|sif|world|corpus)/.test(path));
 const run = (args: readonly string[]): number =>
   spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1;
 

@@ -1,48 +1,85 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { buildkitVersion } from '../../test/world/tools.ts';
-
-const run = promisify(execFile);
-
-const module = `github.com/moby/buildkit@v${buildkitVersion}`;
+import { toolsDirectory } from '../../test/world/tools.ts';
+import { buildWithDebiansGo } from './buildkit-debian-go.ts';
+import { buildFromDebian } from './buildkit-debian-source.ts';
+import { buildWithGo, programs } from './buildkit-go.ts';
+import { type Machine, type Road, roadsOf } from './buildkit-roads.ts';
+import { lock } from './lock.ts';
+import { run } from './run.ts';
 
 export function hasBuildkit(directory: string): boolean {
-  return ['buildkitd', 'buildctl'].every(name => existsSync(join(directory, name)));
+  return programs.every(name => existsSync(join(directory, name)));
 }
+
+/** Compiles into the folder `result`; may use `scratch` for all else. */
+type Build = (result: string, scratch: string) => Promise<void>;
+
+const builds: Readonly<Record<Road, Build>> = {
+  go: buildWithGo,
+  'debian-go': buildWithDebiansGo,
+  'debian-source': buildFromDebian,
+};
+
+const elsewhere =
+  "start a builder elsewhere, such as 'docker run -d --privileged --name buildkitd -v /run/buildkit:/run/buildkit moby/buildkit'";
 
 /**
- * Compiles buildkitd and buildctl into the directory. They are Go programs of which nobody has a
- * package; `go install` refuses them (their go.mod excludes versions), so they are built where Go's
- * module cache has them. Throws an error that tells what to do where Go is missing.
+ * Brings buildkitd and buildctl into the directory. They are Go programs of which nobody has a package,
+ * so they are compiled, on the first road that leads there. Throws an error that tells what to do
+ * where none does.
  */
 export async function buildBuildkit(directory: string): Promise<void> {
-  const source = await download();
-  await mkdir(directory, { recursive: true });
-  const env = { ...process.env, CGO_ENABLED: '0' };
-  const version = `-X github.com/moby/buildkit/version.Version=v${buildkitVersion}`;
-  await run(
-    'go',
-    [
-      ...['build', '-C', source, '-trimpath', '-buildvcs=false', '-ldflags', `-s -w ${version}`],
-      ...['-o', `${directory}/`, './cmd/buildkitd', './cmd/buildctl'],
-    ],
-    { env, maxBuffer: 64 * 1024 * 1024 },
-  );
+  using _lock = await lock('buildkit');
+  if (hasBuildkit(directory)) return;
+  const roads = roadsOf(await examineMachine());
+  const failures: string[] = [];
+  for (const road of roads) {
+    const scratch = await mkdtemp(join(toolsDirectory(), 'buildkit-scratch-'));
+    try {
+      const result = join(scratch, 'result');
+      await mkdir(result);
+      await builds[road](result, scratch);
+      return await place(result, directory);
+    } catch (error) {
+      failures.push(`${road}: ${(error as Error).message}`);
+      console.error(`BuildKit cannot be built this way (${failures.at(-1)})`);
+    } finally {
+      await rm(scratch, { recursive: true, force: true });
+    }
+  }
+  const why = failures.length > 0 ? 'see above' : 'there is no Go, and this is not Debian as root';
+  throw new Error(`BuildKit cannot be built (${why}): install Go 1.26 or newer, or ${elsewhere}`);
 }
 
-async function download(): Promise<string> {
+async function examineMachine(): Promise<Machine> {
+  return {
+    go: await versionOfGo(),
+    isDebian: existsSync('/etc/debian_version') && /^ID=debian$/m.test(osRelease()),
+    isRoot: process.getuid?.() === 0,
+  };
+}
+
+async function versionOfGo(): Promise<string | undefined> {
   try {
-    const { stdout } = await run('go', ['mod', 'download', '-json', module]);
-    return (JSON.parse(stdout) as { Dir: string }).Dir;
-  } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    const why = isMissing ? 'Go is not installed' : String((error as Error).message);
-    throw new Error(
-      `BuildKit cannot be built (${why}): install Go 1.26 or newer, or start a builder elsewhere, such as 'docker run -d --privileged --name buildkitd -v /run/buildkit:/run/buildkit moby/buildkit'`,
-      { cause: error },
-    );
+    return /\bgo(\d+\.\S+)/.exec(await run('go', ['version']))?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+function osRelease(): string {
+  return existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '';
+}
+
+/** Each program appears as a whole, the daemon last: it is what others look for. */
+async function place(result: string, directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  for (const name of [...programs].reverse()) {
+    const unfinished = join(directory, `${name}.unfinished`);
+    await copyFile(join(result, name), unfinished);
+    await chmod(unfinished, 0o755);
+    await rename(unfinished, join(directory, name));
   }
 }

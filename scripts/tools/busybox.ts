@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type BusyboxArchitecture, busyboxPath, suites } from '../../test/world/tools.ts';
 import { lock } from './lock.ts';
+import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
 const architectures: readonly BusyboxArchitecture[] = ['amd64', 'arm64'];
@@ -21,8 +22,8 @@ export async function buildBusybox(mirror: string): Promise<void> {
   // What a run left behind that was killed; the lock says that no other is at it.
   await rm(folder, { recursive: true, force: true });
   try {
-    const apt = await privateApt(folder, mirror);
-    await run('apt-get', ['update'], apt);
+    const apt = await privateApt(folder, { mirror, suite: suites[0], architectures });
+    await mkdir(join(folder, 'result'));
     for (const architecture of architectures) {
       await fetchBusybox(folder, architecture, apt);
     }
@@ -30,31 +31,6 @@ export async function buildBusybox(mirror: string): Promise<void> {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-/** An apt with lists, cache and sources of its own, in which both architectures are known. */
-async function privateApt(folder: string, mirror: string): Promise<Record<string, string>> {
-  for (const name of ['lists/partial', 'cache/archives/partial', 'result']) {
-    await mkdir(join(folder, name), { recursive: true });
-  }
-  const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
-  const source = `deb [arch=${architectures} signed-by=${keyring}] ${mirror} ${suites[0]} main\n`;
-  await writeFile(join(folder, 'sources.list'), source);
-  await writeFile(join(folder, 'status'), '');
-  const settings = [
-    `Dir::Etc::sourcelist "${join(folder, 'sources.list')}";`,
-    'Dir::Etc::sourceparts "/dev/null";',
-    `Dir::State::lists "${join(folder, 'lists')}";`,
-    `Dir::State::status "${join(folder, 'status')}";`,
-    `Dir::Cache "${join(folder, 'cache')}";`,
-    `APT::Architectures { ${architectures.map(name => `"${name}"`).join('; ')}; };`,
-    'Acquire::Languages "none";',
-    'Acquire::Check-Valid-Until "false";',
-    'APT::Sandbox::User "root";',
-  ];
-  const config = join(folder, 'apt.conf');
-  await writeFile(config, `${settings.join('\n')}\n`);
-  return { APT_CONFIG: config };
 }
 
 async function fetchBusybox(

@@ -16,6 +16,10 @@ export interface BuildkitdOptions {
   readonly entitlements?: readonly string[];
   /** More of buildkitd.toml. */
   readonly config?: string;
+  /** So much memory for all its containers together. */
+  readonly memoryBytes?: number;
+  /** Puts its storage on a disk of so many bytes. */
+  readonly diskBytes?: number;
 }
 
 /** A buildkitd with its own storage, whose containers use the machine's network. */
@@ -46,6 +50,7 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   requireCommand('runc');
   const directory = await makeTempDir('buildkitd');
   const controlGroup = await claimControlGroup(basename(directory.path));
+  if (options.memoryBytes !== undefined) await controlGroup.limitMemory(options.memoryBytes);
   const configFile = directory.join('buildkitd.toml');
   await writeFile(
     configFile,
@@ -56,6 +61,7 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   // The kernel ends every process of the namespace and drops its mounts when its first process ends.
   const daemon = startDaemon('unshare', [
     ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],
+    ...ownDisk(directory.join('root'), options.diskBytes),
     ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
     ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
     ...['--oci-worker-net=host', '--oci-worker-snapshotter=overlayfs', '--containerd-worker=false'],
@@ -90,6 +96,12 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
     await stop();
     throw error;
   }
+}
+
+/** The beginning of a command that runs the rest with a small file system as the directory. */
+function ownDisk(root: string, bytes: number | undefined): string[] {
+  const script = `mkdir "$0" && mount -t tmpfs -o size=${bytes} tmpfs "$0" && exec "$@"`;
+  return bytes === undefined ? [] : ['sh', '-c', script, root];
 }
 
 /** What runs below a control group of any hierarchy; a group that is being removed is empty. */

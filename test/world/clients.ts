@@ -1,4 +1,5 @@
-import type { Result, Root } from './root.ts';
+import type { Result } from './program.ts';
+import type { Root } from './root.ts';
 import { rootRecipes, type Suite } from './tools.ts';
 
 /** The programs that pull without a daemon. */

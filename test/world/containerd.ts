@@ -1,6 +1,7 @@
 import type { PullOptions } from './clients.ts';
 import { waitUntil } from './daemon.ts';
-import { type ExecOptions, openRoot, type Result, type Root } from './root.ts';
+import type { Result } from './program.ts';
+import { type ExecOptions, openRoot, type Root } from './root.ts';
 import type { Suite } from './tools.ts';
 import { hostsDirectory } from './trust.ts';
 

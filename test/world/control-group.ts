@@ -1,4 +1,5 @@
-import { readdir, rmdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { sweepAtEnd } from './sweeper.ts';
@@ -10,6 +11,8 @@ const patienceMs = 3_000;
 export interface ControlGroup {
   /** Such as `/sluice-forky-a1b2c3`, as `--cgroup-parent` takes it. */
   readonly name: string;
+  /** Ends a process below it when all of them together have used so much. */
+  limitMemory(bytes: number): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -22,10 +25,19 @@ export async function claimControlGroup(name: string): Promise<ControlGroup> {
   for (const place of places) sweepAtEnd(place);
   return {
     name: `/${name}`,
+    limitMemory: bytes => limitMemory(name, bytes),
     remove: async () => {
       for (const place of places) await removeGroup(place);
     },
   };
+}
+
+async function limitMemory(name: string, bytes: number): Promise<void> {
+  const isFirstVersion = existsSync(join(top, 'memory'));
+  const group = isFirstVersion ? join(top, 'memory', name) : join(top, name);
+  await mkdir(group, { recursive: true });
+  const limit = isFirstVersion ? 'memory.limit_in_bytes' : 'memory.max';
+  await writeFile(join(group, limit), String(bytes));
 }
 
 /** Groups are removed from the leaves up; one whose last process just died may still be busy. */

@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { waitUntil } from './daemon.ts';
-import { type ExecOptions, openRoot, type Result, type Root } from './root.ts';
+import type { Result } from './program.ts';
+import { type ExecOptions, openRoot, type Root } from './root.ts';
 import type { Suite } from './tools.ts';
 
 export interface DockerOptions {

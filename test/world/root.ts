@@ -1,20 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { setTimeout as setTimeoutPromise } from 'node:timers/promises';
 import { claimControlGroup } from './control-group.ts';
 import { type Daemon, firstChild, startDaemon, waitForLine, watch } from './daemon.ts';
+import { type ProgramOptions, type Result, runProgram, startProgram } from './program.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireTools, rootDirectory, type Suite } from './tools.ts';
-
-/** What a program printed and how it ended; `code` is -1 when it was killed. */
-export interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 export interface ExecOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -47,7 +39,6 @@ const plainDirectories = [
 ];
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-const defaultTimeoutMs = 60_000;
 
 const enterScript = `
 set -e
@@ -119,7 +110,7 @@ export async function openRoot(
       directory: scratch.path,
       controlGroup: controlGroup.name,
       exec: (command, options) => exec([...enter, ...command], options),
-      spawn: (command, options) => watch(start([...enter, ...command], options)),
+      spawn: (command, options = {}) => watch(start([...enter, ...command], options)),
       close,
       [Symbol.asyncDispose]: close,
     };
@@ -129,33 +120,15 @@ export async function openRoot(
   }
 }
 
-function start(args: readonly string[], options: ExecOptions = {}): ChildProcess {
-  // A group of its own, so that a timeout reaches the program behind nsenter too.
-  return spawn(requireCommand('nsenter'), args, {
-    detached: true,
-    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-    env: { PATH: searchPath, HOME: '/root', LC_ALL: 'C.UTF-8', ...options.env },
-  });
+function start(args: readonly string[], options: ExecOptions): ChildProcess {
+  return startProgram([requireCommand('nsenter'), ...args], withEnvironment(options));
 }
 
-async function exec(args: readonly string[], options: ExecOptions = {}): Promise<Result> {
-  const child = start(args, options);
-  let [stdout, stderr] = ['', ''];
-  child.stdout?.setEncoding('utf8').on('data', chunk => {
-    stdout += chunk;
-  });
-  child.stderr?.setEncoding('utf8').on('data', chunk => {
-    stderr += chunk;
-  });
-  child.stdin?.end(options.input);
-  const timer = setTimeout(() => {
-    stderr += `\nkilled after ${options.timeoutMs ?? defaultTimeoutMs} ms`;
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-  }, options.timeoutMs ?? defaultTimeoutMs);
-  const closed = once(child, 'close');
-  const [code] = await once(child, 'exit');
-  clearTimeout(timer);
-  // Not for ever: a daemon that the program left behind may hold its output open.
-  await Promise.race([closed, setTimeoutPromise(500, undefined, { ref: false })]);
-  return { code: code ?? -1, stdout, stderr };
+function exec(args: readonly string[], options: ExecOptions = {}): Promise<Result> {
+  return runProgram([requireCommand('nsenter'), ...args], withEnvironment(options));
+}
+
+function withEnvironment(options: ExecOptions): ProgramOptions {
+  const env = { PATH: searchPath, HOME: '/root', LC_ALL: 'C.UTF-8', ...options.env };
+  return { ...options, env };
 }

@@ -31,6 +31,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   openssl: 'openssl',
   runc: 'runc',
   python3: 'python3',
+  script: 'bsdutils',
+  mksquashfs: 'squashfs-tools',
 };
 
 /** The version of BuildKit that is brought along. */
@@ -60,6 +62,11 @@ export function busyboxPath(architecture: BusyboxArchitecture): string {
 /** Where buildkitd and buildctl are. */
 export function buildkitDirectory(): string {
   return join(toolsDirectory(), `buildkit-${buildkitVersion}`);
+}
+
+/** Where Apptainer is, with siftool, squashfs-tools and an emulator of arm64, as in a root directory. */
+export function apptainerDirectory(): string {
+  return join(toolsDirectory(), `apptainer-${recipeVersion}`);
 }
 
 /** The absolute path of a command of the machine, or undefined. */
@@ -92,6 +99,12 @@ export function requireBusybox(architecture: BusyboxArchitecture): string {
   const path = busyboxPath(architecture);
   if (!existsSync(path)) throw missing(`busybox for ${architecture} is missing`);
   return path;
+}
+
+/** The directory of Apptainer; throws when it is not installed. */
+export function requireApptainer(): string {
+  if (!existsSync(apptainerDirectory())) throw missing('Apptainer is missing');
+  return apptainerDirectory();
 }
 
 function missing(what: string): Error {

@@ -1,0 +1,36 @@
+import { buildkitVersion } from '../../test/world/tools.ts';
+import { run } from './run.ts';
+
+/** What is compiled. */
+export const programs = ['buildkitd', 'buildctl'] as const;
+
+const module = 'github.com/moby/buildkit';
+
+/** Runs a program and returns what it printed. */
+export type Runner = (command: string, ...args: string[]) => Promise<string>;
+
+/**
+ * Compiles BuildKit from the Go module proxy. `go install` refuses it (its go.mod excludes versions), so
+ * it is built where Go's module cache has it.
+ *
+ * @param runner runs Go where it is; `result` is a folder there
+ */
+export async function compileModule(runner: Runner, result: string): Promise<void> {
+  const found = await runner('go', 'mod', 'download', '-json', `${module}@v${buildkitVersion}`);
+  const { Dir: source } = JSON.parse(found) as { Dir: string };
+  await runner(
+    ...(['nice', '-n', '19', 'go', 'build', '-C', source] as const),
+    ...['-trimpath', '-buildvcs=false', '-ldflags', linkerFlags(`v${buildkitVersion}`)],
+    ...['-o', `${result}/`, ...programs.map(name => `./cmd/${name}`)],
+  );
+}
+
+/** No symbols, and the version that the program tells of itself. */
+export function linkerFlags(version: string): string {
+  return `-s -w -X ${module}/version.Version=${version}`;
+}
+
+/** Compiles BuildKit with the machine's own Go. */
+export async function buildWithGo(result: string): Promise<void> {
+  await compileModule((command, ...args) => run(command, args, { CGO_ENABLED: '0' }), result);
+}

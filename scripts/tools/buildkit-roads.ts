@@ -1,0 +1,39 @@
+/** What this machine has, as far as it decides how BuildKit can be built. */
+export interface Machine {
+  /** Version of Go, such as `1.26.4`; undefined where there is none. */
+  readonly go: string | undefined;
+  readonly isDebian: boolean;
+  readonly isRoot: boolean;
+}
+
+/**
+ * How BuildKit can be built:
+ *
+ * - `go`: by the machine's own Go, from the Go module proxy
+ * - `debian-go`: by Debian's Go in a private root, from the Go module proxy
+ * - `debian-source`: by Debian's Go in a private root, from Debian's source package; an older BuildKit
+ */
+export type Road = 'go' | 'debian-go' | 'debian-source';
+
+// That of BuildKit's go.mod; from 1.21 on Go fetches a newer one of itself where it is let.
+const wantedGo = [1, 26, 3];
+const fetchingGo = [1, 21, 0];
+
+/** The roads that this machine may take, the best one first; none on a machine that has nothing for it. */
+export function roadsOf({ go, isDebian, isRoot }: Machine): Road[] {
+  const hasRoots = isDebian && isRoot;
+  // What Debian's Go could do the machine's own has tried then.
+  const isNew = go !== undefined && isAtLeast(go, wantedGo);
+  const canGo = go !== undefined && isAtLeast(go, fetchingGo);
+  return [
+    ...(canGo ? (['go'] as const) : []),
+    ...(hasRoots && !isNew ? (['debian-go'] as const) : []),
+    ...(hasRoots ? (['debian-source'] as const) : []),
+  ];
+}
+
+function isAtLeast(version: string, wanted: readonly number[]): boolean {
+  const parts = version.split('.').map(part => Number.parseInt(part, 10) || 0);
+  const place = wanted.findIndex((number, index) => (parts[index] ?? 0) !== number);
+  return place < 0 || (parts[place] ?? 0) > (wanted[place] ?? 0);
+}

@@ -1,0 +1,68 @@
+import { existsSync } from 'node:fs';
+import { appendFile, copyFile, cp, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { findCommand } from '../../test/world/tools.ts';
+import { installOnHost } from './host.ts';
+import { findMirror, findProxy } from './mirror.ts';
+import { bootstrap, inside } from './root.ts';
+
+/** A small Debian system of its own, in which something is compiled that is then taken out of it. */
+export interface CompilerRoot {
+  /** Name of the suite of newer packages. */
+  readonly backports: string;
+  /** Runs a program in the system; returns what it printed. */
+  run(command: string, ...args: string[]): Promise<string>;
+  /** Trusts the certificate authorities that the machine trusts. */
+  trustAsHost(): Promise<void>;
+  /** Copies a folder of the system out of it. */
+  fetch(folder: string, target: string): Promise<void>;
+}
+
+const suite = 'trixie';
+const backports = `${suite}-backports`;
+const certificates = 'etc/ssl/certs/ca-certificates.crt';
+
+// What the machine says about how Go and others reach the network; all else it says is about itself.
+const inherited =
+  /^(?:GOPROXY|GOSUMDB|GONOSUMDB|GONOPROXY|GOPRIVATE|GOINSECURE|LC_ALL|DEBIAN_FRONTEND|(?:https?|no)_proxy)$/i;
+
+/** Makes such a system in the folder, with `/result` in it for what comes out. */
+export async function compilerRoot(
+  scratch: string,
+  extras: readonly ('backports' | 'source')[],
+): Promise<CompilerRoot> {
+  if (!findCommand('debootstrap')) await installOnHost(['debootstrap']);
+  const mirror = await findMirror();
+  const proxy = await findProxy();
+  if (proxy !== undefined) process.env.http_proxy ??= proxy;
+  const root = join(scratch, 'root');
+  console.log(`Making a ${suite} root to compile in`);
+  await mkdir(root);
+  await bootstrap(suite, root, mirror);
+  await mkdir(join(root, 'result'));
+  for (const name of ['hosts', 'resolv.conf']) {
+    if (existsSync(`/etc/${name}`)) await copyFile(`/etc/${name}`, join(root, 'etc', name));
+  }
+  const lines = {
+    backports: `deb ${mirror} ${backports} main\n`,
+    source: `deb-src ${mirror} ${suite} main\n`,
+  };
+  const sources = extras.map(extra => lines[extra]).join('');
+  await appendFile(join(root, 'etc/apt/sources.list'), sources);
+  const runInside = (command: string, ...args: string[]) => {
+    const kept = Object.entries(process.env).filter(([name]) => inherited.test(name));
+    const variables = kept.map(([name, value]) => `${name}=${value}`);
+    const own = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root', 'CGO_ENABLED=0'];
+    return inside(root, 'env', '-i', ...variables, ...own, command, ...args);
+  };
+  await runInside('apt-get', 'update');
+  return {
+    backports,
+    run: runInside,
+    async trustAsHost() {
+      if (existsSync(`/${certificates}`))
+        await copyFile(`/${certificates}`, join(root, certificates));
+    },
+    fetch: (folder, target) => cp(join(root, folder), target, { recursive: true }),
+  };
+}

@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { drain } from '../content/byte-source.ts';
+import { fileSource } from '../content/file-source.ts';
+import type { Digest } from '../oci/digest.ts';
+import { asObject, type JsonObject, memberName } from '../oci/json.ts';
+import type { DefinitionRuntime } from './definition-runtime.ts';
+import { gatherLayers } from './layers/gather.ts';
+import type { LayerSource } from './layers/source.ts';
+import type { ConvertLimits } from './limits.ts';
+import { inspectMetadata, type RuntimeWish, runtimeFiles } from './runtime-files.ts';
+import { addRuntimeFiles } from './runtime-overlay.ts';
+import { createScratchSpace } from './scratch-space.ts';
+import { type SifContents, sifHead, squashfsOffset } from './sif-file.ts';
+import { showBytes, showSince } from './sizes.ts';
+import { requireMksquashfs } from './squashfs/mksquashfs.ts';
+import { squashImage } from './squashfs/squash-image.ts';
+
+/** An image that a SIF file is made of. */
+export interface SifSource extends LayerSource {
+  /** The image config, the whole document. */
+  readonly config: JsonObject;
+  readonly architecture: 'amd64' | 'arm64';
+}
+
+export interface ConvertOptions {
+  /** An empty directory for this conversion alone. The caller removes it, the file that was made with it. */
+  readonly directory: string;
+  /** What the image is said to be made from; see `imageDefinition`. */
+  readonly definition: DefinitionRuntime;
+  readonly limits: ConvertLimits;
+  /** Name or path of the command. */
+  readonly mksquashfs: string;
+  /** Threads that compress; as many as there are processors unless told. */
+  readonly processors?: number;
+  /** Is told what goes on, a line at a time. */
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface ConvertedSif {
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly digest: Digest;
+}
+
+const output = 'image.sif';
+
+/**
+ * Makes a SIF file of an image, without root, namespaces, or its files on disk. The same image and
+ * definition give the same bytes. Throws a {@link Fault}, or the signal's reason when that is aborted;
+ * nothing runs any more then, and the directory is empty again.
+ */
+export async function convertToSif(
+  source: SifSource,
+  options: ConvertOptions,
+): Promise<ConvertedSif> {
+  const { directory, signal, log } = options;
+  const begin = Date.now();
+  signal.throwIfAborted();
+  await requireMksquashfs(options.mksquashfs);
+  const fetched = join(directory, 'layers');
+  const path = join(directory, output);
+  try {
+    await mkdir(fetched);
+    const digest = await make(source, options, fetched, path);
+    const { size } = await stat(path);
+    log(`made the SIF file, ${showBytes(size)}, in ${showSince(begin)}`);
+    return { path, size, digest };
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await rm(fetched, { recursive: true, force: true });
+  }
+}
+
+async function make(
+  source: SifSource,
+  options: ConvertOptions,
+  fetched: string,
+  path: string,
+): Promise<Digest> {
+  const { directory, limits, log, signal } = options;
+  const space = createScratchSpace(limits);
+  const image = await gatherLayers(source, { directory: fetched, space, limits, log, signal });
+  const wish = wishOf(source, options.definition);
+  const contents = contentsOf(source, wish);
+  const createdAt = Math.floor(wish.createdAt / 1000);
+  addRuntimeFiles(image.tree, runtimeFiles(wish), image.layers.length, createdAt);
+  const offset = squashfsOffset(contents);
+  const size = await squashImage(image, {
+    ...{ directory, output, offset, createdAt, space, log, signal },
+    ...{ mksquashfs: options.mksquashfs, processors: options.processors },
+  });
+  await using file = await open(path, 'r+');
+  await file.write(sifHead(contents, size), 0, offset, 0);
+  return digestOfFile(path, offset + size, signal);
+}
+
+function wishOf({ config, architecture }: SifSource, definition: DefinitionRuntime): RuntimeWish {
+  const runtime = asObject(config[memberName(config, 'config')]) ?? {};
+  const created = config[memberName(config, 'created')];
+  const createdAt = typeof created === 'string' ? Date.parse(created) : 0;
+  // Some tools write the year 1, for which the file has no number.
+  return { config: runtime, architecture, createdAt: Math.max(createdAt || 0, 0), definition };
+}
+
+function contentsOf({ layers, config }: SifSource, wish: RuntimeWish): SifContents {
+  const { architecture, createdAt, definition } = wish;
+  return {
+    definition: definition.text,
+    inspectMetadata: inspectMetadata(wish),
+    ociConfig: wish.config,
+    ...{ architecture, createdAt },
+    id: idOf([layers.map(({ digest }) => digest), config, architecture, definition]),
+  };
+}
+
+/** An id for what went into the file: a UUID of version 8. Source: RFC 9562, section 5.8. */
+function idOf(parts: readonly unknown[]): Uint8Array {
+  const id = createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, 16);
+  id.writeUInt8((id.readUInt8(6) & 0x0f) | 0x80, 6);
+  id.writeUInt8((id.readUInt8(8) & 0x3f) | 0x80, 8);
+  return id;
+}
+
+async function digestOfFile(path: string, size: number, signal: AbortSignal): Promise<Digest> {
+  const hash = createHash('sha256');
+  await drain(fileSource(path, 0, size - 1), bytes => {
+    signal.throwIfAborted();
+    hash.update(bytes);
+  });
+  return `sha256:${hash.digest('hex')}` as Digest;
+}

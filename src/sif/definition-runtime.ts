@@ -1,0 +1,21 @@
+/** What a definition file says about how an image is run and described. */
+export interface DefinitionRuntime {
+  /** The definition file. */
+  readonly text: string;
+  /** Its headers by their names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Shell code that sets variables. */
+  readonly environment?: string | undefined;
+  /** Whole scripts, first line and all. */
+  readonly runscript?: string | undefined;
+  readonly startscript?: string | undefined;
+  readonly test?: string | undefined;
+  readonly help?: string | undefined;
+}
+
+/** The definition of an image that is converted as it is, which `apptainer pull docker://` would write. */
+export function imageDefinition(reference: string): DefinitionRuntime {
+  const headers = { bootstrap: 'docker', from: reference };
+  return { text: `bootstrap: docker\nfrom: ${reference}\n\n`, headers, labels: {} };
+}

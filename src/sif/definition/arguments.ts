@@ -1,0 +1,64 @@
+import { refuseLine, shownText } from './error.ts';
+import { isBlankOrComment, type Line, parseStage } from './parser.ts';
+
+const maxLength = 1024 * 1024;
+const reference = /\{\{\s*(\w+)\s*\}\}/g;
+
+/**
+ * The lines of a stage with each `{{ NAME }}` replaced by what `%arguments` gives it; a value may have others in
+ * it, but no deeper. What stands behind a `#` stays as it is.
+ * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than a MiB.
+ */
+export function substituteArguments(lines: readonly Line[]): readonly Line[] {
+  const values = readArguments(lines);
+  let length = 0;
+  return lines.map(({ text, number }) => {
+    const grow = (by: number) => {
+      length += by;
+      if (length > maxLength) refuseLine(number, 'its arguments make it longer than a MiB');
+    };
+    grow(text.length);
+    return { text: substituteLine(text, values, number, grow), number };
+  });
+}
+
+function readArguments(lines: readonly Line[]): ReadonlyMap<string, string> {
+  const sections = parseStage(lines).sections.filter(({ name }) => name === 'arguments');
+  const entries = sections
+    .flatMap(({ body }) => body)
+    .filter(line => !isBlankOrComment(line))
+    .map(({ text, number }): [string, string] => {
+      const name = text.slice(0, Math.max(0, text.indexOf('='))).trim();
+      if (name === '') refuseLine(number, `${shownText(text)} is no NAME=value in '%arguments'`);
+      return [name, text.slice(text.indexOf('=') + 1).trim()];
+    });
+  return new Map(entries);
+}
+
+function substituteLine(
+  text: string,
+  values: ReadonlyMap<string, string>,
+  line: number,
+  grow: (by: number) => void,
+): string {
+  let result = '';
+  let end = 0;
+  for (const match of text.matchAll(reference)) {
+    const before = text.slice(end, match.index);
+    if (/#[^!]/.test(before)) break;
+    const [found, name = ''] = match;
+    const value = values.get(name);
+    if (value === undefined) {
+      refuseLine(line, `${shownText(found)} has no value: give it one in '%arguments'`);
+    }
+    grow(value.length);
+    const whole = value.replace(reference, (inner, key) => {
+      const replaced = values.get(key) ?? inner;
+      grow(replaced.length);
+      return replaced;
+    });
+    result += before + whole;
+    end = match.index + found.length;
+  }
+  return result + text.slice(end);
+}

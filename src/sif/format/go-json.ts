@@ -1,0 +1,7 @@
+/** Compact JSON as Go writes it, which escapes what would mean something in HTML. Members keep their order. */
+export function goJson(value: object): string {
+  return JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,22 @@
+import { Fault, type FaultKind } from '../../fault.ts';
+
+/** A layer on disk, compressed as it came. */
+export interface LayerFile {
+  /** How messages call it: `layer 2 of 5`. */
+  readonly name: string;
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+  /** True when it was put there for the conversion, which removes it. */
+  readonly isScratch: boolean;
+}
+
+/** What is wrong with a layer, as a {@link Fault}. */
+export function layerFault(
+  kind: FaultKind,
+  { name }: Pick<LayerFile, 'name'>,
+  problem: string,
+  cause?: unknown,
+): Fault {
+  return new Fault(kind, `The image's ${name} ${problem}`, { phase: 'layer', cause });
+}

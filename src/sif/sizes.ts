@@ -1,0 +1,9 @@
+/** Bytes for a reader: `12.3 MB`. */
+export function showBytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** The time since a moment (ms since the epoch) for a reader: `4.5 s`. */
+export function showSince(moment: number): string {
+  return `${((Date.now() - moment) / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process';
+import type { Writable } from 'node:stream';
+import { Fault } from '../../fault.ts';
+
+const install = 'install the Debian package squashfs-tools, version 4.5 or later';
+/** Kept of what it prints, in characters, and how many lines of it are shown when it fails. */
+const keptOutput = 8 * 1024;
+const shownLines = 5;
+
+/** A running mksquashfs that makes a file system of a tar file. */
+export interface Squasher {
+  /** Takes more of the tar file; resolves when it wants more. Throws a {@link Fault} when it failed. */
+  write(parts: readonly Buffer[]): Promise<void>;
+  /** Waits for the file system, when all of the tar file is written. Throws a {@link Fault} when it failed. */
+  finish(): Promise<void>;
+  /** Ends it where it still runs; resolves when it is gone. */
+  stop(): Promise<void>;
+}
+
+export interface SquashOptions {
+  /** Name or path of mksquashfs. */
+  readonly command: string;
+  /** Where it runs, so that no other path is in its messages. */
+  readonly directory: string;
+  /** Name of the file to make there. */
+  readonly output: string;
+  /** Bytes to leave free before the file system. */
+  readonly offset: number;
+  /** Permissions of the root directory. */
+  readonly rootMode: number;
+  /** Seconds since the epoch: the time of the file system, and the latest that a file can have. */
+  readonly time: number;
+  /** Threads that compress; as many as there are processors unless told. */
+  readonly processors?: number | undefined;
+}
+
+/** Throws a {@link Fault} of kind `unavailable` unless there is a mksquashfs that reads tar files. */
+export async function requireMksquashfs(command: string): Promise<void> {
+  const child = spawn(command, ['-version'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let text = '';
+  child.stdout.setEncoding('latin1').on('data', part => {
+    text += part;
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('close', () => resolve());
+    child.once('error', cause => reject(unavailable('which is not here', cause)));
+  });
+  const [, major = 0, minor = 0] = /mksquashfs version (\d+)\.(\d+)/.exec(text) ?? [];
+  const canReadTar = Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 5);
+  if (!canReadTar) throw unavailable('and this one cannot read tar files');
+}
+
+/**
+ * Starts mksquashfs. The file system depends on the tar file and the options only, not on the machine.
+ * All files belong to root, as in an image that an ordinary user builds with Apptainer.
+ */
+export function startMksquashfs(options: SquashOptions): Squasher {
+  const child = spawn(options.command, argumentsOf(options), {
+    cwd: options.directory,
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, LC_ALL: 'C', SOURCE_DATE_EPOCH: String(options.time) },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('latin1').on('data', part => {
+      output = (output + part).slice(-keptOutput);
+    });
+  }
+  const ended = new Promise<Fault | undefined>(resolve => {
+    child.once('error', cause => resolve(unavailable('which could not be started', cause)));
+    child.once('close', (code, signal) =>
+      resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output)),
+    );
+  });
+  const { stdin } = child;
+  // That it is gone is told by how it ended.
+  stdin.on('error', () => {});
+  const fail = async () => {
+    throw (await ended) ?? failure('before the end of the files', output);
+  };
+
+  return {
+    async write(parts) {
+      if (stdin.destroyed) return fail();
+      stdin.cork();
+      for (const part of parts) stdin.write(part);
+      stdin.uncork();
+      if (stdin.writableNeedDrain) await drained(stdin);
+    },
+
+    async finish() {
+      stdin.end();
+      const fault = await ended;
+      if (fault) throw fault;
+    },
+
+    async stop() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+function argumentsOf({ output, offset, rootMode, processors }: SquashOptions): string[] {
+  return [
+    ...['-', output, '-tar', '-noappend', '-offset', String(offset)],
+    // Every version of Singularity can read gzip. Level 9 takes three times as long, for half a percent.
+    ...['-comp', 'gzip', '-Xcompression-level', '6'],
+    ...['-all-root', '-no-xattrs', '-root-mode', rootMode.toString(8)],
+    ...['-mem', '64M', ...(processors === undefined ? [] : ['-processors', String(processors)])],
+    ...['-quiet', '-no-progress', '-exit-on-error'],
+  ];
+}
+
+/** Resolves when the stream wants more, or is gone. */
+function drained(stream: Writable): Promise<void> {
+  return new Promise(resolve => {
+    const done = () => {
+      stream.off('drain', done).off('close', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done);
+  });
+}
+
+function unavailable(detail: string, cause?: unknown): Fault {
+  const message = `Singularity images are made with mksquashfs, ${detail}: ${install}`;
+  return new Fault('unavailable', message, { phase: 'build', cause });
+}
+
+function failure(how: string, output: string): Fault {
+  if (output.includes('No space left on device')) {
+    const message = 'There is no disk space left to make the Singularity image';
+    return new Fault('storage-full', message, { phase: 'build' });
+  }
+  const lines = output.trim().split('\n').slice(-shownLines).join('\n');
+  return new Fault('internal', `mksquashfs ended with ${how}: ${lines || 'it said nothing'}`, {
+    phase: 'build',
+  });
+}

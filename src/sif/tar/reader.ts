@@ -1,0 +1,173 @@
+import { paddedSize, showName, type TarEntry, type TarKind, tarBlockSize } from './entry.ts';
+import { TarError } from './error.ts';
+import { isZeroBlock, readHeader, type TarHeader } from './header.ts';
+import { readPaxRecords } from './pax.ts';
+
+/** Who is told what is in a tar file. */
+export interface TarVisitor {
+  /** The next entry; true asks for its content. */
+  entry(entry: TarEntry): boolean;
+  /** Part of the content that was asked for, its padding included: a view of the bytes that were written. */
+  content(bytes: Buffer): void;
+}
+
+// As Go's reader, which docker and containerd have: names and attributes are not longer than that.
+const maxExtensionBytes = 1024 * 1024;
+
+const kinds: Readonly<Record<string, TarKind>> = {
+  '\0': 'file',
+  '0': 'file',
+  '1': 'link',
+  '2': 'symlink',
+  '3': 'character-device',
+  '4': 'block-device',
+  '5': 'directory',
+  '6': 'fifo',
+  '7': 'file',
+};
+
+/**
+ * Reads a tar file in parts of any size, without keeping more than a header. It is read as Go's
+ * archive/tar reads it, since that is what container programs are written with: long names of GNU and
+ * PAX, content for files only, global headers passed over.
+ */
+export class TarReader {
+  readonly #visitor: TarVisitor;
+  readonly #block = Buffer.alloc(tarBlockSize);
+  #blockFill = 0;
+  /** Bytes left of the content under way, with its padding. */
+  #body = 0;
+  #isWanted = false;
+  #extension: { type: string; size: number; parts: Buffer[] } | undefined;
+  #pax: Map<string, string> | undefined;
+  #longName: string | undefined;
+  #longLink: string | undefined;
+  #zeroBlocks = 0;
+
+  constructor(visitor: TarVisitor) {
+    this.#visitor = visitor;
+  }
+
+  /** Reads on. Throws {@link TarError} and what the visitor throws. */
+  write(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length && this.#zeroBlocks < 2) {
+      at += this.#body > 0 ? this.#readBody(chunk, at) : this.#readBlock(chunk, at);
+    }
+  }
+
+  /** Nothing comes after this. Throws {@link TarError} when more should have come. */
+  end(): void {
+    const isCut = this.#body > 0 || this.#blockFill > 0 || this.#extension !== undefined;
+    if (isCut) throw new TarError('ends in the middle of a tar entry');
+  }
+
+  #readBody(chunk: Buffer, at: number): number {
+    const size = Math.min(this.#body, chunk.length - at);
+    const bytes = chunk.subarray(at, at + size);
+    this.#body -= size;
+    if (this.#extension) {
+      this.#extension.parts.push(Buffer.from(bytes));
+      if (this.#body === 0) this.#readExtension();
+    } else if (this.#isWanted) {
+      this.#visitor.content(bytes);
+    }
+    return size;
+  }
+
+  #readBlock(chunk: Buffer, at: number): number {
+    const missing = tarBlockSize - this.#blockFill;
+    if (missing === tarBlockSize && chunk.length - at >= tarBlockSize) {
+      this.#takeHeader(chunk.subarray(at, at + tarBlockSize));
+      return tarBlockSize;
+    }
+    const size = chunk.copy(this.#block, this.#blockFill, at, at + missing);
+    this.#blockFill += size;
+    if (this.#blockFill === tarBlockSize) {
+      this.#blockFill = 0;
+      this.#takeHeader(this.#block);
+    }
+    return size;
+  }
+
+  #takeHeader(block: Buffer): void {
+    if (isZeroBlock(block)) {
+      this.#zeroBlocks += 1;
+      return;
+    }
+    if (this.#zeroBlocks > 0) throw new TarError('goes on after an empty tar block');
+    const header = readHeader(block);
+    if (header.size < 0 || !Number.isSafeInteger(header.size)) {
+      throw new TarError(`has an entry of impossible size, ${showName(header.name)}`);
+    }
+    if ('xXgLK'.includes(header.type)) this.#startExtension(header);
+    else this.#takeEntry(header);
+  }
+
+  #startExtension({ type, size }: TarHeader): void {
+    if (size > maxExtensionBytes) throw new TarError('has a tar header longer than 1 MiB');
+    this.#extension = { type, size, parts: [] };
+    this.#body = paddedSize(size);
+    if (size === 0) this.#readExtension();
+  }
+
+  #readExtension(): void {
+    const { type, size, parts } = this.#extension ?? { type: '', size: 0, parts: [] };
+    this.#extension = undefined;
+    const body = Buffer.concat(parts).subarray(0, size);
+    if (type === 'g') return;
+    if (type === 'x' || type === 'X') {
+      this.#pax = readPaxRecords(body);
+      return;
+    }
+    const zero = body.indexOf(0);
+    const text = body.toString('latin1', 0, zero < 0 ? body.length : zero);
+    if (type === 'L') this.#longName = text;
+    else this.#longLink = text;
+  }
+
+  #takeEntry(header: TarHeader): void {
+    const pax = this.#pax;
+    const path = this.#longName ?? pax?.get('path') ?? header.name;
+    const link = this.#longLink ?? pax?.get('linkpath') ?? header.link;
+    this.#pax = undefined;
+    this.#longName = undefined;
+    this.#longLink = undefined;
+    if (
+      header.type === 'S' ||
+      [...(pax?.keys() ?? [])].some(key => key.startsWith('GNU.sparse.'))
+    ) {
+      throw new TarError(
+        `has a sparse file, ${showName(path)}, which cannot be converted: build the image without 'tar --sparse'`,
+      );
+    }
+    const kind = header.type === '\0' && path.endsWith('/') ? 'directory' : kinds[header.type];
+    if (kind === undefined) {
+      throw new TarError(`has an entry of unknown tar type, ${showName(path)}`);
+    }
+    if (path.includes('\0') || link.includes('\0')) throw new TarError('has a damaged PAX header');
+    const size = kind === 'file' ? sizeOf(header, pax) : 0;
+    this.#body = paddedSize(size);
+    const { mode, major, minor } = header;
+    const device = kind.endsWith('-device') ? { device: { major, minor } } : {};
+    const mtime = mtimeOf(header, pax);
+    const isWanted = this.#visitor.entry({ path, kind, mode, mtime, size, link, ...device });
+    this.#isWanted = isWanted;
+  }
+}
+
+function sizeOf(header: TarHeader, pax: Map<string, string> | undefined): number {
+  const text = pax?.get('size');
+  if (text === undefined) return header.size;
+  const size = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(size)) throw new TarError('has a damaged PAX header');
+  return size;
+}
+
+function mtimeOf(header: TarHeader, pax: Map<string, string> | undefined): number {
+  const text = pax?.get('mtime');
+  if (text === undefined) return header.mtime;
+  const seconds = Number(text);
+  if (!Number.isFinite(seconds)) throw new TarError('has a damaged PAX header');
+  return Math.floor(seconds);
+}

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { imageOf } from '../corpus/image.ts';
+import type { Layer } from '../corpus/layer.ts';
+import { Pusher } from '../corpus/push.ts';
+import { openApptainer } from '../world/apptainer.ts';
+import { startRegistry } from '../world/registry.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { convert, describeFile } from './conversion.ts';
+import { distributionLayer } from './distribution-layer.ts';
+import { devices, nastyLayers } from './nasty-image.ts';
+import { squashedTree, type Tree } from './squashed-tree.ts';
+import { type TarPart, tarLayer } from './tar-file.ts';
+
+interface Trees {
+  readonly own: Tree;
+  readonly theirs: Tree;
+}
+
+/** The tree of the image as Sluice makes it, and as `apptainer build` of the same image does. */
+async function treesOf(layers: readonly Layer[]): Promise<Trees> {
+  await using registry = await startRegistry();
+  const pusher = await Pusher.open(registry, 'compared');
+  await pusher.push(imageOf({ layers }), '1');
+  await pusher.close();
+  await using apptainer = await openApptainer();
+  const sif = apptainer.join('built.sif');
+  const build = ['build', '--no-https', sif, `docker://${registry.host}/compared:1`];
+  const { code, stderr } = await apptainer.run(build, { timeoutMs: 300_000 });
+  assert.equal(code, 0, stderr);
+  const { squashfs } = await describeFile(sif);
+  assert.ok(squashfs);
+  const theirs = await squashedTree(sif, squashfs.offset);
+  await using conversion = await convert(layers);
+  return { own: await conversion.tree(), theirs };
+}
+
+/** Every path in which the two differ; what is in `/.singularity.d` is meant to. */
+function differences({ own, theirs }: Trees): Record<string, (string | undefined)[]> {
+  const names = new Set([...Object.keys(own), ...Object.keys(theirs)]);
+  return Object.fromEntries(
+    [...names]
+      .filter(name => own[name] !== theirs[name] && !name.startsWith('.singularity.d/'))
+      .map(name => [name, [own[name], theirs[name]]]),
+  );
+}
+
+test('the tree of an image with everything is the one that Apptainer makes', async () => {
+  const trees = await treesOf([...(await nastyLayers()), tarLayer(devices)]);
+  assert.ok(Object.keys(trees.theirs).length > 100);
+  const expected = Object.fromEntries(
+    Object.entries(differences(trees)).filter(([name, [own, theirs]]) => {
+      // Apptainer gives directories that no layer has what its own umask leaves of 0777.
+      const isImplied = /^(?:implied|long-pax|long-gnu)(?:\/|$)/.test(name);
+      return !(isImplied && own === 'directory 0755' && theirs?.startsWith('directory 07'));
+    }),
+  );
+  const empty = 'e3b0c44298fc1c14';
+  assert.deepEqual(expected, {
+    // Outside /dev devices are what they are in an image that an ordinary user builds.
+    'odd/zero': [`file 0666 0 ${empty}`, 'character 0666 1:5'],
+    'odd/loop': [`file 0660 0 ${empty}`, 'block 0660 7:0'],
+  });
+});
+
+test('the tree of a distribution is the one that Apptainer makes', async () => {
+  await using directory = await makeTempDir('distribution');
+  const changes = tarLayer([
+    { name: 'usr/share/.wh.doc', content: '' },
+    { name: 'etc/', type: 'directory', mode: 0o755 },
+    { name: 'etc/motd', content: 'changed\n' },
+    { name: 'bin/sh-too', type: 'link', link: 'bin/dash' },
+    { name: 'opt/.wh..wh..opq', content: '' },
+  ]);
+  const trees = await treesOf([await distributionLayer(directory.path), changes]);
+  assert.ok(Object.keys(trees.theirs).length > 4000);
+  assert.equal(trees.own['usr/share/doc'], undefined);
+  assert.equal(trees.own['usr/bin/sh-too'], trees.own['usr/bin/dash']);
+  assert.deepEqual(differences(trees), {});
+});
+
+const base: readonly TarPart[] = [
+  { name: 'real/', type: 'directory' },
+  { name: 'real/old', content: 'x' },
+  { name: 'file', content: 'x' },
+  { name: 'linked', type: 'symlink', link: 'real' },
+  { name: 'absolute', type: 'symlink', link: '/real' },
+  { name: 'climbing', type: 'symlink', link: '../../../real' },
+];
+
+test('layers that tools write in other ways make the tree that Apptainer makes of them', async () => {
+  const upper: readonly (readonly TarPart[])[] = [
+    [{ name: 'linked/new', content: '1' }],
+    [{ name: 'absolute/new', content: '2' }],
+    [{ name: 'climbing/new', content: '3' }],
+    [{ name: 'linked/.wh.old', content: '' }],
+    [
+      { name: 'real/new', content: '4' },
+      { name: 'real/.wh..wh..opq', content: '' },
+    ],
+    [
+      { name: 'hard', type: 'link', link: 'file' },
+      { name: 'file', content: 'new' },
+    ],
+    [
+      { name: 'file', content: 'newer' },
+      { name: '.wh.file', content: '' },
+    ],
+    [
+      { name: 'twice', content: '1' },
+      { name: 'twice', content: '22' },
+    ],
+    [
+      { name: 'linked/', type: 'directory', mode: 0o700 },
+      { name: 'linked/new', content: '5' },
+    ],
+    [
+      { name: 'old/', type: 'v7' },
+      { name: 'old/file', type: 'v7', content: 'x' },
+    ],
+    [{ name: './', type: 'directory', mode: 0o711 }],
+  ];
+  const trees = await treesOf([tarLayer(base), ...upper.map(parts => tarLayer(parts))]);
+  assert.deepEqual(differences(trees), {});
+});

@@ -1,0 +1,100 @@
+import { chmod, copyFile, mkdir, open, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { imageDefinition } from '../../src/sif/definition-runtime.ts';
+import { inspectMetadata, type RuntimeWish, runtimeFiles } from '../../src/sif/runtime-files.ts';
+import { type SifContents, sifHead, squashfsOffset } from '../../src/sif/sif-file.ts';
+import { type Apptainer, apptainerTool } from '../world/apptainer.ts';
+import { type BusyboxArchitecture, requireBusybox } from '../world/tools.ts';
+
+/** What an image is said to be. */
+export interface Described {
+  /** The `config` member of the image config. */
+  readonly config?: RuntimeWish['config'];
+  readonly definition?: RuntimeWish['definition'];
+  readonly architecture?: BusyboxArchitecture;
+}
+
+export interface SmallImage extends Described {
+  /** Without it busybox is there alone, without its names. */
+  readonly shell?: boolean;
+  /** More files, by their path. */
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+const applets = ['sh', 'cat', 'echo', 'env', 'id', 'printf', 'pwd', 'sleep', 'test', 'uname'];
+const createdAt = Date.UTC(2024, 1, 29, 12);
+
+/** Makes a SIF file of a small image; returns its path. */
+export async function assembleSif(
+  apptainer: Apptainer,
+  name: string,
+  image: SmallImage,
+): Promise<string> {
+  const { architecture = 'amd64', shell = true, files = {} } = image;
+  const tree = apptainer.join(`${name}.tree`);
+  await mkdir(join(tree, 'bin'), { recursive: true });
+  await copyFile(requireBusybox(architecture), join(tree, 'bin/busybox'));
+  if (shell) for (const applet of applets) await symlink('busybox', join(tree, 'bin', applet));
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(tree, path)), { recursive: true });
+    await writeFile(join(tree, path), text, { mode: 0o755 });
+  }
+  return assembleTree(apptainer, name, tree, image);
+}
+
+/** Puts what is put into images into a directory tree, and makes a SIF file of it; returns its path. */
+export async function assembleTree(
+  apptainer: Apptainer,
+  name: string,
+  tree: string,
+  {
+    config = {},
+    architecture = 'amd64',
+    definition = imageDefinition('registry.test/image:1'),
+  }: Described,
+): Promise<string> {
+  const wish: RuntimeWish = { config, architecture, createdAt, definition };
+  await addRuntime(tree, wish);
+  const sif = apptainer.join(`${name}.sif`);
+  await squash(apptainer, tree, sif, {
+    definition: definition.text,
+    inspectMetadata: inspectMetadata(wish),
+    ociConfig: config,
+    ...{ architecture, createdAt, id: Buffer.alloc(16, name) },
+  });
+  return sif;
+}
+
+async function addRuntime(tree: string, wish: RuntimeWish): Promise<void> {
+  for (const { path, kind, mode, content, target } of runtimeFiles(wish)) {
+    const place = join(tree, path);
+    if (kind === 'directory') await mkdir(place, { recursive: true, mode });
+    else if (kind === 'symlink') await symlink(target ?? '', place);
+    else {
+      await writeFile(place, content ?? '');
+      await chmod(place, mode);
+    }
+  }
+}
+
+async function squash(
+  apptainer: Apptainer,
+  tree: string,
+  sif: string,
+  contents: SifContents,
+): Promise<void> {
+  const offset = squashfsOffset(contents);
+  const { code, stderr } = await apptainer.runProgram([
+    ...[apptainerTool('mksquashfs'), tree, sif, '-offset', String(offset), '-all-root'],
+    ...['-noappend', '-comp', 'gzip', '-no-progress', '-quiet'],
+  ]);
+  if (code !== 0) throw new Error(stderr);
+  const file = await open(sif, 'r+');
+  try {
+    const { size } = await file.stat();
+    const head = sifHead(contents, size - offset);
+    await file.write(head, 0, head.length, 0);
+  } finally {
+    await file.close();
+  }
+}

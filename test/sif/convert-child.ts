@@ -1,0 +1,24 @@
+/**
+ * Converts layers in files, in a process of its own, so that its memory can be told:
+ * `node convert-child.ts <directory> <layer>...`. Prints the most memory it had, in bytes, and what was made.
+ */
+import { fileSource } from '../../src/content/file-source.ts';
+import { convertToSif } from '../../src/sif/convert.ts';
+import { optionsFor, sourceOf } from './conversion.ts';
+import { fileLayer } from './distribution-layer.ts';
+
+const [directory = '', ...paths] = process.argv.slice(2);
+const layers = await Promise.all(paths.map(path => fileLayer(path, 'sha256:')));
+const begin = performance.now();
+const source = {
+  ...sourceOf(layers),
+  async openLayer({ digest, size }: { digest: string; size: number }) {
+    const path = layers.find(({ content }) => content.digest === digest)?.path ?? '';
+    return fileSource(path, 0, size - 1);
+  },
+};
+const lines: string[] = [];
+const sif = await convertToSif(source, optionsFor(directory, lines));
+const seconds = (performance.now() - begin) / 1000;
+const memory = process.resourceUsage().maxRSS * 1024;
+console.log(JSON.stringify({ memory, seconds, lines, ...sif }));

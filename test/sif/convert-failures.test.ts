@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ByteSource } from '../../src/content/byte-source.ts';
+import type { Fault } from '../../src/fault.ts';
+import { type ConvertOptions, convertToSif, type SifSource } from '../../src/sif/convert.ts';
+import { bytesOf, contentOf, mediaTypes } from '../corpus/content.ts';
+import { type Layer, retyped } from '../corpus/layer.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
+import { noLimits, optionsFor, sourceOf } from './conversion.ts';
+import { layerOfTar, type TarPart, tarLayer, tarOf } from './tar-file.ts';
+
+/** Converts what cannot be converted, and sees that nothing is left; returns the error. */
+async function failure(
+  source: SifSource | readonly Layer[],
+  more: Partial<ConvertOptions> = {},
+): Promise<Error> {
+  await using directory = await makeTempDir('sif-failure');
+  const image = 'layers' in source ? source : sourceOf(source);
+  const options = { ...optionsFor(directory.path), ...more };
+  const error = await convertToSif(image, options).then(
+    () => assert.fail('it was converted'),
+    (cause: Error) => cause,
+  );
+  assert.deepEqual(await readdir(directory.path), []);
+  assert.ok(!error.message.includes(directory.path), error.message);
+  return error;
+}
+
+const good = tarLayer([{ name: 'good', content: 'x' }]);
+const random = layerOfTar(tarOf([{ name: 'noise', content: randomBytes(200_000) }]));
+
+/** A layer of other bytes, which the manifest tells rightly. */
+function changed({ content, diffId }: Layer, change: (bytes: Buffer) => Buffer): Layer {
+  return { content: contentOf(content.mediaType, change(bytesOf(content))), diffId };
+}
+
+const cut = (bytes: Buffer) => bytes.subarray(0, bytes.length - 20);
+const flipped = (bytes: Buffer) => {
+  bytes[100_000] = (bytes[100_000] ?? 0) ^ 0xff;
+  return bytes;
+};
+
+const broken: Readonly<Record<string, { layer: Layer; message: RegExp }>> = {
+  'gzip data cut short': {
+    layer: changed(random, cut),
+    message: /^The image's layer 2 of 3 cannot be unpacked: its gzip data is damaged or cut short$/,
+  },
+  'gzip data damaged': { layer: changed(random, flipped), message: /layer 2 of 3 .*gzip data/ },
+  'zstd data cut short': {
+    layer: changed(layerOfTar(tarOf([{ name: 'a', content: 'x'.repeat(1e6) }]), 'zstd'), cut),
+    message: /its zstd data is damaged or cut short/,
+  },
+  'a tar file cut short': {
+    layer: layerOfTar(cut(tarOf([{ name: 'a', content: 'x' }], { end: false }))),
+    message: /layer 2 of 3 ends in the middle of a tar entry/,
+  },
+  'no tar file': {
+    layer: layerOfTar(Buffer.from('<html>'.repeat(1000)), 'none'),
+    message: /layer 2 of 3 is not a tar archive/,
+  },
+  'a sparse file': {
+    layer: tarLayer([{ name: 'thin', type: 'gnu-sparse' }]),
+    message: /layer 2 of 3 has a sparse file, "thin"/,
+  },
+  'a name that would change the log': {
+    layer: tarLayer([{ name: 'x\ny\x1b[31m', type: 'link', link: 'absent' }]),
+    message: /a hard link, "x\\ny\\u001b\[31m", to/,
+  },
+};
+
+for (const [name, { layer, message }] of Object.entries(broken)) {
+  test(`a layer that is ${name} is told of`, async () => {
+    const error = await failure([good, layer, good]);
+    assert.match(error.message, message);
+    assert.equal((error as Fault).kind, 'bad-request');
+    assert.equal((error as Fault).phase, 'layer');
+  });
+}
+
+const types: Readonly<Record<string, RegExp>> = {
+  'application/vnd.docker.image.rootfs.foreign.diff.tar.gzip': /may not be distributed/,
+  'application/vnd.oci.image.layer.nondistributable.v1.tar+gzip': /may not be distributed/,
+  'application/vnd.oci.image.layer.v1.tar+gzip+encrypted': /is encrypted/,
+  'application/vnd.sylabs.sif.layer.v1.sif': /has the type "application\/vnd\.sylabs/,
+};
+
+for (const [type, message] of Object.entries(types)) {
+  test(`a layer of type ${type} is refused before anything is fetched`, async () => {
+    const source = sourceOf([good, retyped(good, type)]);
+    const error = await failure({ ...source, openLayer: () => assert.fail('it was fetched') });
+    assert.match(error.message, message);
+    assert.match(error.message, /layer 2 of 2/);
+  });
+}
+
+const wrong: Readonly<Record<string, { bytes: Buffer; message: RegExp }>> = {
+  'other bytes': { bytes: flipped(bytesOf(random.content)), message: /does not have the digest/ },
+  'fewer bytes': { bytes: cut(bytesOf(random.content)), message: /is smaller than its manifest/ },
+  'more bytes': {
+    bytes: Buffer.concat([bytesOf(random.content), Buffer.alloc(1)]),
+    message: /is larger than its manifest/,
+  },
+};
+
+for (const [name, { bytes, message }] of Object.entries(wrong)) {
+  test(`a registry that sends ${name} than the manifest tells is not believed`, async () => {
+    const sent = sourceOf([{ content: contentOf(mediaTypes.ociLayer, bytes), diffId: '' }]);
+    const [layer] = sent.layers;
+    assert.ok(layer);
+    const source = {
+      ...sourceOf([random]),
+      openLayer: (_: unknown, signal: AbortSignal) => sent.openLayer(layer, signal),
+    };
+    const error = await failure(source);
+    assert.match(error.message, message);
+    assert.equal((error as Fault).kind, 'upstream');
+  });
+}
+
+test('a layer that cannot be had ends the other fetches', async () => {
+  const unreachable = new Error('the registry is gone');
+  let ending: unknown;
+  const error = await failure({
+    ...sourceOf([random, good]),
+    async openLayer({ digest }) {
+      if (digest === random.content.digest) {
+        await sleep(50);
+        throw unreachable;
+      }
+      return endless(cause => {
+        ending ??= cause;
+      });
+    },
+  });
+  assert.equal(error, unreachable);
+  assert.equal(ending, unreachable);
+});
+
+/** Never gives a byte. */
+function endless(onEnd: (reason: unknown) => void): ByteSource {
+  const { promise, reject } = Promise.withResolvers<null>();
+  return {
+    read: () => promise,
+    destroy(reason) {
+      onEnd(reason);
+      reject(reason ?? new Error('closed'));
+    },
+  };
+}
+
+const limits: Readonly<Record<string, Partial<typeof noLimits>>> = {
+  '3 files': { maxEntries: 3 },
+  '100000 bytes': { maxUnpackedBytes: 100_000 },
+  '150000 bytes of disk space': { maxScratchBytes: 150_000 },
+};
+
+for (const [text, limit] of Object.entries(limits)) {
+  test(`an image of more than ${text} is refused`, async () => {
+    const names = ['a', 'b', 'c', 'd'].map((name): TarPart => ({ name, content: 'x' }));
+    const layers = [tarLayer(names), random];
+    const error = await failure(layers, { limits: { ...noLimits, ...limit } });
+    assert.match(error.message, new RegExp(`more than the ${text}`));
+    assert.equal((error as Fault).kind, 'too-large');
+    assert.equal((error as Fault).phase, 'limit');
+  });
+}
+
+test('a file that grows beyond the disk space ends the conversion', async () => {
+  const size = 200 * 1024 * 1024;
+  const noise = Buffer.alloc(size, randomBytes(1024 * 1024));
+  for (let at = 0; at < size; at += 1024 * 1024) noise.writeUInt32LE(at, at);
+  await using directory = await makeTempDir('local');
+  const path = directory.join('layer');
+  const parts = Array.from({ length: 20 }, (_, index): TarPart => {
+    return {
+      name: `noise-${index}`,
+      content: noise.subarray((index * size) / 20, ((index + 1) * size) / 20),
+    };
+  });
+  await writeFile(path, tarOf(parts));
+  const source = { ...sourceOf([good]), localPath: async () => path };
+  const error = await failure(source, { limits: { ...noLimits, maxScratchBytes: 20e6 } });
+  assert.match(error.message, /more than the 20000000 bytes of disk space/);
+});
+
+test('without mksquashfs it is told what to install, before anything is fetched', async () => {
+  const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
+  const error = await failure(source, { mksquashfs: '/nowhere/mksquashfs' });
+  assert.equal((error as Fault).kind, 'unavailable');
+  assert.match(error.message, /install the Debian package squashfs-tools/);
+  assert.ok(!error.message.includes('/nowhere'), error.message);
+});
+
+/** Stands in for mksquashfs: a shell script. */
+async function fake(path: string, script: string, version = '4.5.1'): Promise<string> {
+  const answer = `if [ "$1" = -version ]; then echo "mksquashfs version ${version} (2022/03/17)"; exit; fi`;
+  await writeFile(path, `#!/bin/sh\n${answer}\n${script}\n`, { mode: 0o755 });
+  return path;
+}
+
+test('a mksquashfs that is too old is told of', async () => {
+  await using directory = await makeTempDir('fake');
+  const mksquashfs = await fake(directory.join('mksquashfs'), '', '4.4');
+  const error = await failure([good], { mksquashfs });
+  assert.equal((error as Fault).kind, 'unavailable');
+  assert.match(error.message, /version 4.5 or later/);
+});
+
+const endings: Readonly<Record<string, { script: string; kind: string; message: RegExp }>> = {
+  'fails at once': {
+    script: 'echo "line 1"; echo "FATAL ERROR: out of luck" >&2; exit 3',
+    kind: 'internal',
+    message: /^mksquashfs ended with exit code 3: line 1\nFATAL ERROR: out of luck$/,
+  },
+  'fails in the middle': {
+    script: 'head -c 1000 >/dev/null; echo "FATAL ERROR: no more" >&2; exit 1',
+    kind: 'internal',
+    message: /exit code 1: FATAL ERROR: no more$/,
+  },
+  'is killed': { script: 'kill -9 $$', kind: 'internal', message: /ended with SIGKILL/ },
+  'stops reading': { script: 'exit 0', kind: 'internal', message: /before the end of the files/ },
+  'has no disk left': {
+    script: 'echo "Write failed because No space left on device" >&2; exit 1',
+    kind: 'storage-full',
+    message: /no disk space left/,
+  },
+};
+
+for (const [name, { script, kind, message }] of Object.entries(endings)) {
+  test(`a mksquashfs that ${name} is told of`, async () => {
+    await using directory = await makeTempDir('fake');
+    const mksquashfs = await fake(directory.join('mksquashfs'), script);
+    const big = tarLayer([{ name: 'big', content: Buffer.alloc(4e6) }]);
+    const error = await failure([big], { mksquashfs });
+    assert.match(error.message, message);
+    assert.equal((error as Fault).kind, kind);
+  });
+}
+
+const reason = new Error('somebody has changed their mind');
+
+test('a conversion that is cancelled before it begins does nothing', async () => {
+  const signal = AbortSignal.abort(reason);
+  const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
+  assert.equal(await failure(source, { signal }), reason);
+});
+
+test('a conversion that is cancelled while it fetches ends at once', async () => {
+  const controller = new AbortController();
+  const source = {
+    ...sourceOf([random, good]),
+    async openLayer() {
+      setTimeout(() => controller.abort(reason), 50);
+      return endless(() => {});
+    },
+  };
+  assert.equal(await failure(source, { signal: controller.signal }), reason);
+});
+
+test('a conversion that is cancelled while it squashes ends mksquashfs', async () => {
+  await using directory = await makeTempDir('fake');
+  const pid = directory.join('pid');
+  const real = requireCommand('mksquashfs');
+  const script = `echo $$ >${pid}; exec ${real} "$@"`;
+  const mksquashfs = await fake(directory.join('mksquashfs'), script);
+  const parts = Array.from({ length: 40 }, (_, index): TarPart => {
+    return { name: `noise-${index}`, content: randomBytes(1024 * 1024) };
+  });
+  const controller = new AbortController();
+  const cancel = async () => {
+    while (!existsSync(pid)) await sleep(5);
+    await sleep(100);
+    controller.abort(reason);
+  };
+  const options = { mksquashfs, signal: controller.signal };
+  const [error] = await Promise.all([failure([tarLayer(parts, 'none')], options), cancel()]);
+  assert.equal(error, reason);
+  const number = (await readFile(pid, 'utf8')).trim();
+  assert.ok(!existsSync(`/proc/${number}`), 'mksquashfs still runs');
+});

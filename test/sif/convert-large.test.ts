@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { createGzip, createZstdCompress } from 'node:zlib';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
+import { describeFile } from './conversion.ts';
+import { type TarPart, tarOf } from './tar-file.ts';
+
+const mebibyte = 1024 * 1024;
+// As `npm start` runs the server.
+const nodeFlags = ['--max-semi-space-size=4'];
+const child = join(import.meta.dirname, 'convert-child.ts');
+
+interface Converted {
+  /** Bytes. */
+  readonly memory: number;
+  readonly path: string;
+}
+
+async function convertApart(directory: string, layer: string): Promise<Converted> {
+  const scratch = join(directory, 'scratch');
+  await mkdir(scratch);
+  const args = [...nodeFlags, child, scratch, layer];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  return JSON.parse(stdout);
+}
+
+const fileCount = 200_000;
+
+/** Packages of a Node image, as far as their number and sizes go. */
+function* manySmallFiles(): Generator<Buffer> {
+  let state = 1;
+  const next = (limit: number) => {
+    state = (state * 48_271) % 0x7fffffff;
+    return state % limit;
+  };
+  for (let first = 0; first < fileCount; first += 1000) {
+    const parts = Array.from({ length: 1000 }, (_, at): TarPart => {
+      const index = first + at;
+      const name = `app/node_modules/package-${index >> 5}/lib/module-number-${index % 32}.js`;
+      const words = Array.from({ length: 5 + next(100) }, () => next(1e6).toString(36));
+      return { name, content: `// ${index}\n${words.join(' ')}\n`, mtime: 1_700_000_000 };
+    });
+    yield tarOf(parts, { end: first + 1000 === fileCount });
+  }
+}
+
+test('200000 small files take little memory, and are all there', async () => {
+  await using directory = await makeTempDir('small-files');
+  const layer = directory.join('layer');
+  await pipeline(manySmallFiles, createGzip({ level: 1 }), createWriteStream(layer));
+  const { memory, path } = await convertApart(directory.path, layer);
+  assert.ok(memory < 250 * mebibyte, `${Math.round(memory / mebibyte)} MiB`);
+  const { squashfs } = await describeFile(path);
+  const list = ['-offset', String(squashfs?.offset), '-l', path, 'app'];
+  const { stdout } = await promisify(execFile)(requireCommand('unsquashfs'), list, {
+    maxBuffer: 100 * mebibyte,
+  });
+  const modules = stdout.split('\n').filter(line => line.endsWith('.js'));
+  assert.equal(modules.length, fileCount);
+});
+
+test('a large file in a zstd layer is never in memory', async () => {
+  await using directory = await makeTempDir('large-file');
+  const layer = directory.join('layer');
+  const size = 600 * mebibyte;
+  const header = tarOf([{ name: 'large', pax: { size: String(size) } }], { end: false });
+  function* tar() {
+    yield header;
+    const block = Buffer.alloc(mebibyte);
+    for (let at = 0; at < size; at += mebibyte) {
+      block.fill(`${at} is a number, and what follows is the same again. `);
+      yield Buffer.from(block);
+    }
+    yield Buffer.alloc(1024);
+  }
+  await pipeline(Readable.from(tar()), createZstdCompress(), createWriteStream(layer));
+  const { memory, path } = await convertApart(directory.path, layer);
+  assert.ok(memory < 250 * mebibyte, `${Math.round(memory / mebibyte)} MiB`);
+  const { squashfs } = await describeFile(path);
+  const list = ['-offset', String(squashfs?.offset), '-lln', path, 'large'];
+  const { stdout } = await promisify(execFile)(requireCommand('unsquashfs'), list);
+  assert.match(stdout, new RegExp(` ${size} \\d{4}-`));
+});

@@ -1,0 +1,68 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, createReadStream, createWriteStream, openSync, readSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { type Content, mediaTypes } from '../corpus/content.ts';
+import type { Layer } from '../corpus/layer.ts';
+import { requireCommand, requireTools, rootDirectory } from '../world/tools.ts';
+
+const mebibyte = 1024 * 1024;
+
+/** A layer in a file, for what is too much to be kept in memory. */
+export interface FileLayer extends Layer {
+  readonly path: string;
+}
+
+/** A whole Debian system, but for the largest programs, as a layer in a file below the directory. */
+export async function distributionLayer(directory: string): Promise<FileLayer> {
+  requireTools(['bookworm']);
+  const script =
+    'cd "$1" && find . -xdev ! -size +8M -print0 | sort -z | tar --no-recursion --null -T - -c';
+  const tar = spawn(requireCommand('sh'), ['-c', script, 'sh', rootDirectory('bookworm')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const hash = createHash('sha256');
+  const hashed = new Transform({
+    transform(chunk, _encoding, done) {
+      hash.update(chunk);
+      done(null, chunk);
+    },
+  });
+  const ended = once(tar, 'close');
+  const path = `${directory}/distribution.tar.gz`;
+  await pipeline(tar.stdout, hashed, createGzip({ level: 1 }), createWriteStream(path));
+  await ended;
+  if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
+  return fileLayer(path, `sha256:${hash.digest('hex')}`);
+}
+
+/** A file of a compressed tar as a layer. */
+export async function fileLayer(path: string, diffId: string): Promise<FileLayer> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  const content: Content = {
+    mediaType: `${mediaTypes.ociLayer}+gzip`,
+    digest: `sha256:${hash.digest('hex')}`,
+    size: (await stat(path)).size,
+    read: () => readPieces(path),
+  };
+  return { content, diffId, path };
+}
+
+function* readPieces(path: string): Generator<Uint8Array> {
+  const file = openSync(path, 'r');
+  try {
+    for (;;) {
+      const buffer = Buffer.alloc(mebibyte);
+      const size = readSync(file, buffer);
+      if (size === 0) return;
+      yield buffer.subarray(0, size);
+    }
+  } finally {
+    closeSync(file);
+  }
+}
