@@ -12,9 +12,10 @@ import { clientsOf, pull, runWithPodman } from './world/clients.ts';
 import { startContainerd } from './world/containerd.ts';
 import { startDocker } from './world/docker.ts';
 import { relaySite, startNginx } from './world/nginx.ts';
+import type { Result } from './world/program.ts';
 import { type Registry, startRegistry } from './world/registry.ts';
-import { openRoot, type Result } from './world/root.ts';
-import { requireCommand, requireTools, suites } from './world/tools.ts';
+import { openRoot } from './world/root.ts';
+import { requireApptainer, requireCommand, requireTools, suites } from './world/tools.ts';
 import { trustFiles } from './world/trust.ts';
 
 const image = 'corpus/cfg:full';
@@ -208,6 +209,7 @@ test('what is missing is named together with the command that installs it', () =
   process.env.SLUICE_TOOLS = '/nonexistent';
   try {
     assert.throws(() => requireTools(['trixie']), /'trixie' is missing.*npm run tools/);
+    assert.throws(() => requireApptainer(), /Apptainer is missing.*npm run tools/);
   } finally {
     if (SLUICE_TOOLS === undefined) delete process.env.SLUICE_TOOLS;
     else process.env.SLUICE_TOOLS = SLUICE_TOOLS;

@@ -10,7 +10,9 @@ export function buildFault(error: BuildError): Fault {
   switch (kind) {
     case 'unavailable':
     case 'session':
-      return new BuilderLost('The builder went away in the middle of the build', error);
+      // What it asked could not be answered: the reason is one of ours.
+      if (error.cause instanceof Fault) return error.cause;
+      return new BuilderLost('The builder went away in the middle of the build', true, error);
     case 'cancelled':
       return fault('it was cancelled', 'build', 'unavailable');
     case 'timeout':

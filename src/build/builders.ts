@@ -5,8 +5,12 @@ import { canPush, isInDocker } from './push-ability.ts';
 
 /** The builder went away, or none answers: another one, or another try, may do. */
 export class BuilderLost extends Fault {
-  constructor(message: string, cause?: unknown) {
+  /** In the middle of the build, which may be the reason. */
+  readonly hadBegun: boolean;
+
+  constructor(message: string, hadBegun: boolean, cause?: unknown) {
     super('unavailable', message, { phase: 'build', cause });
+    this.hadBegun = hadBegun;
   }
 }
 
@@ -89,7 +93,7 @@ export function createBuilders(find: FindBuilders, isComing: () => boolean, log:
       if (able === true) return builder;
       if (able === undefined) isAnySilent = true;
     }
-    throw isAnySilent ? new BuilderLost('No builder answers') : classicStore();
+    throw isAnySilent ? new BuilderLost('No builder answers', false) : classicStore();
   };
 
   return {

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -33,7 +33,10 @@ const stopMs = 10_000;
 const lockTries = 10;
 const lockPauseMs = 1000;
 
-/** Starts buildkitd and waits until it listens; undefined where it is not installed. */
+/**
+ * Starts buildkitd and waits until it listens; undefined where it is not installed. Who is not root
+ * has it run in a user namespace, for which RootlessKit must be installed.
+ */
 export async function startOwnBuilder(options: OwnBuilderOptions): Promise<OwnBuilder | undefined> {
   const inherited = [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter);
   const path = [...options.folders, options.path ?? inherited].join(delimiter);
@@ -62,11 +65,10 @@ async function start(
   const config = join(directory, 'buildkitd.toml');
   await writeFile(config, configuration(directory, socketFolder, socket, plainHttp));
   // It must not outlive this process, however that ends: the next one needs its state.
-  const setpriv = findProgram('setpriv', path);
-  const leash = setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'TERM'];
-  const [command = '', ...args] = [...leash, program, '--config', config];
+  const [command = '', ...args] = [...leash(path), ...namespace(path), program, '--config', config];
   const child = spawn(command, args, {
-    env: { ...process.env, PATH: path },
+    // Who is not root has no other place for what runs.
+    env: { XDG_RUNTIME_DIR: socketFolder, ...process.env, PATH: path },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let output = '';
@@ -101,6 +103,23 @@ async function start(
       await rm(socketFolder, { recursive: true, force: true });
     },
   };
+}
+
+/** The beginning of a command that ends the rest when this process ends; nothing where that cannot be had. */
+function leash(path: string): string[] {
+  const setpriv = findProgram('setpriv', path);
+  if (setpriv === undefined) return [];
+  const command = [setpriv, '--pdeathsig', 'TERM'];
+  // That of busybox does less.
+  return spawnSync(setpriv, [...command.slice(1), 'true']).status === 0 ? command : [];
+}
+
+/** The beginning of a command that runs the rest as root of a namespace of its own. */
+function namespace(path: string): string[] {
+  if (process.getuid?.() === 0) return [];
+  const rootlesskit = findProgram('rootlesskit', path);
+  if (rootlesskit !== undefined) return [rootlesskit, '--net=host'];
+  throw new Error('buildkitd needs root, or RootlessKit: install the package rootlesskit');
 }
 
 /** All of it is here and not in flags: builders of other versions and builds know fewer of those. */

@@ -4,6 +4,8 @@ import { BuilderLost } from './builders.ts';
 
 // A builder that is started anew is there within seconds.
 const pausesMs = [1000, 2000, 4000, 8000];
+// A build that takes its builder along each time must not go on doing so.
+const mostLost = 3;
 
 /**
  * Does the work again when its builder went away, or none answered; never when the recipe failed.
@@ -15,20 +17,20 @@ export async function withPatience<T>(
   onLost: (error: BuilderLost) => void,
   work: () => Promise<T>,
 ): Promise<T> {
-  for (const pauseMs of pausesMs) {
+  let lost = 0;
+  for (let tried = 1; ; tried += 1) {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof BuilderLost) || signal.aborted) throw error;
+      if (error.hadBegun) lost += 1;
+      const pauseMs = lost < mostLost ? pausesMs[tried - 1] : undefined;
+      if (pauseMs === undefined) {
+        const message = `${error.message} (tried ${tried} times): try again later`;
+        throw new Fault('unavailable', message, { phase: 'build', cause: error });
+      }
       onLost(error);
       await sleep(pauseMs, undefined, { signal });
     }
-  }
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof BuilderLost)) throw error;
-    const message = `${error.message}, ${pausesMs.length + 1} times: try again later`;
-    throw new Fault('unavailable', message, { phase: 'build', cause: error });
   }
 }

@@ -2,6 +2,7 @@ import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
+import { isElsewhere } from '../oci/media-type.ts';
 import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
 import type { BlobMode } from '../upstream/registry-settings.ts';
 import { resumingSource } from '../upstream/resuming-source.ts';
@@ -56,14 +57,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
    * Content that is kept, but only what is known to belong to the image, and is its own or has come from
    * its registry: what a manifest names proves nothing about what another registry has.
    */
-  const keptSize = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
+  const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
     if (!member) return { member, size: undefined };
     const { registry: host } = image.access;
-    if (image.owns(digest) || cache.isFrom(digest, host)) {
-      return { member, size: await content.size(digest) };
-    }
-    return { member, size: host === ownHost ? await sizeAt(image, digest, signal) : undefined };
+    // A registry makes sure that it has what a manifest names, but for layers that are elsewhere.
+    const isShown = !isElsewhere(member) && (host === ownHost || cache.isFrom(digest, host));
+    const mayServe = isShown || image.owns(digest);
+    return { member, size: mayServe ? await content.size(digest) : undefined };
   };
 
   const fromContent = (digest: Digest, size: number, rangeOf: RangeOf | undefined): Blob => {
@@ -164,12 +165,12 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
 
   return {
     async head(image, digest, signal) {
-      const { size } = await keptSize(image, digest, signal);
+      const { size } = await keptSize(image, digest);
       return size ?? sizeAt(image, digest, signal);
     },
 
     async open(image, digest, rangeOf, signal) {
-      const { member, size } = await keptSize(image, digest, signal);
+      const { member, size } = await keptSize(image, digest);
       if (size !== undefined) return fromContent(digest, size, rangeOf);
       const mode = modeOf(image.access.registry);
       if (mode === 'cache') {

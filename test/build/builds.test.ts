@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { createBuildLogs } from '../../src/build/build-logs.ts';
 import type { BuildPlan } from '../../src/build/build-plan.ts';
 import { BuilderLost } from '../../src/build/builders.ts';
@@ -125,6 +126,15 @@ const idOf = ({ id = '' }: BuildTicket): string => id;
 /** Long enough for everything that does not wait for anything. */
 const settle = () => sleep(20);
 
+/** Waits until these builds run, and no others. */
+async function runningAre({ running }: Bench, keys: readonly string[]): Promise<void> {
+  const actual = () => running.map(({ key }) => key);
+  for (const began = Date.now(); Date.now() - began < 5000; await sleep(5)) {
+    if (isDeepStrictEqual(actual(), keys)) return;
+  }
+  assert.deepEqual(actual(), keys);
+}
+
 suite('requests at the same instant', () => {
   test('whoever they are from, they share one build, and only the first counts', async () => {
     await using world = await startBench();
@@ -135,6 +145,7 @@ suite('requests at the same instant', () => {
     );
     assert.equal(new Set(tickets.map(idOf)).size, 1);
     assert.deepEqual(counted, ['a']);
+    await runningAre(world, ['one']);
     await settle();
     assert.equal(world.running.length, 1);
   });
@@ -161,7 +172,7 @@ suite('requests at the same instant', () => {
     });
     const [first, second] = [ask(world, 'one', 'a'), ask(world, 'one', 'b')];
     const ticket = await first;
-    await settle();
+    await runningAre(world, ['one']);
     world.running[0]?.succeed();
     await world.builds.settled(idOf(ticket), 1000);
     slow.resolve();
@@ -176,6 +187,7 @@ suite('requests at the same instant', () => {
     await using second = first.restart();
     second.builds.resume();
     assert.equal((await ask(second, 'one')).id, before.id);
+    await runningAre(second, ['one']);
     await settle();
     assert.equal(second.running.length, 1);
   });
@@ -186,17 +198,9 @@ suite('the queue', () => {
     await using world = await startBench();
     for (let count = 0; count < 20; count += 1) await ask(world, `many${count}`, 'many');
     await ask(world, 'single', 'other');
-    await settle();
-    assert.deepEqual(
-      world.running.map(({ key }) => key),
-      ['many0', 'many1'],
-    );
+    await runningAre(world, ['many0', 'many1']);
     world.running[0]?.succeed();
-    await settle();
-    assert.deepEqual(
-      world.running.map(({ key }) => key),
-      ['many1', 'single'],
-    );
+    await runningAre(world, ['many1', 'single']);
   });
 
   test('who asked is remembered over a restart', async () => {
@@ -206,13 +210,9 @@ suite('the queue', () => {
     await first.builds.close();
     await using second = first.restart();
     second.builds.resume();
-    await settle();
+    await runningAre(second, ['many0']);
     second.running[0]?.succeed();
-    await settle();
-    assert.deepEqual(
-      second.running.map(({ key }) => key),
-      ['single'],
-    );
+    await runningAre(second, ['single']);
     assert.equal(second.store.latest(plan('single').target)?.isTrusted, true);
   });
 
@@ -221,11 +221,11 @@ suite('the queue', () => {
     let isComing = true;
     await using world = await startBench({
       concurrent: 1,
-      timeLimits: { usual: 50, trusted: 50 },
+      timeLimits: { usual: 400, trusted: 400 },
       builders: { isComing: () => isComing, untilThere: () => there.promise },
     });
     const { id = '' } = await ask(world, 'one');
-    await sleep(100);
+    await sleep(600);
     const row = world.builds.get(id);
     assert.deepEqual([row.startedAt, row.finishedAt], [null, null]);
     assert.equal(world.builds.waitsFor(row), 'BuildKit, which is being installed');
@@ -239,15 +239,11 @@ suite('the queue', () => {
       ...{ owner: 'a', scope: 'a', grant: undefined },
       ...{ isTrusted: false, onBegin() {} },
     });
-    await settle();
-    assert.deepEqual(
-      world.running.map(({ key }) => key),
-      ['copy'],
-    );
+    await runningAre(world, ['copy']);
     world.running[0]?.succeed();
     isComing = false;
     there.resolve();
-    await settle();
+    await runningAre(world, ['one']);
     world.running[0]?.succeed();
     assert.equal((await world.builds.settled(id, 1000)).succeeded, true);
   });
@@ -276,19 +272,15 @@ suite('the end of a build', () => {
     assert.deepEqual([over.succeeded, over.startedAt], [false, null]);
     assert.equal(over.reason, 'The build was cancelled');
     assert.equal(world.builds.cancel(queued), false, 'it is over');
-    await settle();
+    await runningAre(world, ['one']);
     world.running[0]?.succeed();
-    await settle();
-    assert.deepEqual(
-      world.running.map(({ key }) => key),
-      ['three'],
-    );
+    await runningAre(world, ['three']);
   });
 
   test('a build that was cancelled does not come back with the next server', async () => {
     await using first = await startBench();
     const id = idOf(await ask(first, 'one'));
-    await settle();
+    await runningAre(first, ['one']);
     first.builds.cancel(id);
     await first.builds.close();
     assert.equal(first.store.find(id)?.reason, 'The build was cancelled');
@@ -298,7 +290,7 @@ suite('the end of a build', () => {
   test('a stopping server leaves what runs and what is queued to the next one', async () => {
     await using first = await startBench({ concurrent: 1 });
     const ids = [idOf(await ask(first, 'one')), idOf(await ask(first, 'two'))];
-    await settle();
+    await runningAre(first, ['one']);
     await first.builds.close();
     assert.deepEqual(
       first.store.unfinished().map(({ id }) => id),
@@ -306,14 +298,10 @@ suite('the end of a build', () => {
     );
     await using second = first.restart();
     second.builds.resume();
-    await settle();
-    assert.deepEqual(
-      second.running.map(({ key }) => key),
-      ['one'],
-    );
+    await runningAre(second, ['one']);
     assert.match(await second.logOf(ids[0] ?? ''), /server stops[\s\S]*begins again/);
     second.running[0]?.succeed();
-    await settle();
+    await runningAre(second, ['two']);
     second.running[0]?.succeed();
     assert.equal((await second.builds.settled(ids[1] ?? '', 1000)).succeeded, true);
   });
@@ -332,7 +320,7 @@ suite('the end of a build', () => {
   test('a failure is the answer for a while, and then it is tried again', async () => {
     await using world = await startBench({ retryAfterMs: 500 });
     const first = idOf(await ask(world, 'one'));
-    await settle();
+    await runningAre(world, ['one']);
     world.running[0]?.fail(new Fault('bad-request', 'it is wrong'));
     await world.builds.settled(first, 1000);
     assert.deepEqual(await ask(world, 'one'), { id: first, isCached: true, succeeded: false });
@@ -346,7 +334,7 @@ suite('the end of a build', () => {
       async solve({ plan }) {
         tries += 1;
         if (plan.key === 'wrong') throw new Fault('bad-request', 'it is wrong');
-        if (tries === 1) throw new BuilderLost('The builder went away');
+        if (tries === 1) throw new BuilderLost('The builder went away', true);
         return made;
       },
     });
@@ -359,10 +347,24 @@ suite('the end of a build', () => {
     assert.equal(tries, 3);
   });
 
+  test('a build that takes its builder along each time is not tried for ever', async () => {
+    let tries = 0;
+    await using world = await startBench({
+      async solve() {
+        tries += 1;
+        throw new BuilderLost('The builder went away', true);
+      },
+    });
+    const id = idOf(await ask(world, 'one'));
+    const over = await world.builds.settled(id, 10_000);
+    assert.equal(over.reason, 'The builder went away (tried 3 times): try again later');
+    assert.equal(tries, 3);
+  });
+
   test('nothing of the inside is told when something goes wrong there', async () => {
     await using world = await startBench();
     const id = idOf(await ask(world, 'one'));
-    await settle();
+    await runningAre(world, ['one']);
     world.running[0]?.fail(new TypeError('/secret/path is undefined'));
     const over = await world.builds.settled(id, 1000);
     assert.match(over.reason ?? '', /^Something went wrong inside the service/);
@@ -376,7 +378,7 @@ test('old builds are forgotten with their logs, save those of live requests', as
   const ids: string[] = [];
   for (const key of ['gone', 'needed', 'revoked', 'expired']) {
     ids.push(idOf(await ask(world, key)));
-    await settle();
+    await runningAre(world, [key]);
     world.running[0]?.succeed();
     await world.builds.settled(ids.at(-1) ?? '', 1000);
   }

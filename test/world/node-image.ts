@@ -1,19 +1,29 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { chmod, copyFile, cp, mkdir, realpath, symlink, writeFile } from 'node:fs/promises';
+import { existsSync, globSync, lstatSync, readFileSync } from 'node:fs';
+import {
+  appendFile,
+  chmod,
+  copyFile,
+  cp,
+  mkdir,
+  realpath,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { findProxy } from '../../scripts/tools/mirror.ts';
 import { build, connect, directoryTree } from '../../src/buildkit/index.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireTools, rootDirectory } from './tools.ts';
 
 const suite = 'bookworm';
-// What Node and the shell of a Dockerfile need, with all that these depend on.
-const wanted = ['base-files', 'bash', 'coreutils', 'dash', 'libstdc++6'];
+// Beside what Debian holds to be essential: what Docker's image has too, as far as builds use it.
+const wanted = ['apt', 'libstdc++6', 'mawk'];
 
 /**
  * Makes an image like Docker's `node:24-bookworm-slim` and pushes it: Debian's own files, this project's
- * Node, and the machine's npm with its way to the package registry, without any token for that.
+ * Node, and the machine's npm. Both apt and npm go the ways of this machine, without any token for them.
  */
 export async function pushNodeImage(builder: string, reference: string): Promise<void> {
   await using files = await makeTempDir('node-image');
@@ -34,48 +44,87 @@ export async function pushNodeImage(builder: string, reference: string): Promise
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
+/** Debian's essential packages and apt, as if they had been installed here. */
 async function copyPackages(into: string): Promise<void> {
   requireTools([suite]);
   const root = rootDirectory(suite);
-  const database = join(root, 'var/lib/dpkg');
-  const names = withDependencies(readFileSync(join(database, 'status'), 'utf8'));
+  const packages = readPackages(readFileSync(join(root, database, 'status'), 'utf8'));
+  const names = withDependencies(packages);
   const paths = names
-    .flatMap(name => {
-      const lists = [`${name}.list`, `${name}:${debianArchitecture}.list`];
-      const list = lists.map(file => join(database, 'info', file)).find(existsSync);
-      return list === undefined ? [] : readFileSync(list, 'utf8').split('\n');
-    })
-    .filter(path => !/^\/usr\/share\/(?:doc|info|locale|man)\//.test(path))
-    .map(path => path.slice(1))
-    .filter(path => path !== '' && path !== '.' && existsSync(join(root, path)));
+    .flatMap(name => [...filesOf(root, name), ...recordsOf(root, name)])
+    .filter(path => !/^usr\/share\/(?:doc|info|locale|man)\//.test(path));
   for (const name of ['bin', 'lib', 'lib64', 'sbin']) {
     await mkdir(join(into, 'usr', name), { recursive: true });
     await symlink(`usr/${name}`, join(into, name));
   }
   // A path of a package may lead through a link, such as /bin.
   const script = 'tar -C "$1" --no-recursion -cT - | tar -C "$2" --keep-directory-symlink -x';
-  execFileSync('sh', ['-c', script, 'sh', root, into], { input: paths.join('\n') });
+  // A link may lead to what is there only in the image.
+  const isThere = (path: string) => lstatSync(join(root, path), { throwIfNoEntry: false });
+  const list = [...paths, ...besides].filter(isThere);
+  execFileSync('sh', ['-c', script, 'sh', root, into], { input: list.join('\n') });
+  const status = names.map(name => packages.get(name)?.text).join('\n\n');
+  await writeFile(join(into, database, 'status'), `${status}\n\n`);
+  const proxy = await findProxy();
+  if (proxy === undefined) return;
+  await writeFile(join(into, 'etc/apt/apt.conf.d/95proxy'), `Acquire::http::Proxy "${proxy}";\n`);
 }
 
-const debianArchitecture = process.arch === 'x64' ? 'amd64' : process.arch;
+const database = 'var/lib/dpkg';
 
-/** The names of packages that are installed, each once. Source: deb-control(5). */
-function withDependencies(status: string): string[] {
-  const packages = new Map(
-    status.split('\n\n').map(text => {
-      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(text)?.[1] ?? '';
-      return [field('Package'), `${field('Pre-Depends')}, ${field('Depends')}`] as const;
-    }),
+// What no package brings but its installation made.
+const besides = [
+  ...['etc/passwd', 'etc/group', 'etc/shadow', 'etc/gshadow', 'etc/debian_version'],
+  ...['etc/alternatives', 'etc/alternatives/awk', 'usr/bin/awk', 'etc/apt/sources.list'],
+  ...['etc/apt/apt.conf.d/90tools', `${database}/info/format`, `${database}/updates`],
+  ...[`${database}/triggers`, `${database}/alternatives`, `${database}/info`],
+];
+
+interface Package {
+  /** Its paragraph in the database. */
+  readonly text: string;
+  readonly isEssential: boolean;
+  readonly needs: readonly string[];
+}
+
+/** What is installed. Source: deb-control(5). */
+function readPackages(status: string): Map<string, Package> {
+  return new Map(
+    status
+      .trim()
+      .split('\n\n')
+      .map(text => {
+        const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(text)?.[1] ?? '';
+        const needs = `${field('Pre-Depends')}, ${field('Depends')}`.split(',');
+        return [field('Package'), { text, isEssential: field('Essential') === 'yes', needs }];
+      }),
   );
-  const names = new Set(wanted);
+}
+
+function withDependencies(packages: ReadonlyMap<string, Package>): string[] {
+  const essential = [...packages].filter(([, { isEssential }]) => isEssential);
+  const names = new Set([...essential.map(([name]) => name), ...wanted]);
   for (const name of names) {
-    for (const alternatives of (packages.get(name) ?? '').split(',')) {
+    for (const alternatives of packages.get(name)?.needs ?? []) {
       const others = alternatives.split('|').map(one => one.trim().replace(/[ :(].*$/, ''));
       const found = others.find(other => packages.has(other));
       if (found !== undefined) names.add(found);
     }
   }
   return [...names];
+}
+
+/** The files of a package, from the root. */
+function filesOf(root: string, name: string): string[] {
+  const list = recordsOf(root, name).find(path => path.endsWith('.list'));
+  if (list === undefined) return [];
+  const paths = readFileSync(join(root, list), 'utf8').split('\n');
+  return paths.map(path => path.slice(1)).filter(path => path !== '' && path !== '.');
+}
+
+/** What the database knows of a package, a file each. */
+function recordsOf(root: string, name: string): string[] {
+  return globSync(`${database}/info/${name}{,:*}.*`, { cwd: root });
 }
 
 async function copyNode(into: string): Promise<void> {
@@ -87,11 +136,8 @@ async function copyNode(into: string): Promise<void> {
   await cp(npm, join(local, 'lib/node_modules/npm'), { recursive: true, verbatimSymlinks: true });
   await symlink('../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin/npm'));
   await chmod(join(local, 'lib/node_modules/npm/bin/npm-cli.js'), 0o755);
-  await writeFile(
-    join(into, 'etc/passwd'),
-    'root:x:0:0:root:/root:/bin/bash\nnode:x:1000:1000::/home/node:/bin/bash\n',
-  );
-  await writeFile(join(into, 'etc/group'), 'root:x:0:\nnode:x:1000:\n');
+  await appendFile(join(into, 'etc/passwd'), 'node:x:1000:1000::/home/node:/bin/bash\n');
+  await appendFile(join(into, 'etc/group'), 'node:x:1000:\n');
 }
 
 const certificates = '/etc/ssl/certs/ca-certificates.crt';

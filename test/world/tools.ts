@@ -30,6 +30,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   curl: 'curl',
   openssl: 'openssl',
   runc: 'runc',
+  rootlesskit: 'rootlesskit',
+  newuidmap: 'uidmap',
   python3: 'python3',
   script: 'bsdutils',
   mksquashfs: 'squashfs-tools',
