@@ -5,9 +5,13 @@ import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
 import { report } from './report.ts';
+import { sif } from './sif.ts';
 import { start } from './start.ts';
 
-const parts = { a: manifests, b: blobs, c: containerRequests, e: start, f: hosted, g: builds };
+const parts = {
+  ...{ a: manifests, b: blobs, c: containerRequests, e: start },
+  ...{ f: hosted, g: builds, h: sif },
+};
 
 const wanted = process.argv.slice(2);
 for (const [letter, measure] of Object.entries(parts)) {
