@@ -210,7 +210,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     async request(plan, asker) {
       const { owner, isTrusted, grant, onBegin } = asker;
       const { target } = plan;
-      const lastId = store.latest(target)?.id;
+      const before = store.latest(target);
       // Looked for first: who may not see the image is not to see a build of it either.
       const known = (await lookTogether(target, asker)) ?? underWay(target);
       if (known) return known;
@@ -218,7 +218,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
       // Nothing waits from here on: of those who came together the first begins the build, and the
       // others find it, even when it is over already.
       const last = store.latest(target);
-      if (last && last.id !== lastId) return ticketOf(last);
+      const isNews = last?.id !== before?.id || last?.finishedAt !== before?.finishedAt;
+      if (last && isNews) return ticketOf(last);
       if (isClosing) throw stopping();
       onBegin();
       const { key } = plan;

@@ -2,138 +2,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
-import { createBuildLogs } from '../../src/build/build-logs.ts';
 import type { BuildPlan } from '../../src/build/build-plan.ts';
 import { BuilderLost } from '../../src/build/builders.ts';
-import {
-  type Builds,
-  type BuildsDeps,
-  type BuildTicket,
-  createBuilds,
-} from '../../src/build/builds.ts';
 import { Fault } from '../../src/fault.ts';
-import { digestOf } from '../../src/oci/digest.ts';
-import { type BuildOutcome, type BuildStore, createBuildStore } from '../../src/store/builds.ts';
-import { type Database, openDatabase } from '../../src/store/database.ts';
 import { createRequestStore } from '../../src/store/requests.ts';
-import { createLogger } from '../../src/telemetry.ts';
-import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-
-const made: BuildOutcome & { succeeded: true } = {
-  succeeded: true,
-  digest: digestOf('image'),
-  mediaType: 'application/vnd.oci.image.manifest.v1+json',
-  lockFile: undefined,
-};
-
-/** A build that has begun, and that the test ends. */
-interface Running {
-  readonly key: string;
-  succeed(): void;
-  fail(error: unknown): void;
-}
-
-interface Bench extends AsyncDisposable {
-  readonly builds: Builds;
-  readonly store: BuildStore;
-  readonly database: Database;
-  readonly directory: TempDir;
-  /** In the order in which they began; those that are over are taken out. */
-  readonly running: Running[];
-  /** Names of images that are there. */
-  readonly images: Set<string>;
-  logOf(id: string): Promise<string>;
-  /** What a new process on the same data directory has. */
-  restart(deps?: Partial<BuildsDeps>): Bench;
-}
-
-async function startBench(deps: Partial<BuildsDeps> = {}): Promise<Bench> {
-  return bench(await makeTempDir('builds'), openDatabase(':memory:'), deps);
-}
-
-function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>): Bench {
-  const store = createBuildStore(database);
-  const logs = createBuildLogs(directory.join('logs'));
-  const running: Running[] = [];
-  const images = new Set<string>();
-  const builds = createBuilds({
-    store,
-    logs,
-    async solve({ plan, signal }) {
-      const { promise, resolve, reject } = Promise.withResolvers<typeof made>();
-      const stop = () => reject(new Error('aborted'));
-      signal.addEventListener('abort', stop);
-      const one: Running = { key: plan.key, succeed: () => resolve(made), fail: reject };
-      running.push(one);
-      try {
-        const outcome = await promise;
-        images.add(plan.target);
-        return outcome;
-      } finally {
-        running.splice(running.indexOf(one), 1);
-      }
-    },
-    find: async target => (images.has(target) ? { digest: made.digest } : undefined),
-    admit: async () => {},
-    builders: { isComing: () => false, untilThere: async () => {} },
-    log: createLogger('silent'),
-    concurrent: 2,
-    timeLimits: { usual: 60_000, trusted: 60_000 },
-    retryAfterMs: 60_000,
-    ...deps,
-  });
-  return {
-    ...{ builds, store, database, directory, running, images },
-    logOf: async id => (await logs.read(id)) ?? '',
-    restart: more => bench(directory, database, { ...deps, ...more }),
-    async [Symbol.asyncDispose]() {
-      await builds.close();
-      await directory.remove();
-    },
-  };
-}
-
-const plan = (key: string): BuildPlan => ({
-  key,
-  target: `registry.example.com/builds:${key}`,
-  origin: {
-    kind: 'recipe',
-    dockerfile: 'FROM scratch',
-    files: {},
-    lockStage: undefined,
-    platforms: ['linux/amd64'],
-    baseImages: [],
-    cache: undefined,
-  },
-  change: {},
-});
-
-const ask = (
-  { builds }: Bench,
-  key: string,
-  owner = 'somebody',
-  onBegin = () => {},
-  isTrusted = false,
-): Promise<BuildTicket> =>
-  builds.request(plan(key), {
-    ...{ owner, scope: owner, grant: undefined },
-    ...{ isTrusted, onBegin },
-  });
-
-const idOf = ({ id = '' }: BuildTicket): string => id;
+import { ask, idOf, made, plan, runningAre, startBench } from './build-bench.ts';
 
 /** Long enough for everything that does not wait for anything. */
 const settle = () => sleep(20);
-
-/** Waits until these builds run, and no others. */
-async function runningAre({ running }: Bench, keys: readonly string[]): Promise<void> {
-  const actual = () => running.map(({ key }) => key);
-  for (const began = Date.now(); Date.now() - began < 5000; await sleep(5)) {
-    if (isDeepStrictEqual(actual(), keys)) return;
-  }
-  assert.deepEqual(actual(), keys);
-}
 
 suite('requests at the same instant', () => {
   test('whoever they are from, they share one build, and only the first counts', async () => {
@@ -178,6 +54,24 @@ suite('requests at the same instant', () => {
     slow.resolve();
     assert.deepEqual(await second, { id: ticket.id, isCached: true, succeeded: true });
     assert.equal(world.running.length, 0);
+  });
+
+  test('who did not see the image a moment before its build was over does not build it again', async () => {
+    const slow = Promise.withResolvers<undefined>();
+    let looks = 0;
+    await using world = await startBench({
+      find: async () => {
+        looks += 1;
+        return looks === 1 ? undefined : slow.promise;
+      },
+    });
+    const first = await ask(world, 'one', 'a');
+    const second = ask(world, 'one', 'b');
+    await runningAre(world, ['one']);
+    world.running[0]?.succeed();
+    await world.builds.settled(idOf(first), 1000);
+    slow.resolve(undefined);
+    assert.deepEqual(await second, { id: first.id, isCached: true, succeeded: true });
   });
 
   test('a request beside the builds that are taken up joins them', async () => {

@@ -283,3 +283,18 @@ test('a conversion that is cancelled while it squashes ends mksquashfs', async (
   const number = (await readFile(pid, 'utf8')).trim();
   assert.ok(!existsSync(`/proc/${number}`), 'mksquashfs still runs');
 });
+
+test('a conversion that is cancelled when all is written ends mksquashfs', async () => {
+  await using directory = await makeTempDir('fake');
+  const written = directory.join('written');
+  const script = `cat >/dev/null; echo >${written}; exec sleep 60`;
+  const mksquashfs = await fake(directory.join('mksquashfs'), script);
+  const controller = new AbortController();
+  const cancel = async () => {
+    while (!existsSync(written)) await sleep(5);
+    controller.abort(reason);
+  };
+  const options = { mksquashfs, signal: controller.signal };
+  const [error] = await Promise.all([failure([good], options), cancel()]);
+  assert.equal(error, reason);
+});

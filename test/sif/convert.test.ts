@@ -112,15 +112,22 @@ test('the file is what is told of it, and describes the image', async () => {
   }
 });
 
-test('everything belongs to root; hard links and times stay', async () => {
+test('everything belongs to root, whoever makes it; hard links and times stay', async () => {
   const parts = [
     { name: 'one', content: 'shared', uid: 1000, mtime: 1_000_000_000 },
     { name: 'two', type: 'link', link: 'one' },
     { name: 'before', content: 'x', mtime: -5, numbers: 'base-256' },
     { name: 'dir', type: 'directory', mtime: 1_000_000_001 },
+    // After the image was made.
+    { name: 'newer', content: 'x', mtime: 1_735_689_600 },
   ] as const;
   const later = [{ name: 'dir/three', type: 'link', link: 'two' }] as const;
-  await using conversion = await convert([tarLayer(parts), tarLayer(later)]);
+  await using tools = await makeTempDir('tools');
+  const mksquashfs = tools.join('mksquashfs');
+  const nobody = 'setpriv --reuid 65534 --regid 65534 --clear-groups';
+  const script = `#!/bin/sh\n[ "$1" = -version ] || chmod 777 .\nexec ${nobody} mksquashfs "$@"\n`;
+  await writeFile(mksquashfs, script, { mode: 0o755 });
+  await using conversion = await convert([tarLayer(parts), tarLayer(later)], { mksquashfs });
   const { squashfs } = await conversion.describe();
   await using out = await makeTempDir('unsquashed');
   const root = out.join('root');
@@ -129,14 +136,17 @@ test('everything belongs to root; hard links and times stay', async () => {
   const format = '%P %U:%G %n %T@ %i\n';
   const { stdout } = await promisify(execFile)('find', [root, '-printf', format]);
   const lines = stdout.split('\n').map(line => line.split(' '));
-  const [one, two, three, before, dir] = ['one', 'two', 'dir/three', 'before', 'dir'].map(name =>
+  const names = ['', 'one', 'two', 'dir/three', 'before', 'dir', 'newer'];
+  const [top, one, two, three, before, dir, newer] = names.map(name =>
     lines.find(([path]) => path === name)?.slice(1),
   );
+  assert.equal(top?.[0], '0:0');
   assert.deepEqual(one?.slice(0, 3), ['0:0', '3', '1000000000.0000000000']);
   assert.deepEqual(two, one);
   assert.deepEqual(three, one);
   assert.equal(before?.[2], '0.0000000000');
   assert.equal(dir?.[2], '1000000001.0000000000');
+  assert.equal(newer?.[2], '1735689600.0000000000');
 });
 
 test('a layer is read by what it is, under every media type', async () => {
@@ -172,7 +182,7 @@ test('a layer is read by what it is, under every media type', async () => {
 });
 
 test('the same image gives the same bytes: at another time, by more threads, in another order', async () => {
-  const layers = await nastyLayers();
+  const layers = [...(await nastyLayers()), tarLayer([{ name: 'future', mtime: 4_000_000_000 }])];
   await using first = await convert(layers, { processors: 1 });
   await sleep(1100);
   const slowly = sourceOf(layers);

@@ -10,6 +10,7 @@ const base: readonly TarPart[] = [
   { name: 'link', type: 'symlink', link: 'dir' },
   { name: 'absolute', type: 'symlink', link: '/dir' },
   { name: 'climbing', type: 'symlink', link: '../../../dir' },
+  { name: 'dir/rooted', type: 'symlink', link: '/dir' },
   { name: 'dangling', type: 'symlink', link: 'no/where' },
   { name: 'winding', type: 'symlink', link: 'no/../dir/.././dir' },
 ];
@@ -20,9 +21,12 @@ const flatBase = {
   link: 'symlink dir',
   absolute: 'symlink /dir',
   climbing: 'symlink ../../../dir',
+  'dir/rooted': 'symlink /dir',
   dangling: 'symlink no/where',
   winding: 'symlink no/../dir/.././dir',
 };
+
+const emptied = { 'dir/old': undefined, 'dir/rooted': undefined };
 
 /** What a layer over the base adds to it; undefined is gone. */
 type Change = Readonly<Record<string, string | undefined>>;
@@ -37,7 +41,7 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   'a whiteout': { layer: [{ name: 'dir/.wh.old' }], change: { 'dir/old': undefined } },
   'a whiteout of a directory': {
     layer: [{ name: '.wh.dir' }],
-    change: { dir: undefined, 'dir/old': undefined },
+    change: { dir: undefined, ...emptied },
   },
   'a whiteout of nothing': { layer: [{ name: 'no/.wh.thing' }], change: {} },
   'a whiteout through a link': {
@@ -50,15 +54,15 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   },
   'a whiteout after what its own layer has in the directory': {
     layer: [{ name: 'dir/new' }, { name: '.wh.dir' }],
-    change: { 'dir/old': undefined, 'dir/new': 'file 644 1:0' },
+    change: { ...emptied, 'dir/new': 'file 644 1:0' },
   },
   'an opaque directory': {
     layer: [{ name: 'dir/.wh..wh..opq' }, { name: 'dir/new' }],
-    change: { 'dir/old': undefined, 'dir/new': 'file 644 1:1' },
+    change: { ...emptied, 'dir/new': 'file 644 1:1' },
   },
   'an opaque directory, said last': {
     layer: [{ name: 'dir/new' }, { name: 'dir/.wh..wh..opq' }],
-    change: { 'dir/old': undefined, 'dir/new': 'file 644 1:0' },
+    change: { ...emptied, 'dir/new': 'file 644 1:0' },
   },
   'an opaque root': {
     layer: [{ name: '.wh..wh..opq' }, { name: 'new' }],
@@ -69,7 +73,7 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   },
   'a file in place of a directory': {
     layer: [{ name: 'dir' }],
-    change: { dir: 'file 644 1:0', 'dir/old': undefined },
+    change: { dir: 'file 644 1:0', ...emptied },
   },
   'a directory in place of a file': {
     layer: [{ name: 'file/', type: 'directory' }, { name: 'file/new' }],
@@ -81,7 +85,7 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   },
   'a link in place of a directory': {
     layer: [{ name: 'dir', type: 'symlink', link: 'file' }],
-    change: { dir: 'symlink file', 'dir/old': undefined },
+    change: { dir: 'symlink file', ...emptied },
   },
   'a file below a file': {
     layer: [{ name: 'file/new' }],
@@ -93,6 +97,10 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   },
   'a file behind an absolute link': {
     layer: [{ name: 'absolute/new' }],
+    change: { 'dir/new': 'file 644 1:0' },
+  },
+  'a file behind an absolute link below a directory': {
+    layer: [{ name: 'dir/rooted/new' }],
     change: { 'dir/new': 'file 644 1:0' },
   },
   'a file behind a link that climbs above the root': {
@@ -157,7 +165,7 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
   },
   'a hard link in place of the directory of its target': {
     layer: [{ name: 'dir', type: 'link', link: 'dir/old' }],
-    change: { dir: 'file 644 0:1', 'dir/old': undefined },
+    change: { dir: 'file 644 0:1', ...emptied },
   },
   'a hard link to itself': { layer: [{ name: 'file', type: 'link', link: 'file' }], change: {} },
   'a name of 255 bytes': {

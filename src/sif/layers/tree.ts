@@ -61,17 +61,14 @@ export class ImageTree {
   }
 
   /**
-   * The directory at a path; made where it is missing, with mode 0755, and in place of a file. It
-   * counts as touched by the layer.
+   * The directory at a path; made where it is missing, with mode 0755, and in place of a file.
    */
   make(parts: readonly string[], layer: number, mtime: number): TreeNode {
     const { at, missing } = this.#resolve(parts);
-    const made = missing.reduce(
+    return missing.reduce(
       (parent, name) => this.put(parent, name, directory(0o755, mtime), layer),
       at,
     );
-    touch(made, layer);
-    return made;
   }
 
   /** Gives a name in a directory to an inode; what had it before is gone. */
