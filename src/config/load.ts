@@ -18,7 +18,13 @@ export class ConfigError extends Error {
 
 // Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools,
 // whom the command line acts as.
-const variablesBeside = ['SLUICE_CONFIG', 'SLUICE_COMMIT', 'SLUICE_TOOLS', 'SLUICE_ACCOUNT', 'SLUICE_TOKEN'];
+const variablesBeside = [
+  'SLUICE_CONFIG',
+  'SLUICE_COMMIT',
+  'SLUICE_TOOLS',
+  'SLUICE_ACCOUNT',
+  'SLUICE_TOKEN',
+];
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -71,6 +71,8 @@ export async function convertToSif(
     return { path, size, digest };
   } catch (error) {
     await rm(path, { force: true });
+    // Whatever stumbled over the end tells of it in its own words.
+    signal.throwIfAborted();
     throw error;
   } finally {
     await rm(fetched, { recursive: true, force: true });

@@ -1,6 +1,6 @@
-/** Bytes for a reader: `12.3 MB`. */
+/** Bytes for a reader: `12.3 MB`, `4.5 kB`. */
 export function showBytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 /** The time since a moment (ms since the epoch) for a reader: `4.5 s`. */

@@ -7,9 +7,11 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { build, connect, memoryTree } from '../../src/buildkit/index.ts';
+import { manifestAccept } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
+import { openApptainer } from '../world/apptainer.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -18,6 +20,10 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
+
+interface Index {
+  readonly manifests: readonly { readonly digest: string; readonly artifactType: string }[];
+}
 
 const standIn = `#!/bin/sh
 set -e
@@ -73,9 +79,12 @@ suite('conda builds', () => {
     await registry?.stop();
   });
 
-  const request = async (packages: object) => {
+  const request = async (packages: object, more: object = {}) => {
     const condaOpts = { mambaImage: manager, baseImage: base };
-    const answer = await sluice.request({ packages: { type: 'CONDA', condaOpts, ...packages } });
+    const answer = await sluice.request({
+      packages: { type: 'CONDA', condaOpts, ...packages },
+      ...more,
+    });
     return answer as typeof answer & { buildId: string; cached: boolean };
   };
   const lockOf = (id: string) => sluice.fetch(`/v1alpha1/builds/${id}/condalock`);
@@ -125,6 +134,52 @@ suite('conda builds', () => {
     );
     assert.equal(manifest.status, 200);
     assert.match(await (await lockOf(answer.buildId)).text(), /fastp=0\.23/);
+  });
+
+  const fetchJson = async <T>(url: string): Promise<T> =>
+    (await fetch(url, { headers: { accept: manifestAccept } })).json() as Promise<T>;
+  const finished = async (id: string): Promise<string> => {
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
+    const status = await (await sluice.fetch(`/v1alpha1/builds/${id}/status`)).json();
+    assert.equal((status as { succeeded: boolean }).succeeded, true, log);
+    const details = await (await sluice.fetch(`/v1alpha1/builds/${id}`)).json();
+    return (details as { digest: string }).digest;
+  };
+
+  test('the lock file is among the referrers of the image, here and where there is no list of them', async () => {
+    const lockType = 'application/vnd.sluice.conda.lock.v1';
+    const here = await request({ entries: ['lockme=1'] });
+    const digest = await finished(here.buildId);
+    const { manifests } = await fetchJson<Index>(
+      sluice.at(here.targetImage, `referrers/${digest}`),
+    );
+    assert.deepEqual(
+      manifests.map(({ artifactType }) => artifactType),
+      [lockType],
+    );
+
+    const repository = `${registry.host}/conda/locked`;
+    const there = await request({ entries: ['lockme=1'] }, { buildRepository: repository });
+    const tag = (await finished(there.buildId)).replace(':', '-');
+    const index = await fetchJson<Index>(`${registry.url}/v2/conda/locked/manifests/${tag}`);
+    const [entry] = index.manifests;
+    assert.equal(entry?.artifactType, lockType);
+    const manifest = await fetchJson<{ layers: { digest: string }[] }>(
+      `${registry.url}/v2/conda/locked/manifests/${entry?.digest}`,
+    );
+    const blob = `${registry.url}/v2/conda/locked/blobs/${manifest.layers[0]?.digest}`;
+    assert.match(await (await fetch(blob)).text(), /^@EXPLICIT\n(?:.*\n)*.*\/lockme=1/);
+  });
+
+  test('packages become a Singularity image', async () => {
+    const sif = await request(
+      { entries: ['samtools=1.21'] },
+      { format: 'sif', freeze: true, buildRepository: `${registry.host}/conda/sif` },
+    );
+    await finished(sif.buildId);
+    await using apptainer = await openApptainer();
+    const run = ['exec', '--no-https', sif.targetImage, 'samtools', 'view'];
+    assert.equal(assertSuccess(await apptainer.run(run)), 'samtools 1.21 view\n');
   });
 
   test('packages that cannot be installed are told by the last lines of the log', async () => {

@@ -14,10 +14,11 @@ const mostMiB = 300;
 const cases = [
   {
     what: '200,000 files',
-    step: 'RUN for d in $(seq 200); do mkdir -p /many/$d; for f in $(seq 1000); do echo $d/$f > /many/$d/$f; done; done',
-    command: 'ls /many/* | wc -l; cat /many/7/700',
+    // Of many sizes, as files are.
+    step: 'RUN for d in $(seq 200); do mkdir -p /many/$d; for f in $(seq 1000); do printf "%0$((f % 900 + 9))d" $((d * 1000 + f)) > /many/$d/$f; done; done',
+    command: 'ls /many/* | wc -l; cat /many/7/1',
     // Each of the 200 directories has its name, 1,000 files and a blank line but the last.
-    output: '200399\n7/700\n',
+    output: '200399\n0000007001',
   },
   {
     what: '3 GB',

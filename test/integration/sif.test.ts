@@ -256,6 +256,27 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.match(docker.text, /set 'format' to sif/);
   });
 
+  test('without mksquashfs a request says what is missing', async () => {
+    await using server = await startSluice({
+      config: {
+        sif: { mksquashfs: '/nonexistent/mksquashfs' },
+        registries: { [open.host]: { plainHttp: true } },
+      },
+    });
+    const answer = await server.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        format: 'sif',
+        freeze: true,
+        containerImage: nameOf('busybox:oci'),
+        buildRepository: `${open.host}/sif/none`,
+      }),
+    });
+    assert.equal(answer.status, 503);
+    assert.match(await answer.text(), /squashfs-tools/);
+  });
+
   test('apptainer pulls served images, and SIF files pass through unchanged', async () => {
     const served = await sluice.request({
       containerImage: nameOf('busybox:oci'),

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { imageOf } from '../corpus/image.ts';
 import type { Layer } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
-import { openApptainer } from '../world/apptainer.ts';
+import { apptainerTool, openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { convert, describeFile } from './conversion.ts';
@@ -122,4 +122,11 @@ test('layers that tools write in other ways make the tree that Apptainer makes o
   ];
   const trees = await treesOf([tarLayer(base), ...upper.map(parts => tarLayer(parts))]);
   assert.deepEqual(differences(trees), {});
+});
+
+test('a newer mksquashfs makes the same tree', async () => {
+  const layers = [...(await nastyLayers()), tarLayer(devices)];
+  await using usual = await convert(layers);
+  await using newer = await convert(layers, { mksquashfs: apptainerTool('mksquashfs') });
+  assert.deepEqual(await newer.tree(), await usual.tree());
 });

@@ -218,9 +218,9 @@ const endings: Readonly<Record<string, { script: string; kind: string; message: 
     message: /^mksquashfs ended with exit code 3: line 1\nFATAL ERROR: out of luck$/,
   },
   'fails in the middle': {
-    script: 'head -c 1000 >/dev/null; echo "FATAL ERROR: no more" >&2; exit 1',
+    script: 'head -c 1000 >/dev/null; printf "FATAL ERROR: no \\033[31mmore" >&2; exit 1',
     kind: 'internal',
-    message: /exit code 1: FATAL ERROR: no more$/,
+    message: /exit code 1: FATAL ERROR: no \?\[31mmore$/,
   },
   'is killed': { script: 'kill -9 $$', kind: 'internal', message: /ended with SIGKILL/ },
   'stops reading': { script: 'exit 0', kind: 'internal', message: /before the end of the files/ },
@@ -252,11 +252,13 @@ test('a conversion that is cancelled before it begins does nothing', async () =>
 
 test('a conversion that is cancelled while it fetches ends at once', async () => {
   const controller = new AbortController();
-  const source = {
+  const source: SifSource = {
     ...sourceOf([random, good]),
-    async openLayer() {
+    async openLayer({ digest }, signal) {
       setTimeout(() => controller.abort(reason), 50);
-      return endless(() => {});
+      if (digest === good.content.digest) return endless(() => {});
+      await new Promise(resolve => signal.addEventListener('abort', resolve));
+      throw new Error('said in other words');
     },
   };
   assert.equal(await failure(source, { signal: controller.signal }), reason);

@@ -6,8 +6,8 @@ import { splitDigest } from '../../oci/digest.ts';
 import { type LayerFile, layerFault } from './file.ts';
 
 /**
- * Writes a layer to a new file. Throws a {@link Fault} unless it has the size and digest that its
- * manifest tells, and the signal's reason when that is aborted.
+ * Writes a layer to a new file. Throws a {@link Fault} unless it has the size and digest that its manifest
+ * tells, and what the source rejects with, which is the signal's reason when that is aborted.
  */
 export async function fetchLayer(
   { digest, size }: Descriptor,

@@ -11,7 +11,7 @@ const chunkSize = 64 * 1024;
 /**
  * The bytes of a layer's tar file. What it is compressed with is told by its first bytes, as docker,
  * containerd and apptainer do it: media types are wrong at times.
- * Throws a {@link Fault} for data that is damaged, and the signal's reason when that is aborted.
+ * Throws a {@link Fault} for data that is damaged.
  */
 export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncGenerator<Buffer> {
   const compression = await compressionOf(file.path);
@@ -19,7 +19,6 @@ export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncG
   try {
     yield* stream as AsyncIterable<Buffer>;
   } catch (error) {
-    signal.throwIfAborted();
     if (!/^(?:Z_|ZSTD_)/.test((error as NodeJS.ErrnoException).code ?? '')) throw error;
     const problem = `cannot be unpacked: its ${compression} data is damaged or cut short`;
     throw layerFault('bad-request', file, problem, error);

@@ -133,7 +133,9 @@ function failure(how: string, output: string): Fault {
     const message = 'There is no disk space left to make the Singularity image';
     return new Fault('storage-full', message, { phase: 'build' });
   }
-  const lines = output.trim().split('\n').slice(-shownLines).join('\n');
+  // It quotes names of files as they are.
+  const text = output.replace(/[^\x20-\x7e\n]/g, '?').trim();
+  const lines = text.split('\n').slice(-shownLines).join('\n');
   return new Fault('internal', `mksquashfs ended with ${how}: ${lines || 'it said nothing'}`, {
     phase: 'build',
   });

@@ -30,8 +30,8 @@ const tellEvery = 10_000;
 
 /**
  * Makes a squashfs of an image; layers that were fetched are removed when they are no longer needed.
- * The same image gives the same bytes. Throws a {@link Fault} when it fails and the signal's reason when
- * that is aborted; nothing runs any more then, but the file may be there.
+ * The same image gives the same bytes. Throws a {@link Fault} when it fails, and anything when the signal is
+ * aborted; nothing runs any more then, but the file may be there.
  *
  * @returns its size in bytes, without what was left free before it
  */
@@ -61,9 +61,6 @@ export async function squashImage(
     await writeTree(tree, layers, sink, signal, doneWith);
     await squasher.finish();
     return (await stat(path)).size - offset;
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
   } finally {
     signal.removeEventListener('abort', stop);
     await squasher.stop();

@@ -17,7 +17,7 @@ const batchSize = 500;
 /**
  * Writes one tar file of everything that is in the tree: first what has no content in a layer, then the
  * files in the order of their layers, each followed by its hard links. The same tree gives the same
- * bytes. Throws the signal's reason when that is aborted.
+ * bytes. Throws when the signal is aborted.
  *
  * @param doneWith called when nothing more of a layer is needed
  */
