@@ -11,7 +11,8 @@ import { createGzip, createZstdCompress } from 'node:zlib';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
 import { describeFile } from './conversion.ts';
-import { type TarPart, tarOf } from './tar-file.ts';
+import { fileCount, manySmallFiles } from './many-small-files.ts';
+import { tarOf } from './tar-file.ts';
 
 const mebibyte = 1024 * 1024;
 // As `npm start` runs the server.
@@ -30,26 +31,6 @@ async function convertApart(directory: string, layer: string): Promise<Converted
   const args = [...nodeFlags, child, scratch, layer];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   return JSON.parse(stdout);
-}
-
-const fileCount = 200_000;
-
-/** Packages of a Node image, as far as their number and sizes go. */
-function* manySmallFiles(): Generator<Buffer> {
-  let state = 1;
-  const next = (limit: number) => {
-    state = (state * 48_271) % 0x7fffffff;
-    return state % limit;
-  };
-  for (let first = 0; first < fileCount; first += 1000) {
-    const parts = Array.from({ length: 1000 }, (_, at): TarPart => {
-      const index = first + at;
-      const name = `app/node_modules/package-${index >> 5}/lib/module-number-${index % 32}.js`;
-      const words = Array.from({ length: 5 + next(100) }, () => next(1e6).toString(36));
-      return { name, content: `// ${index}\n${words.join(' ')}\n`, mtime: 1_700_000_000 };
-    });
-    yield tarOf(parts, { end: first + 1000 === fileCount });
-  }
 }
 
 test('200000 small files take little memory, and are all there', async () => {

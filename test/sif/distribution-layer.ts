@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, createReadStream, createWriteStream, openSync, readSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { Transform } from 'node:stream';
+import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { type Content, mediaTypes } from '../corpus/content.ts';
@@ -25,6 +25,19 @@ export async function distributionLayer(directory: string): Promise<FileLayer> {
   const tar = spawn(requireCommand('sh'), ['-c', script, 'sh', rootDirectory('bookworm')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  const ended = once(tar, 'close');
+  const path = `${directory}/distribution.tar.gz`;
+  const diffId = await writeLayer(tar.stdout, path);
+  await ended;
+  if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
+  return fileLayer(path, diffId);
+}
+
+/** Compresses a tar into a file; returns its diff ID. */
+export async function writeLayer(
+  tar: Readable | (() => Iterable<Buffer>),
+  path: string,
+): Promise<string> {
   const hash = createHash('sha256');
   const hashed = new Transform({
     transform(chunk, _encoding, done) {
@@ -32,12 +45,9 @@ export async function distributionLayer(directory: string): Promise<FileLayer> {
       done(null, chunk);
     },
   });
-  const ended = once(tar, 'close');
-  const path = `${directory}/distribution.tar.gz`;
-  await pipeline(tar.stdout, hashed, createGzip({ level: 1 }), createWriteStream(path));
-  await ended;
-  if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
-  return fileLayer(path, `sha256:${hash.digest('hex')}`);
+  const source = typeof tar === 'function' ? Readable.from(tar()) : tar;
+  await pipeline(source, hashed, createGzip({ level: 1 }), createWriteStream(path));
+  return `sha256:${hash.digest('hex')}`;
 }
 
 /** A file of a compressed tar as a layer. */
