@@ -66,6 +66,7 @@ export function createContainers(
     accessToBuilt,
     isPlainHttp,
     limits: config.builds,
+    ownCache: places.cache,
     sifDirectory: pathOf('sif'),
     sif: config.sif,
     removeHosted: hosted.manifests.remove,

@@ -22,12 +22,20 @@ export function buildFault(error: BuildError): Fault {
   }
   // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
   if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
+  const [, unnamed] = deniedImage.exec(message) ?? [];
+  if (unnamed !== undefined) {
+    return fault(
+      `${unnamed} is taken from${placeOf(error)}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
+    );
+  }
   if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
   if (kind === 'base') return fault(`a base image cannot be had${placeOf(error)}: ${message}`);
   if (kind === 'dockerfile') return fault(`the Dockerfile is wrong${placeOf(error)}: ${message}`);
   return fault(message);
 }
 
+// What was not asked for is not to be had, see `allowedImages`.
+const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
 const lastLines = 5;
 const noSpace = /no space left on device/i;
 const fullDisk =

@@ -57,7 +57,11 @@ export interface BuildServiceDeps {
     readonly trustedTimeLimit: number;
     /** ms */
     readonly retryAfter: number;
+    /** Caches that requests name are read too. */
+    readonly trustCaches: boolean;
   };
+  /** Where layers are cached when a request does not say. */
+  readonly ownCache: string | undefined;
   /** Where Singularity images are on their way. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
@@ -80,7 +84,9 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   // The client of the builder is loaded when it is first needed.
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./run-recipe.ts');
-    return createRunRecipe({ builders, content: deps.content, isPlainHttp: deps.isPlainHttp })(run);
+    const { content, isPlainHttp, ownCache } = deps;
+    const isTrustedCache = (name: string) => limits.trustCaches || name === ownCache;
+    return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache })(run);
   };
 
   const builds = createBuilds({

@@ -78,7 +78,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
         architecture: knownArchitecture(config),
         openLayer: (layer, stop) => blobs.open(layer, stop),
         localPath: async layer =>
-          blobs.isKept(layer) ? deps.content.localPath(layer.digest) : undefined,
+          (await blobs.isKept(layer)) ? deps.content.localPath(layer.digest) : undefined,
       },
       {
         ...{ directory, definition, signal },

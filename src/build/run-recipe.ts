@@ -43,6 +43,11 @@ export interface RunRecipeDeps {
   readonly builders: Builders;
   readonly content: ContentStore;
   readonly isPlainHttp: (registry: string) => boolean;
+  /**
+   * True for a cache whose layers may be taken. A builder believes what a cache says a step has made, and
+   * keeps it for everybody who has the same step.
+   */
+  readonly isTrustedCache: (repository: string) => boolean;
 }
 
 /** A run, and the files that its steps may use. */
@@ -53,7 +58,8 @@ interface PreparedRun extends RecipeRun {
 // The same recipe gives the same bytes: what a build makes is dated by this.
 const sourceDateEpoch = 0;
 
-export function createRunRecipe({ builders, content, isPlainHttp }: RunRecipeDeps): RunRecipe {
+export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
+  const { builders, content } = deps;
   return async given => {
     const { recipe, signal } = given;
     await using sent =
@@ -63,7 +69,7 @@ export function createRunRecipe({ builders, content, isPlainHttp }: RunRecipeDep
     const run = { ...given, context: contextOf(recipe, sent) };
     try {
       return await builders.use(signal, async client => {
-        const image = await makeImage(client, run, isPlainHttp);
+        const image = await makeImage(client, run, deps);
         const lockFile =
           recipe.lockStage === undefined ? undefined : await exportLockFile(client, run);
         return { ...image, lockFile };
@@ -90,6 +96,8 @@ function commonOptions({ recipe, context, credentials }: PreparedRun) {
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),
     ),
+    // Those whose registries have been asked for who wants this build: the builder asks nobody for what it has.
+    allowedImages: recipe.baseImages,
     platforms: recipe.platforms,
     sourceDateEpoch,
     credentials: async (host: string) => {
@@ -105,12 +113,13 @@ function commonOptions({ recipe, context, credentials }: PreparedRun) {
 async function makeImage(
   client: BuildkitClient,
   run: PreparedRun,
-  isPlainHttp: (registry: string) => boolean,
+  { isPlainHttp, isTrustedCache }: RunRecipeDeps,
 ) {
   const { recipe, target, log, signal } = run;
   const text = plainLog(line => log.write(line));
-  const caches =
-    recipe.cache === undefined ? [] : [{ type: 'registry' as const, ref: recipe.cache }];
+  const { cache } = recipe;
+  const caches = cache === undefined ? [] : [{ type: 'registry' as const, ref: cache }];
+  const mayRead = cache !== undefined && isTrustedCache(cache);
   try {
     const { digest, descriptor } = await build(
       client,
@@ -125,7 +134,7 @@ async function makeImage(
             ...(target.tag !== undefined ? {} : { attrs: { 'push-by-digest': 'true' } }),
           },
         ],
-        cacheImports: caches,
+        cacheImports: mayRead ? caches : [],
         cacheExports: caches,
       },
       { signal, onProgress: text.onProgress },

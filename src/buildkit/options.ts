@@ -12,6 +12,11 @@ export interface BuildOptions {
   readonly context?: FileTree;
   /** What `FROM name` and `COPY --from=name` mean: files, or `docker-image://ref` or a URL. */
   readonly namedContexts?: Readonly<Record<string, FileTree | string>>;
+  /**
+   * Full names of the images that the build may take anything from; all unless told. It also holds for what
+   * `ONBUILD` of a base image names, and for what the builder has already. BuildKit 0.12 and later.
+   */
+  readonly allowedImages?: readonly string[];
   /** The stage to be built, the last one unless told. */
   readonly target?: string | undefined;
   /** Such as `linux/arm64`; the builder's own unless told. More than one make an index. */

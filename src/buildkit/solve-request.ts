@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FileTree } from './file-tree.ts';
 import type { SolveRequestSchema } from './gen/moby/buildkit/v1/solve_pb.js';
+import { PolicyAction } from './gen/moby/buildkit/v1/sourcepolicy/policy_pb.js';
 import { memoryTree } from './memory-tree.ts';
 import type { BuildOptions, Cache, Exporter } from './options.ts';
 
@@ -43,11 +44,25 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
       ...(options.entitlements ?? []),
     ],
     Internal: !options.history,
+    ...(options.allowedImages ? { SourcePolicy: policyOf(options.allowedImages) } : {}),
     Exporters: exporters,
     ExporterDeprecated: exporters[0]?.Type ?? '',
     ExporterAttrsDeprecated: exporters[0]?.Attrs ?? {},
   };
   return { request, trees };
+}
+
+/** Source: BuildKit's sourcepolicy: a tag is asked for without its digest, and pulled with it. */
+function policyOf(images: readonly string[]) {
+  const allowed = images.flatMap(image => [image, ...(image.includes('@') ? [] : [`${image}@*`])]);
+  const rule = (action: PolicyAction, image: string) => ({
+    action,
+    selector: { identifier: `docker-image://${image}` },
+  });
+  return {
+    version: 1n,
+    rules: [rule(PolicyAction.DENY, '*'), ...allowed.map(image => rule(PolicyAction.ALLOW, image))],
+  };
 }
 
 function frontendAttrs(options: BuildOptions, filename: string): Attrs {

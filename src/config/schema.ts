@@ -158,6 +158,11 @@ const builds = z.strictObject({
     .describe(
       'How long a build that is over is remembered, with its log; longer while a token needs it',
     ),
+  trustCaches: flag
+    .default(false)
+    .describe(
+      "Take layers from the `cacheRepository` that a request names. Who can write there then decides what is in everybody's builds: only where all who build trust each other",
+    ),
 });
 
 const sif = z.strictObject({

@@ -1,3 +1,4 @@
+import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { isDigest, splitDigest } from '../oci/digest.ts';
@@ -39,9 +40,10 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
 
   const receive = async ({ digest, open }: PushedBlob): Promise<void> => {
     const file = await content.ingest(splitDigest(digest).algorithm);
+    let source: ByteSource | undefined;
     try {
       const batches = createBatches(bytes => file.write(...bytes));
-      const source = await open();
+      source = await open();
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         // Gathered into batches, so it has to be a copy: what a source hands out does not stay.
         await batches.add(Buffer.from(chunk.bytes));
@@ -57,6 +59,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       }
       await file.commit();
     } finally {
+      source?.destroy();
       await file.abort();
     }
   };

@@ -5,6 +5,7 @@ import type { Digest } from '../oci/digest.ts';
 import type { BlobFinder, RangeOf } from '../pull/blob.ts';
 import { StillBuilding } from '../pull/built.ts';
 import type { ImageFinder, PulledImage } from '../pull/image.ts';
+import { listingOf } from '../pull/listing.ts';
 import type { ManifestFinder } from '../pull/manifest.ts';
 import { type PullPath, parsePullPath } from '../pull/path.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
@@ -99,9 +100,9 @@ function send(
     case 'blobs':
       return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
     case 'tags':
-      return sendListing(deps, image, 'tags/list', req, res);
+      return sendListing(deps, request, image, 'tags/list', req, res);
     case 'referrers':
-      return sendListing(deps, image, `referrers/${pull.reference}`, req, res);
+      return sendListing(deps, request, image, `referrers/${pull.reference}`, req, res);
   }
 }
 
@@ -141,13 +142,14 @@ const listingHeaders = ['content-type', 'oci-filters-applied'];
 
 async function sendListing(
   deps: ServedDeps,
+  request: ContainerRequest,
   image: PulledImage,
   path: string,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
   const url = new URL(req.url ?? '', 'http://localhost');
-  const answer = await deps.registry.getJson(image.access, path, url.search);
+  const answer = await listingOf(deps.registry, request, image, path, url.search);
   const headers: Record<string, string> = { ...apiVersionHeader };
   for (const name of listingHeaders) {
     const value = answer.headers.get(name);

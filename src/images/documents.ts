@@ -16,8 +16,8 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
  */
 export interface Documents {
   /**
-   * A manifest or index. The caller has made sure that its asker may see it: what is kept here is handed
-   * out once the registry of the access itself has shown that it has it.
+   * A manifest or index. The caller has made sure that its asker may see the repository: what is kept here
+   * is handed out once that repository itself has shown that it has it.
    */
   manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
   /** The manifest, but only when it is here already. */
@@ -51,7 +51,8 @@ export function createDocuments(
     sizeCalculation: document => document.bytes.length + 200,
   });
   const running = new Map<string, Promise<Document>>();
-  // A registry is the authority for what it has; another one could name any digest that it knows of.
+  // A repository is the authority for what it has; in another one, also of the same registry, somebody
+  // could name any digest that they know of.
   const shown = new LRUCache<string, true>({ max: 100_000 });
 
   const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
@@ -78,9 +79,9 @@ export function createDocuments(
     else await keep(document);
   };
 
-  const receive = async ({ registry: host }: Access, document: Document): Promise<void> => {
+  const receive = async (access: Access, document: Document): Promise<void> => {
     await keep(document);
-    shown.set(`${host} ${document.digest}`, true);
+    shown.set(placeOf(access, document.digest), true);
   };
 
   const load = async (
@@ -88,7 +89,7 @@ export function createDocuments(
     { digest, mediaType }: Pick<Descriptor, 'digest' | 'mediaType'>,
     fetch: () => Promise<Document>,
   ): Promise<Document> => {
-    const key = `${access.registry} ${digest}`;
+    const key = placeOf(access, digest);
     const here = shown.has(key) ? await local(digest, mediaType) : undefined;
     if (here) return here;
     const pending = running.get(key);
@@ -142,6 +143,10 @@ export function createDocuments(
       return found;
     },
   };
+}
+
+function placeOf({ registry, repository }: Access, digest: Digest): string {
+  return `${registry}/${repository}@${digest}`;
 }
 
 // An index may name images that were never pushed or were deleted: it is sparse, not broken.

@@ -35,8 +35,9 @@ export function createImageMaker(documents: Documents): ImageMaker {
     if (isUnchanged(change)) {
       return { ...augment(base, new Map(), change), members: [base.digest] };
     }
-    // Another registry that has the base need not have what belongs to it.
-    const key = `${access.registry} ${base.digest} ${JSON.stringify(change)}`;
+    // Another repository that has the base need not have what belongs to it.
+    const { registry, repository } = access;
+    const key = `${registry}/${repository}@${base.digest} ${JSON.stringify(change)}`;
     const kept = made.get(key);
     const image = kept ?? (await make(access, base, change));
     // Kept as what they are: a later version, or an index that was sparse, must not change them.

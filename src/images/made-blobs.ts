@@ -2,6 +2,7 @@ import type { AugmentedImage } from '../augment/augment.ts';
 import type { InjectedLayer } from '../augment/image-change.ts';
 import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import { openWhole } from '../upstream/open-whole.ts';
@@ -19,7 +20,7 @@ export interface MadeOf {
 /** The blobs of such an image, wherever they are. */
 export interface MadeBlobs {
   /** True for what is in the content store, and may be taken from there for this image. */
-  isKept(part: Descriptor): boolean;
+  isKept(part: Descriptor): Promise<boolean>;
   /** All bytes of one. Throws a `Fault`. */
   open(part: Descriptor, signal: AbortSignal): Promise<ByteSource>;
 }
@@ -33,9 +34,21 @@ export function blobsOf(
   }: { content: ContentStore; registry: RegistryClient; ownHost: string },
 ): MadeBlobs {
   const addedDigests = new Set(added.map(({ gzipDigest }) => gzipDigest));
+
+  // What a hosted manifest names need not be in its repository: it may be said to be elsewhere.
+  const isHosted = async ({ digest, size }: Descriptor): Promise<boolean> => {
+    if (source.registry !== ownHost) return false;
+    try {
+      return (await registry.headBlob(source, digest)) === size;
+    } catch (error) {
+      if (error instanceof Fault && error.kind === 'blob-unknown') return false;
+      throw error;
+    }
+  };
+
   return {
-    isKept: ({ digest }) =>
-      addedDigests.has(digest) || image.generated.has(digest) || source.registry === ownHost,
+    isKept: async part =>
+      addedDigests.has(part.digest) || image.generated.has(part.digest) || isHosted(part),
 
     async open(part, signal) {
       const { digest, size } = part;

@@ -48,7 +48,7 @@ export function createPublish(deps: PublishDeps): Publish {
 
     const putBlob = async (part: Descriptor): Promise<void> => {
       const { digest, size } = part;
-      const isKept = blobs.isKept(part);
+      const isKept = await blobs.isKept(part);
       const open = () => blobs.open(part, signal);
       const done = await pusher.putBlob(push, { digest, size, isKept, open }, signal);
       log(`${digest} (${size} bytes): ${done}\n`);

@@ -59,7 +59,10 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
    */
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
-    if (!member) return { member, size: undefined };
+    if (!member) {
+      if (image.access.isService) throw notOfImage(image, digest);
+      return { member, size: undefined };
+    }
     const { registry: host } = image.access;
     // A registry makes sure that it has what a manifest names, but for layers that are elsewhere.
     const isShown = !isElsewhere(member) && (host === ownHost || cache.isFrom(digest, host));
@@ -186,6 +189,13 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       return relayed(image, digest, total, range, redirects, signal);
     },
   };
+}
+
+/** In the service's own right the registry lets everything out: what the image does not name is not asked for. */
+function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fault {
+  return new Fault('blob-unknown', `The image of ${repository} has no blob ${digest}`, {
+    phase: 'request',
+  });
 }
 
 /** A blob of the content store. */

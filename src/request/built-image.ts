@@ -73,9 +73,11 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return planBuild({ ...submission, context }, places, change);
   };
 
-  const requireRights = async ({ submission, caller }: MakeWish, { origin }: BuildPlan) => {
+  const requireRights = async ({ submission, caller }: MakeWish, { origin, target }: BuildPlan) => {
     const credentials = deps.credentialsOf(caller.grant);
-    await requireOwnRight('buildRepository', submission.buildRepository, credentials);
+    // Its name may be longer than what was asked for, and another right hold for it.
+    const named = submission.buildRepository && target;
+    await requireOwnRight('buildRepository', named, credentials);
     await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
     // Also for an image that is there: it holds what the base images hold.
     if (origin.kind === 'recipe') {

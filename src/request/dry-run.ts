@@ -99,16 +99,19 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const recipe = plan.origin.kind === 'recipe' ? plan.origin : undefined;
     const bases = recipe?.baseImages.map(parseReference) ?? [];
     const isNamed = submission.buildRepository !== undefined;
+    const registries = [
+      ...(await Promise.all(bases.map(image => tell(lookAt(image, caller.grant, false))))),
+      ...(isNamed ? [await tell(lookAt(target, caller.grant, true))] : []),
+    ];
+    // It was looked for in the service's own right: who may not have it is not told that it is there.
+    const mayHave = registries.every(({ canPull }) => canPull);
     return {
       image: plan.target,
       digest: base?.document.digest,
       platforms: recipe?.platforms ?? (base ? platformsIn(base.document) : []),
       build: { key: plan.key, containerFile: recipe?.dockerfile },
-      isCached: missing === undefined,
-      registries: [
-        ...(await Promise.all(bases.map(image => tell(lookAt(image, caller.grant, false))))),
-        ...(isNamed ? [await tell(lookAt(target, caller.grant, true))] : []),
-      ],
+      isCached: missing === undefined && mayHave,
+      registries,
     };
   };
 

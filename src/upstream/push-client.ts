@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { ByteSource } from '../content/byte-source.ts';
-import { Fault } from '../fault.ts';
+import { Fault, type FaultKind } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { Answer } from './answer.ts';
@@ -71,8 +71,8 @@ export function createPushClient(
   /** Where the registry wants the bytes. */
   const locationOf = (access: PushAccess, answer: Answer): URL => {
     const asked = new URL(`/v2/${access.repository}/blobs/uploads/`, endpointOf(access.registry));
-    const location = answer.headers.get('location') ?? '';
-    if (answer.status !== 202 || !URL.canParse(location, asked.href)) {
+    const location = answer.headers.get('location');
+    if (answer.status !== 202 || !location || !URL.canParse(location, asked.href)) {
       throw odd(access, answer, 'to the beginning of an upload');
     }
     const url = new URL(location, asked);
@@ -84,13 +84,12 @@ export function createPushClient(
     );
   };
 
-  const ask = async (access: PushAccess, question: Omit<Question, 'what' | 'missing'>) => {
+  const ask = async (access: PushAccess, question: Omit<Question, 'what'>) => {
     const answer = await exchange(access, {
       what: `pushing to ${access.registry}/${access.repository}`,
-      missing: 'not-found',
       ...question,
     }).catch(error => {
-      throw inPush(error);
+      throw inPush(access, error);
     });
     answer.body.destroy();
     return answer;
@@ -99,6 +98,7 @@ export function createPushClient(
   const begin = (access: PushAccess, query: string, signal?: AbortSignal) =>
     ask(access, {
       method: 'POST',
+      missing: 'not-found',
       path: `blobs/uploads/${query}`,
       headers: { 'content-length': '0' },
       signal,
@@ -114,6 +114,7 @@ export function createPushClient(
     url.searchParams.set('digest', digest);
     const answer = await ask(access, {
       method: 'PUT',
+      missing: 'upload-unknown',
       path: url,
       headers: { 'content-type': 'application/octet-stream', 'content-length': String(size) },
       body: async () => streamOf(await open()),
@@ -129,19 +130,34 @@ export function createPushClient(
     blob: PushedBlob,
     signal?: AbortSignal,
   ): Promise<BlobPush> => {
-    const { digest } = blob;
-    const { mountFrom } = access.pushes;
-    const query =
-      mountFrom === undefined ? '' : `?${new URLSearchParams({ mount: digest, from: mountFrom })}`;
-    const begun = await begin(access, query, signal);
-    if (begun.status === 201) return 'mounted';
-    await send(access, blob, begun, signal);
+    const begun = await beginByMount(access, blob.digest, signal);
+    if (begun?.status === 201) return 'mounted';
+    const target = pushingTo(access);
+    await send(target, blob, begun ?? (await begin(target, '', signal)), signal);
     return 'sent';
+  };
+
+  /** Asks for a blob of `pushes.mountFrom`: the registry has it there then, or has begun an upload. */
+  const beginByMount = async (access: PushAccess, digest: Digest, signal?: AbortSignal) => {
+    const { mountFrom } = access.pushes;
+    if (mountFrom === undefined) return undefined;
+    try {
+      return await begin(
+        access,
+        `?${new URLSearchParams({ mount: digest, from: mountFrom })}`,
+        signal,
+      );
+    } catch (error) {
+      // The credentials for the one repository may have no right to the other; a push needs none.
+      if (signal?.aborted) throw error;
+      return undefined;
+    }
   };
 
   const hasBlob = async (access: PushAccess, digest: Digest, signal?: AbortSignal) => {
     const answer = await ask(access, {
       method: 'HEAD',
+      missing: 'blob-unknown',
       path: `blobs/${digest}`,
       headers: {},
       answers: [404],
@@ -154,27 +170,30 @@ export function createPushClient(
     async check(access, signal) {
       const url = locationOf(access, await begin(access, '', signal));
       // Left alone it would end by itself, and not every registry knows how to end one.
-      await ask(access, { method: 'DELETE', path: url, headers: {}, isOnce: true, signal }).catch(
-        () => {},
-      );
+      const end = { method: 'DELETE', path: url, headers: {}, isOnce: true, signal } as const;
+      await ask(access, { ...end, missing: 'upload-unknown' }).catch(() => {});
     },
 
     async putBlob(access, blob, signal) {
-      if (await hasBlob(access, blob.digest, signal)) return 'there';
+      if (await hasBlob(pushingTo(access), blob.digest, signal)) return 'there';
       for (let tried = 1; ; tried += 1) {
         try {
           return await put(access, blob, signal);
         } catch (error) {
           const isPassing =
-            error instanceof Fault && (error.status >= 500 || isBrokenConnection(error.cause));
+            error instanceof Fault &&
+            (error.status >= 500 ||
+              error.kind === 'upload-unknown' ||
+              isBrokenConnection(error.cause));
           if (!isPassing || tried >= blobTries || signal?.aborted) throw error;
         }
       }
     },
 
     async putManifest(access, reference, { bytes, mediaType }, signal) {
-      const answer = await ask(access, {
+      const answer = await ask(pushingTo(access), {
         method: 'PUT',
+        missing: 'manifest-blob-unknown',
         path: `manifests/${reference}`,
         headers: { 'content-type': mediaType, 'content-length': String(bytes.length) },
         body: async () => bytes,
@@ -198,9 +217,15 @@ function odd({ registry }: Access, { status }: Answer, what: string): Fault {
 }
 
 /** The same failure, told as one of a push. */
-function inPush(error: unknown): unknown {
+function inPush({ registry, repository }: Access, error: unknown): unknown {
   if (!(error instanceof Fault)) return error;
-  const { kind, message, phase, retryAfterSeconds, headers } = error;
+  const { kind, phase, retryAfterSeconds, headers } = error;
+  const missing: Partial<Record<FaultKind, string>> = {
+    'not-found': `${registry}/${repository} does not exist, and ${registry} does not make it by itself: create it first`,
+    'upload-unknown': `${registry} does not know the upload to ${repository} any more that it had begun: try again`,
+    'manifest-blob-unknown': `${registry}/${repository} does not have all that the manifest names: try again`,
+  };
+  const message = missing[kind] ?? error.message;
   return new Fault(kind, message, {
     phase: phase === 'credentials' ? phase : 'push',
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
@@ -209,19 +234,28 @@ function inPush(error: unknown): unknown {
   });
 }
 
-/** The bytes as a stream. They are copied: what a source hands out is good until it is asked for more. */
+/**
+ * The bytes as a stream, which frees the source however it ends, also when nobody has read of it. They are
+ * copied: what a source hands out is good until it is asked for more.
+ */
 function streamOf(source: ByteSource): Readable {
-  return Readable.from(copies(source), { objectMode: false });
-}
-
-async function* copies(source: ByteSource): AsyncGenerator<Buffer> {
-  try {
-    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      const bytes = Buffer.from(chunk.bytes);
-      chunk.release();
-      yield bytes;
-    }
-  } finally {
-    source.destroy();
-  }
+  const next = async () => {
+    const chunk = await source.read();
+    if (chunk === null) return null;
+    const bytes = Buffer.from(chunk.bytes);
+    chunk.release();
+    return bytes;
+  };
+  return new Readable({
+    read() {
+      next().then(
+        bytes => this.push(bytes),
+        error => this.destroy(error),
+      );
+    },
+    destroy(error, done) {
+      source.destroy(error ?? undefined);
+      done(error);
+    },
+  });
 }

@@ -50,11 +50,12 @@ function accessTo({ host, username, password }: Registry, repository: string): A
 
 function blobOf(bytes: Buffer) {
   const opened: number[] = [];
+  const destroyed: number[] = [];
   const open = async () => {
     opened.push(1);
-    return sourceOfBytes(bytes);
+    return { ...sourceOfBytes(bytes), destroy: () => void destroyed.push(1) };
   };
-  return { digest: digestOf(bytes), size: bytes.length, open, opened };
+  return { digest: digestOf(bytes), size: bytes.length, open, opened, destroyed };
 }
 
 for (const auth of ['none', 'basic', 'bearer'] as const) {
@@ -174,4 +175,96 @@ test('an answer that is none to a push is told as such', async () => {
   await using clients = clientsOf(registry.host);
   const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
   await assert.rejects(clients.pusher.check(target), /answered 200 to the beginning of an upload/);
+});
+
+test('the source of a blob is freed also when nobody has read of it', async () => {
+  let location = '';
+  await using registry = await startScripted((request, response) => {
+    if (request.method === 'HEAD') return response.writeHead(404).end();
+    return response.writeHead(202, { location }).end();
+  });
+  const gone = await startScripted(() => {});
+  location = `http://${gone.host}/upload`;
+  await gone[Symbol.asyncDispose]();
+  await using clients = clientsOf(registry.host, gone.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  const blob = blobOf(Buffer.alloc(100_000, 1));
+  await assert.rejects(clients.pusher.putBlob(target, blob), { name: 'Fault', phase: 'push' });
+  assert.equal(blob.opened.length, 3);
+  assert.equal(blob.destroyed.length, 3);
+});
+
+test('a registry that refuses to mount gets the bytes', async () => {
+  for (const status of [400, 401, 403, 404, 405]) {
+    await using registry = await startScripted((request, response) => {
+      if (request.method === 'HEAD') return response.writeHead(404).end();
+      if (request.url?.includes('mount=')) return response.writeHead(status).end();
+      if (request.method === 'POST') return response.writeHead(202, { location: '/up' }).end();
+      request.resume().once('end', () => response.writeHead(201).end());
+      return undefined;
+    });
+    await using clients = clientsOf(registry.host);
+    const access = { registry: registry.host, repository: 'a', credentials: undefined };
+    const blob = blobOf(Buffer.from('bytes'));
+    assert.equal(await clients.pusher.putBlob(pushingTo(access, 'private/base'), blob), 'sent');
+  }
+});
+
+test('a token that is refused for the repository to mount from is not needed to push', async () => {
+  const scopes: string[] = [];
+  await using registry = await startScripted((request, response) => {
+    const url = new URL(request.url ?? '', 'http://x');
+    if (url.pathname === '/token') {
+      const wanted = url.searchParams.getAll('scope');
+      scopes.push(wanted.join(' '));
+      if (wanted.some(scope => scope.includes('private/base'))) {
+        return response.writeHead(403).end();
+      }
+      return response.writeHead(200).end(JSON.stringify({ token: 'good', expires_in: 300 }));
+    }
+    if (request.headers.authorization !== 'Bearer good') {
+      const realm = `http://${request.headers.host}/token`;
+      const challenge = `Bearer realm="${realm}",service="s"`;
+      return response.writeHead(401, { 'www-authenticate': challenge }).end();
+    }
+    if (request.method === 'HEAD') return response.writeHead(404).end();
+    if (request.method === 'POST') return response.writeHead(202, { location: '/up' }).end();
+    request.resume().once('end', () => response.writeHead(201).end());
+    return undefined;
+  });
+  await using clients = clientsOf(registry.host);
+  const access = { registry: registry.host, repository: 'a', credentials: undefined };
+  const blob = blobOf(Buffer.from('bytes'));
+  assert.equal(await clients.pusher.putBlob(pushingTo(access, 'private/base'), blob), 'sent');
+  assert.deepEqual(scopes, [
+    'repository:a:pull,push',
+    'repository:a:pull,push repository:private/base:pull',
+  ]);
+});
+
+test('a repository that has to be created first, and an upload that was forgotten, are told as such', async () => {
+  let status = 404;
+  let forgotten = 1;
+  await using registry = await startScripted((request, response) => {
+    if (request.method === 'HEAD') return response.writeHead(404).end();
+    if (request.method === 'POST') {
+      return response.writeHead(status, { location: '/up' }).end();
+    }
+    request.resume().once('end', () => response.writeHead(forgotten-- > 0 ? 404 : 201).end());
+    return undefined;
+  });
+  await using clients = clientsOf(registry.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  await assert.rejects(clients.pusher.check(target), /\/a does not exist, .*: create it first$/);
+  status = 202;
+  assert.equal(await clients.pusher.putBlob(target, blobOf(Buffer.from('x'))), 'sent');
+});
+
+test('the beginning of an upload without an address is no answer', async () => {
+  await using registry = await startScripted((_request, response) => {
+    response.writeHead(202).end();
+  });
+  await using clients = clientsOf(registry.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  await assert.rejects(clients.pusher.check(target), /answered 202 to the beginning of an upload/);
 });

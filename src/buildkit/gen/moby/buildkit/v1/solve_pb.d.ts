@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Policy } from "./sourcepolicy/policy_pb.js";
 
 /**
  * Describes the file moby/buildkit/v1/solve.proto.
@@ -62,6 +63,11 @@ export declare type SolveRequest = Message<"moby.buildkit.v1.SolveRequest"> & {
    * @generated from field: bool Internal = 11;
    */
   Internal: boolean;
+
+  /**
+   * @generated from field: moby.buildkit.v1.sourcepolicy.Policy SourcePolicy = 12;
+   */
+  SourcePolicy?: Policy | undefined;
 
   /**
    * @generated from field: repeated moby.buildkit.v1.Exporter Exporters = 13;

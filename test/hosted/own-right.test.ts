@@ -1,0 +1,167 @@
+/** The service's own right to the hosted repositories, and what is kept of one of them, is not lent to anybody. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sourceOfBytes } from '../../src/content/byte-source.ts';
+import { openContentStore } from '../../src/content/content-store.ts';
+import { Fault } from '../../src/fault.ts';
+import { createHosted } from '../../src/hosted/hosted.ts';
+import { createDocuments } from '../../src/images/documents.ts';
+import { createImageMaker } from '../../src/images/image-maker.ts';
+import { createPublish } from '../../src/images/publish.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { documentOf } from '../../src/oci/document.ts';
+import { mediaTypes } from '../../src/oci/media-type.ts';
+import { createBlobFinder } from '../../src/pull/blob.ts';
+import { createBlobCache } from '../../src/pull/blob-cache.ts';
+import { createImageFinder } from '../../src/pull/image.ts';
+import { listingOf } from '../../src/pull/listing.ts';
+import { createManifestFinder } from '../../src/pull/manifest.ts';
+import type { ContainerRequest } from '../../src/request/container-request.ts';
+import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createHostedStore } from '../../src/store/hosted.ts';
+import { pushingTo } from '../../src/upstream/push-client.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const ownHost = 'sluice.example.com';
+const service = (repository: string) => ({
+  ...{ registry: ownHost, repository, credentials: undefined, isService: true },
+});
+
+async function open() {
+  const directory = await makeTempDir('own-right');
+  const content = await openContentStore(directory.join('content'));
+  const database = openDatabase(directory.join('sluice.db'));
+  const [cachedBlobs, store] = [createCachedBlobStore(database), createHostedStore(database)];
+  const limits = {
+    maxBlobBytes: undefined,
+    maxRepositoryBytes: undefined,
+    maxTotalBytes: undefined,
+  };
+  const hosted = createHosted({
+    ...{ content, store, cachedBlobs, limits, accounts: new Map(), anonymous: ['*'] },
+    ...{ signingKey: Buffer.alloc(32, 1), host: ownHost },
+  });
+  const { registry, pusher } = hosted;
+  const documents = createDocuments(content, registry, 60_000);
+  const makeImage = createImageMaker(documents);
+  const put = async (repository: string, bytes: Buffer) => {
+    const blob = { digest: digestOf(bytes), size: bytes.length };
+    const open = async () => sourceOfBytes(bytes);
+    await pusher.putBlob(pushingTo(service(repository)), { ...blob, open });
+    return blob;
+  };
+  const putManifest = async (repository: string, tag: string, type: string, body: object) => {
+    const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType: type, ...body }));
+    const manifest = documentOf(bytes, type);
+    await pusher.putManifest(pushingTo(service(repository)), tag, manifest);
+    return manifest;
+  };
+  const image = async (repository: string, tag: string, about: object = {}) => {
+    const layer = await put(repository, Buffer.from(`layer of ${repository}:${tag}`));
+    const config = await put(
+      repository,
+      Buffer.from(`{"architecture":"amd64","os":"linux","author":"${repository}:${tag}"}`),
+    );
+    const manifest = await putManifest(repository, tag, mediaTypes.ociManifest, {
+      config: { mediaType: mediaTypes.ociConfig, ...config },
+      layers: [{ mediaType: mediaTypes.ociLayerGzip, ...layer }],
+      ...about,
+    });
+    return { layer, config, manifest };
+  };
+  return {
+    ...{ content, cachedBlobs, store, hosted, registry, pusher, documents, makeImage },
+    ...{ put, putManifest, image },
+    async [Symbol.asyncDispose]() {
+      database.close();
+      await directory.remove();
+    },
+  };
+}
+
+const isUnknown = (error: unknown) => error instanceof Fault && error.status === 404;
+
+test('what a manifest only names is not taken over from the content store when it is published', async () => {
+  await using world = await open();
+  const secret = await world.image('victim/app', 'v1');
+  const { content, documents, registry, pusher, makeImage } = world;
+  const publish = createPublish({ content, documents, registry, pusher, ownHost });
+  // Parts of a manifest of an unknown type are not looked for when it is pushed.
+  const bait = await world.putManifest('thief/app', 'bait', 'application/vnd.example.bait+json', {
+    parts: [{ mediaType: 'application/octet-stream', ...secret.layer }],
+  });
+  const source = { registry: ownHost, repository: 'thief/app', credentials: undefined };
+  const made = await makeImage(source, bait, {});
+  const target = service('thief/copy');
+  const publication = { image: made, added: [], source, target, tag: 'v1' };
+  await assert.rejects(
+    publish(publication, () => {}, AbortSignal.timeout(5000)),
+    isUnknown,
+  );
+  await assert.rejects(world.hosted.blobs.size('thief/copy', secret.layer.digest), isUnknown);
+});
+
+test('a config that another repository has is not shown for a manifest that says it is elsewhere', async () => {
+  await using world = await open();
+  const secret = await world.image('victim/app', 'v1');
+  await world.documents.collect(service('victim/app'), secret.manifest);
+  const bait = await world.putManifest('thief/app', 'bait', mediaTypes.ociManifest, {
+    config: { mediaType: mediaTypes.ociConfig, ...secret.config, urls: ['https://x.example.com'] },
+    layers: [],
+  });
+  await assert.rejects(world.documents.collect(service('thief/app'), bait), isUnknown);
+});
+
+test('the name of a built image gives no way to other images of its repository', async () => {
+  await using world = await open();
+  const own = await world.image('builds', 'mine');
+  const secret = await world.image('builds', 'theirs');
+  const { content, cachedBlobs, store, registry, documents, makeImage } = world;
+  const { digest, mediaType, bytes } = own.manifest;
+  const signature = await world.image('builds', 'note', {
+    subject: { mediaType, digest, size: bytes.length },
+  });
+  const find = createImageFinder({
+    ...{ documents, makeImage },
+    identities: { credentialsOf: () => async () => undefined, require: async () => {} },
+    accessToBuilt: async () => service('builds'),
+    builtBy: async () => ({ digest, mediaType }),
+  });
+  const request = {
+    ...{
+      token: 'a'.repeat(32),
+      isBuilt: true,
+      change: {},
+      targetImage: `${ownHost}/ct/x/builds:mine`,
+    },
+    image: { registry: ownHost, repository: 'builds', tag: 'mine' },
+    caller: { address: '192.0.2.1' },
+  } as unknown as ContainerRequest;
+  const image = await find(request);
+  const manifestOf = createManifestFinder(documents, registry);
+  const cache = createBlobCache({ content, cachedBlobs, hosted: store, maxBytes: 1 });
+  const blobs = createBlobFinder({ content, registry, cache, modeOf: () => 'relay', ownHost });
+  const { signal } = new AbortController();
+
+  const tagOf = (one: Digest) => one.replace(':', '-');
+  for (const reference of [secret.manifest.digest, tagOf(secret.manifest.digest), 'theirs']) {
+    await assert.rejects(manifestOf(request, image, reference), isUnknown, reference);
+  }
+  for (const { digest } of [secret.layer, secret.config]) {
+    await assert.rejects(blobs.head(image, digest, signal), isUnknown);
+    await assert.rejects(blobs.open(image, digest, undefined, signal), isUnknown);
+  }
+  const list = async (path: string) =>
+    JSON.parse((await listingOf(registry, request, image, path, '')).body.toString());
+  assert.deepEqual((await list('tags/list')).tags, ['mine']);
+  assert.deepEqual((await list(`referrers/${secret.manifest.digest}`)).manifests, []);
+
+  // Its own parts, and what is said about it, are there.
+  assert.equal(await blobs.head(image, own.layer.digest, signal), own.layer.size);
+  assert.equal((await manifestOf(request, image, digest)).digest, digest);
+  const [referrer] = (await list(`referrers/${digest}`)).manifests;
+  assert.equal(referrer.digest, signature.manifest.digest);
+  assert.ok(await manifestOf(request, image, referrer.digest));
+  assert.equal(await blobs.head(image, signature.layer.digest, signal), signature.layer.size);
+});
