@@ -36,7 +36,7 @@ export function createContainers(
 ) {
   const { content, cachedBlobs, pathOf } = state;
   const { registry, pusher, ownHost, hosted, transport, urlOf, isPlainHttp } = registries;
-  const { credentialsOf } = identities;
+  const { credentialsOf, serviceCredentialsOf } = identities;
   const documents = createDocuments(content, registry, config.sweep.grace / renewalsInGrace);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, access =>
@@ -45,10 +45,11 @@ export function createContainers(
   const accessToBuilt = (
     image: Pick<Access, 'registry' | 'repository'>,
     grant: SealedGrant | undefined,
-  ) => accessInOwnRight(image, ownHost, credentialsOf(grant));
+  ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
   const building = createBuildService({
     ...common,
+    credentialsOf: serviceCredentialsOf,
     store: state.builds,
     logDirectory: pathOf('logs/builds'),
     found: findBuilders({

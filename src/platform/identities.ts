@@ -37,11 +37,13 @@ export interface Identities {
   /** Makes sure that a token is still good. Throws a `Fault` (403). */
   require(grant: SealedGrant): Promise<void>;
   /**
-   * What somebody has for registries: at the platform their own credentials only, without a grant those
-   * of the service. The repositories that the service itself uses are asked in its own right.
+   * What somebody has for the images they name: at the platform their own credentials only, without a
+   * grant those that the operator has listed, but for the repositories that the service itself uses.
    */
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
-  /** The same, and what they are called; undefined where there are none. */
+  /** The same for what is built for them: the repositories of the service are used in its own right. */
+  serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
+  /** What {@link credentialsOf} finds, and what they are called; undefined where there are none. */
   find(
     grant: SealedGrant | undefined,
     registry: string,
@@ -89,6 +91,18 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     }
   };
 
+  const isOwn = (registry: string, repository: string | undefined) =>
+    own.some(scope => isWithin(scope, registry, repository));
+
+  const credentialsOf = (sealed: SealedGrant | undefined): CredentialSource => {
+    if (sealed === undefined) {
+      return async (registry, repository) =>
+        isOwn(registry, repository) ? undefined : service(registry, repository);
+    }
+    const grant = open(sealed);
+    return selection.credentialsOf(grant, grant.workspaceId);
+  };
+
   const ofService = async (registry: string, repository: string) => {
     const credentials = await service(registry, repository);
     return credentials && { name: registry, owner: 'service' as const, credentials };
@@ -96,8 +110,9 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
 
   return {
     async find(sealed, registry, repository) {
-      const isOwn = own.some(scope => isWithin(scope, registry, repository));
-      if (sealed === undefined || isOwn) return ofService(registry, repository);
+      if (sealed === undefined) {
+        return isOwn(registry, repository) ? undefined : ofService(registry, repository);
+      }
       const grant = open(sealed);
       return selection.find(grant, grant.workspaceId, registry, repository);
     },
@@ -122,14 +137,12 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       await platform.user(open(grant));
     },
 
-    credentialsOf(sealed) {
-      if (sealed === undefined) return service;
-      const grant = open(sealed);
-      const theirs = selection.credentialsOf(grant, grant.workspaceId);
+    credentialsOf,
+
+    serviceCredentialsOf(grant) {
+      const theirs = credentialsOf(grant);
       return async (registry, repository) =>
-        own.some(scope => isWithin(scope, registry, repository))
-          ? service(registry, repository)
-          : theirs(registry, repository);
+        isOwn(registry, repository) ? service(registry, repository) : theirs(registry, repository);
     },
   };
 }

@@ -6,6 +6,7 @@ import { Fault } from '../fault.ts';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedStore } from '../store/hosted.ts';
+import type { Access } from '../upstream/authorizer.ts';
 
 /** Opens the upstream blob whole; the source mends its own breaks. */
 export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source: ByteSource }>;
@@ -14,16 +15,21 @@ export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source:
 export interface BlobCache {
   /** Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is right. */
   join(
-    registry: string,
+    place: BlobPlace,
     digest: Digest,
     openWhole: OpenWhole,
     signal: AbortSignal,
   ): Promise<CacheReader>;
-  /** True for a copy of what this registry has. */
-  isFrom(digest: Digest, registry: string): boolean;
+  /** True for a copy of what this repository, or any of this registry, has shown. */
+  isFrom(digest: Digest, place: BlobPlace | string): boolean;
+  /** Notes that a repository has what is copied here. */
+  shownBy(digest: Digest, place: BlobPlace): void;
   /** Notes that a cached copy was used. */
   used(digest: Digest): void;
 }
+
+/** A repository. */
+export type BlobPlace = Pick<Access, 'registry' | 'repository'>;
 
 export interface CacheReader {
   readonly size: number;
@@ -71,12 +77,12 @@ export function createBlobCache({
   };
 
   const begin = async (
-    registry: string,
+    place: BlobPlace,
     digest: Digest,
     openWhole: OpenWhole,
     stop: AbortController,
   ): Promise<Fill> => {
-    const key = `${registry} ${digest}`;
+    const key = keyOf(place, digest);
     const { size, source } = await openWhole(stop.signal);
     const ingest = await content.ingest(splitDigest(digest).algorithm).catch(error => {
       source.destroy();
@@ -92,7 +98,8 @@ export function createBlobCache({
     fill
       .run(source, digest)
       .then(() => {
-        cachedBlobs.enter(digest, size, registry, Date.now());
+        const places = [place.registry, nameOf(place)];
+        cachedBlobs.enter(digest, size, places, Date.now());
         sweep();
       })
       .catch(() => {
@@ -105,13 +112,13 @@ export function createBlobCache({
   };
 
   return {
-    async join(registry, digest, openWhole, signal) {
-      const key = `${registry} ${digest}`;
+    async join(place, digest, openWhole, signal) {
+      const key = keyOf(place, digest);
       let opening = fills.get(key);
       if (!opening) {
         const stop = new AbortController();
         // Entered before it runs, so that `begin` finds itself.
-        const pending = Promise.resolve().then(() => begin(registry, digest, openWhole, stop));
+        const pending = Promise.resolve().then(() => begin(place, digest, openWhole, stop));
         const own = new Opening(pending, stop);
         const forget = () => {
           if (fills.get(key) === own) fills.delete(key);
@@ -123,11 +130,21 @@ export function createBlobCache({
       }
       return (await opening.wait(signal)).join();
     },
-    isFrom: (digest, registry) => cachedBlobs.isFrom(digest, registry),
+    isFrom: (digest, place) =>
+      cachedBlobs.isFrom(digest, typeof place === 'string' ? place : nameOf(place)),
+    shownBy: (digest, place) => cachedBlobs.addSource(digest, nameOf(place)),
     used(digest) {
       cachedBlobs.touch(digest, Date.now());
     },
   };
+}
+
+function nameOf({ registry, repository }: BlobPlace): string {
+  return `${registry}/${repository}`;
+}
+
+function keyOf(place: BlobPlace, digest: Digest): string {
+  return `${nameOf(place)} ${digest}`;
 }
 
 /** A transfer that is about to begin; when all who wait for it leave, it is stopped. */

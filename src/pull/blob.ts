@@ -63,11 +63,21 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       if (image.access.isService) throw notOfImage(image, digest);
       return { member, size: undefined };
     }
-    const { registry: host } = image.access;
-    // A registry makes sure that it has what a manifest names, but for layers that are elsewhere.
-    const isShown = !isElsewhere(member) && (host === ownHost || cache.isFrom(digest, host));
-    const mayServe = isShown || image.owns(digest);
+    const mayServe = image.owns(digest) || (!isElsewhere(member) && (await isShown(image, digest)));
     return { member, size: mayServe ? await content.size(digest) : undefined };
+  };
+
+  /** True for what the repository has: a registry that has it elsewhere is asked whether it is there too. */
+  const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
+    // A hosted repository takes no manifest of what it has not.
+    if (access.registry === ownHost || cache.isFrom(digest, access)) return true;
+    if (!cache.isFrom(digest, access.registry)) return false;
+    const isThere = await registry.headBlob(access, digest).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) cache.shownBy(digest, access);
+    return isThere;
   };
 
   const fromContent = (digest: Digest, size: number, rangeOf: RangeOf | undefined): Blob => {
@@ -155,7 +165,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
       return blob;
     };
-    const reader = await cache.join(image.access.registry, digest, openWhole, signal);
+    const reader = await cache.join(image.access, digest, openWhole, signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
@@ -178,7 +188,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       const mode = modeOf(image.access.registry);
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
-        const isKept = !member && cache.isFrom(digest, image.access.registry);
+        const isKept = !member && cache.isFrom(digest, image.access);
         const kept = isKept ? await content.size(digest) : undefined;
         if (kept !== undefined) return fromContent(digest, kept, rangeOf);
         return cached(image, digest, member?.size, rangeOf, signal);

@@ -3,13 +3,15 @@ import type { Database } from './database.ts';
 
 /** Which content is only a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {
-  /** Enters a copy of what a registry has. */
-  enter(digest: Digest, size: number, registry: string, at: number): void;
+  /** Enters a copy of what a registry has sent, for all the places that are meant by it. */
+  enter(digest: Digest, size: number, places: readonly string[], at: number): void;
   /** Notes a use of a copy; nothing for what is none. */
   touch(digest: Digest, at: number): void;
   has(digest: Digest): boolean;
-  /** True for a copy that this registry has sent, or one with the same bytes. */
-  isFrom(digest: Digest, registry: string): boolean;
+  /** True for a copy that this registry has sent, or one with the same bytes; or for one that a repository has. */
+  isFrom(digest: Digest, place: string): boolean;
+  /** Notes that a repository, `registry/repository`, has what a copy is of. */
+  addSource(digest: Digest, place: string): void;
   /** Bytes of all cached blobs. */
   total(): number;
   /** The least recently used blob. */
@@ -23,7 +25,8 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
      ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at`,
   );
   const addSource = database.prepare(
-    'INSERT OR IGNORE INTO blob_sources (digest, registry) VALUES (?, ?)',
+    `INSERT OR IGNORE INTO blob_sources (digest, registry)
+     SELECT digest, ? FROM cached_blobs WHERE digest = ?`,
   );
   const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
   const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
@@ -34,15 +37,18 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
   const oldest = database.prepare('SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1');
   const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
   return {
-    enter: database.transaction((digest, size, registry, at) => {
+    enter: database.transaction((digest, size, places, at) => {
       insert.run(digest, size, at);
-      addSource.run(digest, registry);
+      for (const place of places) addSource.run(place, digest);
     }),
     touch(digest, at) {
       touch.run(at, digest);
     },
     has: digest => has.get(digest) !== undefined,
-    isFrom: (digest, registry) => isFrom.get(digest, registry) !== undefined,
+    isFrom: (digest, place) => isFrom.get(digest, place) !== undefined,
+    addSource(digest, place) {
+      addSource.run(place, digest);
+    },
     total: () => Number(total.get()),
     oldest: () => oldest.get() as { digest: Digest; size: number } | undefined,
     forget(digest) {

@@ -67,9 +67,9 @@ test('cached blobs: the least recently used is the oldest', () => {
   assert.ok(a && b && c);
   assert.equal(store.total(), 0);
   assert.equal(store.oldest(), undefined);
-  store.enter(a, 10, 'one.example.com', 1);
-  store.enter(b, 20, 'one.example.com', 2);
-  store.enter(c, 30, 'other.example.com', 3);
+  store.enter(a, 10, ['one.example.com'], 1);
+  store.enter(b, 20, ['one.example.com'], 2);
+  store.enter(c, 30, ['other.example.com'], 3);
   store.touch(a, 4);
   assert.equal(store.total(), 60);
   assert.deepEqual(store.oldest(), { digest: b, size: 20 });
@@ -82,13 +82,13 @@ test('cached blobs: the least recently used is the oldest', () => {
 test('cached blobs: a copy is of the registries that have sent it', () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const blob = digestOf('blob');
-  store.enter(blob, 4, 'one.example.com', 1);
+  store.enter(blob, 4, ['one.example.com'], 1);
   assert.equal(store.isFrom(blob, 'one.example.com'), true);
   assert.equal(store.isFrom(blob, 'other.example.com'), false);
-  store.enter(blob, 4, 'other.example.com', 2);
+  store.enter(blob, 4, ['other.example.com'], 2);
   assert.equal(store.isFrom(blob, 'other.example.com'), true);
   store.forget(blob);
-  store.enter(blob, 4, 'other.example.com', 3);
+  store.enter(blob, 4, ['other.example.com'], 3);
   assert.equal(store.isFrom(blob, 'one.example.com'), false);
 });
 
