@@ -170,10 +170,13 @@ export function createBuilds(deps: BuildsDeps): Builds {
     return running && ticketOf(get(running.row.id));
   };
 
-  /** The image, or a failure to make it that is too fresh to try again; undefined for neither. */
+  /**
+   * The image, or a failure to make it that is too fresh to try again; undefined for neither. The failure
+   * of somebody else may be of their credentials, their time or their will: it is nobody else's answer.
+   */
   const look = async (
     target: string,
-    grant: SealedGrant | undefined,
+    { owner, grant }: Pick<Asker, 'owner' | 'grant'>,
   ): Promise<BuildTicket | undefined> => {
     const found = await deps.find(target, grant);
     if (found) {
@@ -182,19 +185,18 @@ export function createBuilds(deps: BuildsDeps): Builds {
     }
     const last = store.latest(target);
     const hasJustFailed =
-      last?.succeeded === false && Date.now() - (last.finishedAt ?? 0) < deps.retryAfterMs;
+      last?.succeeded === false &&
+      last.owner === owner &&
+      Date.now() - (last.finishedAt ?? 0) < deps.retryAfterMs;
     return hasJustFailed ? ticketOf(last) : undefined;
   };
 
-  /** All who may see the same and come while the image is looked for share one look. */
-  const lookTogether = (
-    target: string,
-    { scope, grant }: Pick<Asker, 'scope' | 'grant'>,
-  ): Promise<BuildTicket | undefined> => {
-    const key = `${target} ${scope}`;
+  /** All requests of one asker that come while the image is looked for share one look. */
+  const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
+    const key = `${target} ${asker.owner} ${asker.scope}`;
     let pending = looking.get(key);
     if (!pending) {
-      pending = look(target, grant).finally(() => looking.delete(key));
+      pending = look(target, asker).finally(() => looking.delete(key));
       looking.set(key, pending);
     }
     return pending;

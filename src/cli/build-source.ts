@@ -45,9 +45,14 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   },
   freeze: {
     type: 'boolean',
-    description: 'Put the configuration into the image itself; the name is for good',
+    description:
+      'Put the configuration into the image itself, with --push-to; the name is for good',
   },
-  format: { type: 'string', value: 'docker|sif', description: 'Kind of image; default: docker' },
+  format: {
+    type: 'string',
+    value: 'docker|sif',
+    description: 'sif, with --freeze: a Singularity image',
+  },
 };
 
 /** How commands that take these options are called. */
@@ -107,7 +112,15 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
       2,
     );
   }
-  if (dockerfile !== undefined) return { containerFile: await base64Of(dockerfile) };
+  if (dockerfile !== undefined) {
+    if (channels.length > 0) {
+      throw new CommandError(
+        '--channel goes with --conda or --environment, not with a Dockerfile',
+        2,
+      );
+    }
+    return { containerFile: await base64Of(dockerfile) };
+  }
   return {
     packages: {
       type: 'CONDA',

@@ -119,5 +119,8 @@ function chosen(all: readonly CredentialsAnswer[], which: string): CredentialsAn
 async function readPassword(): Promise<string> {
   const password = (await readText(process.stdin)).replace(/\r?\n$/, '');
   if (password !== '') return password;
-  throw new CommandError('There is no password on standard input: echo it into the command', 2);
+  throw new CommandError(
+    'There is no password on standard input: write --password-stdin < FILE',
+    2,
+  );
 }

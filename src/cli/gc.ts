@@ -3,6 +3,7 @@ import { createCachedBlobStore } from '../store/cached-blobs.ts';
 import { createHostedStore } from '../store/hosted.ts';
 import { createRequestStore } from '../store/requests.ts';
 import { sweep } from '../upkeep/sweep.ts';
+import { none } from './action.ts';
 import { jsonOption } from './client.ts';
 import type { Command } from './command.ts';
 import { dataOptions, withLocalData } from './data.ts';
@@ -17,7 +18,8 @@ export const gcCommand: Command = {
     json: jsonOption,
   },
 
-  async run(values) {
+  async run(values, args) {
+    none(args, 'gc [options]');
     const isDryRun = values['dry-run'] === true;
     const report = await withLocalData(values, ({ config, content, database }) =>
       sweep(

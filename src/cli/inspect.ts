@@ -36,8 +36,11 @@ export const inspectCommand: Command = {
     json: jsonOption,
   },
 
-  async run(values, [image]) {
+  async run(values, [image, ...others]) {
     if (image === undefined) throw new CommandError('Name the image: sluice inspect alpine', 2);
+    if (others.length > 0) {
+      throw new CommandError(`One image can be named, not ${[image, ...others].join(' and ')}`, 2);
+    }
     const platform = text(values, 'platform');
     const query = platform === undefined ? '' : `?platform=${encodeURIComponent(platform)}`;
     const answer = (await post(values, `/v1alpha1/inspect${query}`, {

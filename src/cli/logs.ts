@@ -1,5 +1,6 @@
-import { jsonOption, serverOption, stream } from './client.ts';
-import { type Command, CommandError, type Values } from './command.ts';
+import { only } from './action.ts';
+import { serverOption, stream } from './client.ts';
+import type { Command, Values } from './command.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 
 /** `sluice logs`: prints the log of a build. */
@@ -14,11 +15,10 @@ export const logsCommand: Command = {
     },
     plain: plainOption,
     server: serverOption,
-    json: jsonOption,
   },
 
-  async run(values, [id]) {
-    if (id === undefined) throw new CommandError('Name the build: sluice logs <buildId>', 2);
+  async run(values, args) {
+    const id = only(args, 'logs BUILD-ID [options]');
     if (values.follow) return exitCodeOf(await followBuild(values, id, process.stdout));
     await copy(values, `/v1alpha1/builds/${id}/logs`, process.stdout);
     return 0;

@@ -32,7 +32,9 @@ const commands: Readonly<Record<string, Command>> = {
 process.exitCode = await main(process.argv.slice(2));
 
 async function main([name = '--help', ...args]: string[]): Promise<number> {
-  if (name === '--help' || name === 'help') {
+  const [asked] = args;
+  if (name === 'help' && asked !== undefined) return main([asked, '--help']);
+  if (['--help', '-h', 'help'].includes(name)) {
     console.log(overview());
     return 0;
   }
@@ -52,7 +54,7 @@ async function main([name = '--help', ...args]: string[]): Promise<number> {
 }
 
 async function runCommand(command: Command, args: string[]): Promise<number> {
-  const help = { type: 'boolean', description: 'Show this text' } as const;
+  const help = { type: 'boolean', short: 'h', description: 'Show this text' } as const;
   const full = { ...command, options: { ...command.options, help } };
   const { values, positionals } = parse(full, args);
   if (values.help) {
@@ -66,7 +68,8 @@ function parse(command: Command, args: string[]) {
   try {
     return parseArgs({ args, options: command.options, allowPositionals: true });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    // What Node says behind the first sentence is advice on arguments that begin with a dash.
+    const [why] = (error instanceof Error ? error.message : String(error)).split('. ');
     throw new CommandError(`${why}\n\n${helpOf(command)}`, 2);
   }
 }

@@ -15,6 +15,8 @@ export const nameCommand: Command = {
 
   async run(values, positionals) {
     const { SLUICE_BUILD_REPOSITORY, SLUICE_URL = defaultServer } = process.env;
+    if (!URL.canParse(SLUICE_URL))
+      throw new CommandError(`SLUICE_URL: '${SLUICE_URL}' is not a URL`, 2);
     const repository = SLUICE_BUILD_REPOSITORY || `${new URL(SLUICE_URL).host}/builds`;
     const { submission } = await buildRequestOf(values, positionals);
     try {

@@ -29,11 +29,13 @@ export type AskPlatform = (
 
 /**
  * Runs the work with the platform of the server at `--url`, else of the one whose data directory is here,
- * which may be running meanwhile or never have run. Throws {@link CommandError} with the platform's words.
+ * which may be running meanwhile. What adds the first of something may come before the server has ever run,
+ * and makes the directory. Throws {@link CommandError} with the platform's words.
  */
 export async function withPlatform<T>(
   values: Values,
   work: (ask: AskPlatform) => Promise<T>,
+  { create = false } = {},
 ): Promise<T> {
   const url = text(values, 'url');
   if (url !== undefined) {
@@ -49,7 +51,7 @@ export async function withPlatform<T>(
       const platform = createBuiltInPlatform({ database, secrets });
       return work(askLocal(createPlatformApi({ platform, version: readVersion() })));
     },
-    { create: true },
+    { create },
   );
 }
 

@@ -1,7 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { claimOf, claimOptions } from './claim.ts';
-import { jsonOption, post, serverOption } from './client.ts';
+import { post, serverOption } from './client.ts';
 import { type Command, CommandError, text, texts, type Values } from './command.ts';
+import { answerOptions, type ImageAnswer, tellImage } from './image-answer.ts';
 import { layerOf, packDirectory } from './pack.ts';
 
 /** `sluice request`: asks for a container and prints the name to pull. */
@@ -42,19 +43,26 @@ export const requestCommand: Command = {
       description: 'With --freeze: where the changed image is pushed',
     },
     freeze: { type: 'boolean', description: 'Push the changed image, under a name for good' },
-    format: { type: 'string', value: 'docker|sif', description: 'sif: a Singularity image' },
-    'dry-run': {
-      type: 'boolean',
-      description: 'Only tell what would be done, with which credentials',
+    format: {
+      type: 'string',
+      value: 'docker|sif',
+      description: 'sif, with --freeze: a Singularity image',
     },
     ...claimOptions,
     server: serverOption,
-    json: jsonOption,
+    ...answerOptions,
   },
 
   async run(values, positionals) {
-    const image = text(values, 'image') ?? positionals[0];
+    const named = text(values, 'image');
+    const [image, ...others] = named === undefined ? positionals : [named, ...positionals];
     if (image === undefined) throw new CommandError('Name the image: --image alpine:3.20', 2);
+    if (others.length > 0) {
+      throw new CommandError(`One image can be named, not ${[image, ...others].join(' and ')}`, 2);
+    }
+    if (text(values, 'push-to') !== undefined && !values.freeze) {
+      throw new CommandError('--push-to goes with --freeze: what is not frozen is not pushed', 2);
+    }
     const answer = (await post(values, '/v1alpha2/container', {
       containerImage: image,
       containerConfig: await configOf(values),
@@ -65,12 +73,8 @@ export const requestCommand: Command = {
       dryRun: values['dry-run'],
       ...claimOf(values),
       timestamp: new Date().toISOString(),
-    })) as { targetImage: string; warnings?: string[] };
-    for (const warning of answer.warnings ?? []) console.error(`Warning: ${warning}`);
-    console.log(
-      values.json || values['dry-run'] ? JSON.stringify(answer, null, 2) : answer.targetImage,
-    );
-    return 0;
+    })) as ImageAnswer;
+    return tellImage(values, answer);
   },
 };
 

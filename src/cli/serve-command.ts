@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { none } from './action.ts';
 import type { Command } from './command.ts';
 import { dataOptions, environmentOf } from './data.ts';
 import { serve } from './serve.ts';
@@ -27,7 +28,8 @@ export const serveCommand: Command = {
     json: { type: 'boolean', description: 'Log lines are JSON in any case' },
   },
 
-  async run(values) {
+  async run(values, args) {
+    none(args, 'serve [options]');
     const bring = values['bring-builder'] === true ? bringBuilder : undefined;
     return serve(environmentOf(values, ['config', 'listen', 'data']), bring);
   },

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, createApp } from '../app.ts';
 import { ConfigError, loadConfig } from '../config/load.ts';
+import { Fault } from '../fault.ts';
 import { createLogger, type Logger } from '../telemetry.ts';
 import { readVersion } from '../version.ts';
 
@@ -83,7 +84,15 @@ async function listen(server: Server, address: string): Promise<AddressInfo> {
   const colon = address.lastIndexOf(':');
   const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
   server.listen(Number(address.slice(colon + 1)), host);
-  await once(server, 'listening');
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw new Fault(
+      'unavailable',
+      `The server cannot listen on ${address}: end what listens there, or name another one with SLUICE_LISTEN`,
+      { cause: error },
+    );
+  }
   return server.address() as AddressInfo;
 }
 

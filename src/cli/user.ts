@@ -17,9 +17,9 @@ export const userCommand: Command = {
   ...actions('user', {
     async add(values, args) {
       const email = only(args, 'user add EMAIL');
-      const { user } = (await withPlatform(values, ask => ask('POST', '/users', { email }))) as {
-        user: UserAnswer;
-      };
+      const { user } = (await withPlatform(values, ask => ask('POST', '/users', { email }), {
+        create: true,
+      })) as { user: UserAnswer };
       print(
         values,
         user,

@@ -1,5 +1,6 @@
 import { createHostedStore } from '../store/hosted.ts';
 import { verify } from '../upkeep/verify.ts';
+import { none } from './action.ts';
 import { jsonOption } from './client.ts';
 import type { Command } from './command.ts';
 import { dataOptions, withLocalData } from './data.ts';
@@ -17,7 +18,8 @@ export const verifyCommand: Command = {
     json: jsonOption,
   },
 
-  async run(values) {
+  async run(values, args) {
+    none(args, 'verify [options]');
     const report = await withLocalData(values, ({ content, database }) =>
       verify(content, createHostedStore(database), values['remove-damaged'] === true),
     );

@@ -13,7 +13,7 @@ interface WorkspaceAnswer {
 export const workspaceCommand: Command = {
   summary: 'Add, list and remove workspaces of the built-in platform, and their members',
   usage:
-    'workspace add NAME | list | remove NAME | add-member NAME --user EMAIL | remove-member NAME --user EMAIL [options]',
+    'workspace add NAME | workspace list | workspace remove NAME | workspace add-member NAME --user EMAIL | workspace remove-member NAME --user EMAIL [options]',
   options: {
     user: {
       type: 'string',
@@ -25,8 +25,12 @@ export const workspaceCommand: Command = {
   ...actions('workspace', {
     async add(values, args) {
       const name = only(args, 'workspace add NAME');
-      const { workspace } = (await withPlatform(values, ask =>
-        ask('POST', '/workspaces', { name }),
+      const { workspace } = (await withPlatform(
+        values,
+        ask => ask('POST', '/workspaces', { name }),
+        {
+          create: true,
+        },
       )) as { workspace: WorkspaceAnswer };
       print(values, workspace, `Added ${workspace.name}, number ${workspace.id}`);
     },

@@ -9,19 +9,26 @@ export const containerAnswerSchema = z
       .string()
       .optional()
       .describe('Names this container request; who has it may pull. None with `freeze`'),
-    targetImage: z.string().describe('Image name to pull; `oras://...` for a Singularity image'),
+    targetImage: z
+      .string()
+      .describe(
+        'Image name to pull; `oras://...` for a Singularity image. With `dryRun` the image behind it',
+      ),
     expiration: isoTime.optional().describe('When the token ends. Not with `freeze`'),
     containerImage: z.string().describe('The image that is served, its name in full'),
     digest: z
       .string()
       .optional()
       .describe(
-        'What the name stands for, now and for as long as it exists; not before it is built',
+        'What the name stands for, now and for as long as it exists; not before it is built. With `dryRun` what the image name that was sent stands for now',
       ),
     buildId: z.string().optional().describe('Of an image that is built: see `/v1alpha1/builds`'),
     cached: z.boolean().optional().describe('False while a build is queued or running'),
     freeze: z.boolean().optional(),
-    succeeded: z.boolean().optional().describe('Absent while a build is queued or running'),
+    succeeded: z
+      .boolean()
+      .optional()
+      .describe('Absent while a build is queued or running; true with `dryRun`'),
     warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
     registries: z
       .array(
@@ -35,6 +42,16 @@ export const containerAnswerSchema = z
       )
       .optional()
       .describe('Only with `dryRun`: what may be done with each repository, in whose right'),
+    dryRun: z.literal(true).optional().describe('Nothing was done'),
+    key: z.string().optional().describe('Only with `dryRun`: key of the build'),
+    containerFile: z
+      .string()
+      .optional()
+      .describe('Only with `dryRun`: text of the Dockerfile that would be built'),
+    platforms: z
+      .array(z.string())
+      .optional()
+      .describe('Only with `dryRun`: what the image is for, `os/architecture` each'),
   })
   .meta({ title: 'ContainerAnswer' });
 

@@ -136,7 +136,7 @@ export function createOpenApi(version: string): OpenApi {
     title: 'Sluice',
     version,
     description:
-      'Container requests and image metadata. The names that are answered are pulled by the OCI distribution API below /v2/.',
+      'Container requests, builds and image metadata. The names that are answered are pulled by the OCI distribution API below /v2/; the platform that is built in describes itself in /platform/openapi.json.',
     operations,
     securitySchemes: { account: { type: 'http', scheme: 'basic' } },
   });

@@ -50,21 +50,31 @@ const packagesSchema = z.object({
 export const containerRequestSchema = z
   .object({
     containerImage: optional(z.string()).describe('Image to serve: `registry/path:tag`'),
-    containerFile: optional(z.string()).describe('Dockerfile, base64'),
+    containerFile: optional(z.string()).describe(
+      'Dockerfile, or with `sif` a Singularity definition file, base64',
+    ),
     containerConfig: optional(configSchema).describe('Changes to the image'),
     condaFile: optional(z.string()).describe('Conda environment file, base64'),
     spackFile: optional(z.string()).describe('Deprecated'),
     containerPlatform: optional(z.string()).describe('`linux/amd64` or `linux/arm64`'),
-    buildRepository: optional(z.string()).describe('Where builds are pushed'),
-    cacheRepository: optional(z.string()).describe('Where build layers are cached'),
+    buildRepository: optional(z.string()).describe(
+      'Where builds and frozen images are pushed: `registry/path`',
+    ),
+    cacheRepository: optional(z.string()).describe(
+      'Where build layers are put; they are taken from there only where the operator trusts all who build',
+    ),
     timestamp: optional(z.string()).describe('Submission time, ISO 8601'),
     fingerprint: optional(z.string()).describe('Unique fingerprint of the request'),
-    freeze: optional(z.boolean()).describe('Push to `buildRepository` for good'),
+    freeze: optional(z.boolean()).describe(
+      'Push the image, with all changes in it, to `buildRepository`, under a name for good',
+    ),
     platformEndpoint: optional(z.string()).describe('Workflow platform address'),
     platformAccessToken: optional(z.string()).describe('Access token of the platform'),
     platformRefreshToken: optional(z.string()).describe('Refresh token of the platform'),
     platformWorkspaceId: optional(numeric).describe('Workspace of the credentials'),
-    format: optional(z.enum(['docker', 'sif'])).describe('`sif` for a Singularity image'),
+    format: optional(z.enum(['docker', 'sif'])).describe(
+      '`sif`, with `freeze`, for a Singularity image',
+    ),
     packages: optional(packagesSchema).describe('Packages to build a container of'),
     nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
       'How the built container is named',
@@ -84,22 +94,21 @@ export const containerRequestSchema = z
 /** Body of `POST /v1alpha1/inspect`. Source: container service specification, section 2.7. */
 export const inspectRequestSchema = z
   .object({
-    containerImage: z.string({ error: "'containerImage' is required" }).min(1),
+    containerImage: z.string({ error: 'is required' }).min(1, 'is empty'),
     platformEndpoint: optional(z.string()),
     platformAccessToken: optional(z.string()),
     platformWorkspaceId: optional(numeric),
   })
   .meta({ title: 'InspectRequest' });
 
-const filled = (name: string) =>
-  z.string({ error: `'${name}' is required` }).refine(value => value.trim() !== '', 'is empty');
+const filled = z.string({ error: 'is required' }).refine(value => value.trim() !== '', 'is empty');
 
 /** Body of `POST /v1alpha2/validate-creds`. */
 export const credentialsSchema = z
   .object({
-    registry: filled('registry').describe('Host of the registry'),
-    userName: filled('userName'),
-    password: filled('password'),
+    registry: filled.describe('Host of the registry'),
+    userName: filled,
+    password: filled,
   })
   .meta({ title: 'RegistryCredentials' });
 
@@ -112,8 +121,14 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.outp
     .map(part => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
     .join('')
     .slice(1);
-  const what = issue?.message ?? 'is malformed';
-  throw new Fault('bad-request', field === '' ? `The body: ${what}` : `'${field}': ${what}`, {
-    phase: 'request',
-  });
+  const what = inWords(issue?.message);
+  const subject = field === '' ? 'The body' : `'${field}'`;
+  const joint = /^(?:is|has) /.test(what) ? ' ' : ': ';
+  throw new Fault('bad-request', `${subject}${joint}${what}`, { phase: 'request' });
+}
+
+/** What zod found, as the rest of a sentence on the field. */
+function inWords(message = 'is malformed'): string {
+  if (message.endsWith('received undefined')) return 'is required';
+  return message.replace(/^Invalid (?:input|option): /, '');
 }

@@ -3,7 +3,7 @@ import type { ByteSource } from '../content/byte-source.ts';
 import { Fault, type FaultKind } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import type { Answer } from './answer.ts';
+import { type Answer, readPart } from './answer.ts';
 import type { Access, Pushes } from './authorizer.ts';
 import type { Exchange, Question } from './exchange.ts';
 import { isBrokenConnection } from './retry.ts';
@@ -55,6 +55,10 @@ export function pushingTo(access: Access, mountFrom?: string): PushAccess {
   return { ...access, pushes: { mountFrom } };
 }
 
+// Whatever is wrong, the same push will not be taken the next time.
+const refusals = [400, 405, 409, 412, 413, 422];
+const shownBytes = 4096;
+const shownCharacters = 300;
 const blobTries = 3;
 // A registry may copy a large blob within its storage before it answers.
 const commitMs = 300_000;
@@ -88,9 +92,11 @@ export function createPushClient(
     const answer = await exchange(access, {
       what: `pushing to ${access.registry}/${access.repository}`,
       ...question,
+      answers: [...(question.answers ?? []), ...refusals],
     }).catch(error => {
       throw inPush(access, error);
     });
+    if (refusals.includes(answer.status)) throw await refused(access, answer);
     answer.body.destroy();
     return answer;
   };
@@ -213,6 +219,18 @@ function odd({ registry }: Access, { status }: Answer, what: string): Fault {
     {
       phase: 'push',
     },
+  );
+}
+
+/** What a registry says about a push that it does not take: a tag that may not change, a quota, a manifest it does not know. */
+async function refused({ registry }: Access, { status, body }: Answer): Promise<Fault> {
+  const text = await readPart(body, 0, shownBytes).catch(() => Buffer.alloc(0));
+  const told = /"message"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(text.toString('utf8'))?.[1] ?? '';
+  const shown = told.replace(/[^\x20-\x7e]/g, ' ').slice(0, shownCharacters);
+  return new Fault(
+    'bad-request',
+    `The registry ${registry} refuses the push (${status})${shown === '' ? '' : `: ${shown}`}`,
+    { phase: 'push' },
   );
 }
 

@@ -75,6 +75,13 @@ suite('sluice build', { concurrency: 2 }, () => {
     }
     return directory.join(name);
   };
+  const manifestStatus = async (repository: string, image: string) => {
+    const headers = {
+      accept: 'application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json',
+    };
+    const url = `${registry.url}/v2/${repository}/manifests/${tagOf(image)}`;
+    return (await fetch(url, { headers })).status;
+  };
   const tagOf = (image: string) => image.trim().split(':').at(-1);
   const statusOf = async (id: string) =>
     (await (await sluice.fetch(`/v1alpha1/builds/${id}/status`)).json()) as { succeeded?: boolean };
@@ -133,10 +140,16 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(name, new RegExp(`^${registry.host}/team/frozen:[0-9a-f]{32}$`));
     const other = options.filter(word => word !== '--freeze');
     assert.notEqual(assertSuccess(await run('name', ...other)).trim(), name);
-    const manifest = await fetch(`${registry.url}/v2/team/frozen/manifests/${tagOf(name)}`, {
-      headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
-    });
-    assert.equal(manifest.status, 200);
+    assert.equal(await manifestStatus('team/frozen', name), 200);
+  });
+
+  test('an image that is there is frozen when the command ends, and not before it is asked for', async () => {
+    const place = ['--freeze', '--push-to', `${registry.host}/team/asked`];
+    const options = ['request', base, '--env', 'ASKED=1', ...place];
+    const { targetImage } = JSON.parse(assertSuccess(await run(...options, '--dry-run')));
+    assert.equal(await manifestStatus('team/asked', targetImage), 404);
+    assert.equal(assertSuccess(await run(...options, '--await')).trim(), targetImage);
+    assert.equal(await manifestStatus('team/asked', targetImage), 200);
   });
 
   test('a terminal shows the steps as they go on, and how it ended', async () => {
@@ -185,6 +198,11 @@ suite('sluice build', { concurrency: 2 }, () => {
     const later = await run('build', place, '--await');
     assert.equal(later.code, 1);
     assert.match(later.stderr, /The build failed: .*exit code 42/);
+    const brief = await run('build', place);
+    assert.equal(brief.code, 1);
+    assert.match(brief.stderr, /^The build failed: 'sluice logs \w+' tells why$/m);
+    const forecast = await run('build', place, '--dry-run');
+    assert.equal(JSON.parse(assertSuccess(forecast)).containerFile.split('\n')[0], `FROM ${base}`);
   });
 
   test('Ctrl-C leaves the build running, and its log can be followed again', async () => {

@@ -178,6 +178,10 @@ suite('command line', { concurrency: 2 }, () => {
       assert.match(help, new RegExp(`^Usage: sluice ${name}`, 'm'));
       assert.match(help, /--json/);
     }
+    assert.equal(assertSuccess(await run('-h')), overview);
+    const help = assertSuccess(await run('build', '--help'));
+    assert.equal(assertSuccess(await run('build', '-h')), help);
+    assert.equal(assertSuccess(await run('help', 'build')), help);
     assert.match(assertSuccess(await run('--version')), /^\d+\.\d+\.\d+\n$/);
   });
 
@@ -190,6 +194,14 @@ suite('command line', { concurrency: 2 }, () => {
       [['bulid'], /No such command: bulid[\s\S]*Usage: sluice COMMAND/],
       [['request'], /Name the image/],
       [['inspect'], /Name the image/],
+      [['inspect', 'a', 'b'], /One image .* a and b/],
+      [['request', 'a', 'b'], /One image .* a and b/],
+      [['request', 'a', '--push-to', 'x.example/y'], /--push-to goes with --freeze/],
+      [['request', 'a', '--workspace', '1'], /set SLUICE_TOKEN/],
+      [['build', '-f', 'package.json', '--channel', 'x'], /--channel goes with --conda/],
+      [['logs', 'a', 'b'], /^Usage: sluice logs/],
+      [['gc', 'all'], /^Usage: sluice gc/],
+      [['serve', 'all'], /^Usage: sluice serve/],
       [['request', '--image', 'a', '--cmd', '[1]'], /--cmd begins like a JSON array/],
       [['request', '--image', 'a', '--server', 'nowhere'], /'nowhere' is not a URL/],
       [['serve', '--listen', 'nowhere'], /listen.*expected address:port/i],

@@ -190,7 +190,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a NUL character',
     { containerConfig: { workingDir: '/a\0b' } },
     400,
-    /'containerConfig\.workingDir': has a NUL/,
+    /'containerConfig\.workingDir' has a NUL/,
   ],
   ['freeze as text', { freeze: 'true' }, 400, /'freeze': .*expected boolean/],
   ['an unknown format', { format: 'zip' }, 400, /'format': /],

@@ -268,3 +268,23 @@ test('the beginning of an upload without an address is no answer', async () => {
   const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
   await assert.rejects(clients.pusher.check(target), /answered 202 to the beginning of an upload/);
 });
+
+test('what a registry says about a push that it does not take is handed on', async () => {
+  await using registry = await startScripted((request, response) => {
+    request.resume().once('end', () => {
+      const errors = [{ code: 'TAG_INVALID', message: 'The tag "v1" is\u0007 immutable.' }];
+      response.writeHead(412, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ errors }));
+    });
+  });
+  await using clients = clientsOf(registry.host);
+  const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
+  const manifest = documentOf(Buffer.from('{"schemaVersion":2}'), mediaTypes.ociManifest);
+  await assert.rejects(
+    clients.pusher.putManifest(target, 'v1', manifest),
+    (error: unknown) =>
+      error instanceof Fault &&
+      error.status === 400 &&
+      /refuses the push \(412\): The tag .*v1.* immutable\.$/.test(error.message),
+  );
+});

@@ -1,0 +1,52 @@
+import { jsonOption } from './client.ts';
+import type { Option, Values } from './command.ts';
+import { exitCodeOf, followBuild, plainOption } from './follow.ts';
+
+/** What a server answers to a container request, as far as commands look at it. */
+export interface ImageAnswer {
+  readonly targetImage: string;
+  readonly buildId?: string;
+  readonly freeze?: boolean;
+  /** Absent while the image is made. */
+  readonly succeeded?: boolean;
+  readonly warnings?: readonly string[];
+}
+
+/** The options that say what of an answer is shown, and when. */
+export const answerOptions: Readonly<Record<string, Option>> = {
+  await: {
+    type: 'boolean',
+    description:
+      'Wait until the image is made and show how it goes on; the exit code is 1 when it failed',
+  },
+  plain: plainOption,
+  'dry-run': {
+    type: 'boolean',
+    description: 'Only tell what would be done, with which credentials, as JSON',
+  },
+  json: jsonOption,
+};
+
+/** Prints the name, or the whole answer where that is wanted, once it is time to. Returns the exit code. */
+export async function tellImage(values: Values, answer: ImageAnswer): Promise<number> {
+  const { buildId, freeze, succeeded, warnings = [] } = answer;
+  for (const warning of warnings) console.error(`Warning: ${warning}`);
+  if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
+    // The log of one that failed before tells why.
+    const end = await followBuild(values, buildId, process.stderr);
+    print(values, { ...answer, ...end });
+    return exitCodeOf(end);
+  }
+  print(values, answer);
+  if (succeeded === false) console.error(`The build failed: 'sluice logs ${buildId}' tells why`);
+  // Its name is that of another registry, where a pull does not wait.
+  else if (freeze && succeeded === undefined) {
+    console.error(`The image is being made: 'sluice logs -f ${buildId}' tells when it is there`);
+  }
+  return succeeded === false ? 1 : 0;
+}
+
+function print(values: Values, answer: ImageAnswer): void {
+  const isWhole = values.json || values['dry-run'];
+  console.log(isWhole ? JSON.stringify(answer, null, 2) : answer.targetImage);
+}
