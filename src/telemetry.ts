@@ -34,17 +34,26 @@ function createTimestamp(): () => string {
 
 /** Type, message and the causes' messages; the stack only for what was not expected. */
 function describeError(error: unknown): object {
-  if (!(error instanceof Error)) return { message: String(error) };
+  if (!(error instanceof Error)) return { message: withoutToken(String(error)) };
   const causes: string[] = [];
   for (let cause = error.cause; cause instanceof Error && causes.length < 5; cause = cause.cause) {
-    causes.push(cause.message);
+    causes.push(withoutToken(cause.message));
   }
   return {
     type: error.name,
-    message: error.message,
+    message: withoutToken(error.message),
     ...(causes.length > 0 ? { causes } : {}),
     ...(error.name === 'Fault' ? {} : { stack: error.stack }),
   };
+}
+
+/**
+ * A text without container tokens, which give access: in paths and image names, also where escaped slashes
+ * or a slip of the pen have put something else beside one. Access tokens belong into neither, and are cut
+ * out where somebody has put one there.
+ */
+export function withoutToken(text: string): string {
+  return text.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>');
 }
 
 const idBytes = 6;

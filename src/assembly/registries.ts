@@ -55,6 +55,7 @@ export function createRegistries(
     anonymous: config.hosted.anonymous,
     limits: config.hosted,
     signingKey,
+    servedPrefix: `${config.prefix}/`,
     host: ownHost,
   });
   const endpoint = (host: string) => endpointOf(settings, host);

@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openContentStore } from '../content/content-store.ts';
 import { createBuildStore } from '../store/builds.ts';
@@ -20,6 +21,8 @@ export type State = Awaited<ReturnType<typeof openState>>;
 /** Opens the data directory; waits while another server uses it. */
 export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>) {
   const pathOf = (name: string) => join(config.data, name);
+  // Of nobody else on the machine; a directory that is there is left as it is.
+  await mkdir(config.data, { recursive: true, mode: 0o700 });
   const content = await openContentStore(pathOf('content'));
   const lock = await lockData(config.data, () =>
     log.warn('another server uses the data directory: this one waits until it has ended'),

@@ -30,12 +30,18 @@ export function buildFault(error: BuildError): Fault {
   }
   if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
   if (kind === 'base') return fault(`a base image cannot be had${placeOf(error)}: ${message}`);
+  if (missingFile.test(message)) {
+    return fault(
+      `${message}${placeOf(error)}: files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
+    );
+  }
   if (kind === 'dockerfile') return fault(`the Dockerfile is wrong${placeOf(error)}: ${message}`);
   return fault(message);
 }
 
 // What was not asked for is not to be had, see `allowedImages`.
 const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
+const missingFile = /failed to (?:compute cache key|calculate checksum).*: not found/s;
 const lastLines = 5;
 const noSpace = /no space left on device/i;
 const fullDisk =

@@ -36,6 +36,8 @@ export interface HostedOptions {
   readonly anonymous: readonly string[];
   readonly limits: HostedLimits;
   readonly signingKey: Uint8Array;
+  /** What served names begin with behind the host, `ct/`. */
+  readonly servedPrefix: string;
   /** The host that names of hosted images begin with. */
   readonly host: string;
 }
@@ -49,7 +51,11 @@ export function createHosted(options: HostedOptions): Hosted {
   const blobs = createHostedBlobs({ content, store, cachedBlobs, quota });
   const listings = createHostedListings(store);
   const uploads = createUploads({ content, blobs, quota });
-  const registry = createOwnRegistry({ content, keeper, manifests, blobs, listings });
+  const { servedPrefix } = options;
+  const registry = createOwnRegistry({
+    ...{ content, keeper, manifests, blobs, listings },
+    servedPrefix,
+  });
   const pusher = createOwnPusher({ content, keeper, manifests, blobs, quota });
   return { keeper, tokens, manifests, blobs, listings, uploads, registry, pusher };
 }

@@ -15,6 +15,8 @@ export interface OwnRegistryDeps {
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
   readonly listings: HostedListings;
+  /** What served names begin with: they are no hosted repositories. */
+  readonly servedPrefix: string;
 }
 
 /**
@@ -27,6 +29,13 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
   const require = async (access: Access): Promise<void> => {
     if (access.isService) return;
     const { registry, repository, credentials } = access;
+    if (repository.startsWith(deps.servedPrefix)) {
+      throw new Fault(
+        'bad-request',
+        'This is the name of a container request: name the image that the request was made for',
+        { phase: 'request' },
+      );
+    }
     const rights: Rights | undefined =
       credentials?.kind === 'password'
         ? await keeper.withPassword(credentials.username, credentials.password)

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import type { Fault } from '../fault.ts';
-import { createRequestIds, type Logger } from '../telemetry.ts';
+import { createRequestIds, type Logger, withoutToken } from '../telemetry.ts';
 import { dropBody } from './body.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 import { apiVersionHeader } from './registry-headers.ts';
@@ -70,15 +70,6 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
       res.end(req.method === 'HEAD' ? undefined : body);
     }
   };
-}
-
-/**
- * `/v2/ct/<token>/repo/...` and `/container-token/<token>` without the token; also where escaped
- * slashes or a slip of the pen have put something else beside it. Access tokens belong into no path, and
- * are cut out where somebody has put one there.
- */
-export function withoutToken(path: string): string {
-  return path.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>');
 }
 
 /** The path with what varies cut out, so that metrics stay few. */

@@ -1,7 +1,7 @@
 import { Fault } from '../fault.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
-import { offeredPlatforms } from '../oci/platform.ts';
+import { formatPlatform, offeredPlatforms } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { Identities } from '../platform/identities.ts';
 import type { Access } from '../upstream/authorizer.ts';
@@ -106,9 +106,9 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     // It was looked for in the service's own right: who may not have it is not told that it is there.
     const mayHave = registries.every(({ canPull }) => canPull);
     return {
-      image: plan.target,
+      image: plan.sif ? `oras://${plan.target}` : plan.target,
       digest: base?.document.digest,
-      platforms: recipe?.platforms ?? (base ? platformsIn(base.document) : []),
+      platforms: recipe?.platforms ?? platformsOf(submission, base?.document),
       build: { key: plan.key, containerFile: recipe?.dockerfile },
       isCached: missing === undefined && mayHave,
       registries,
@@ -130,7 +130,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     return {
       image: formatReference(image),
       digest: document?.digest,
-      platforms: document ? platformsIn(document) : [],
+      platforms: platformsOf(submission, document),
       build: undefined,
       isCached: isThere && !submission.freeze,
       registries: [repository],
@@ -162,6 +162,13 @@ async function problemOf(
     if (!(error instanceof Fault)) throw error;
     return mayBeMissing && error.kind === 'manifest-unknown' ? undefined : error.message;
   }
+}
+
+/** The one that was asked for, or those there are. */
+function platformsOf(submission: Submission, document: Document | undefined): readonly string[] {
+  const platform = platformOf(submission);
+  if (platform) return [formatPlatform(platform)];
+  return document ? platformsIn(document) : [];
 }
 
 /** Of a single image they are told by its config, which nobody needs to fetch for this. */

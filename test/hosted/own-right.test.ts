@@ -40,7 +40,7 @@ async function open() {
   };
   const hosted = createHosted({
     ...{ content, store, cachedBlobs, limits, accounts: new Map(), anonymous: ['*'] },
-    ...{ signingKey: Buffer.alloc(32, 1), host: ownHost },
+    ...{ signingKey: Buffer.alloc(32, 1), host: ownHost, servedPrefix: 'ct/' },
   });
   const { registry, pusher } = hosted;
   const documents = createDocuments(content, registry, 60_000);

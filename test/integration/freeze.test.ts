@@ -232,6 +232,22 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.match(message, /'buildRepository'.*cannot be pushed to without credentials/);
   });
 
+  test('a served name is no image to make another of, and is not in the log', async () => {
+    const { targetImage, containerToken } = await sluice.request({
+      containerImage: nameOf('busybox:oci'),
+    });
+    const frozen = { containerImage: targetImage, buildRepository: `${closed.host}/team/app` };
+    for (const body of [frozen, { ...frozen, freeze: false }]) {
+      const { status, message } = await refused(body);
+      assert.equal(status, 400);
+      assert.match(message, /name of a container request/);
+    }
+    const containerFile = Buffer.from(`FROM ${targetImage}\n`).toString('base64');
+    assert.equal((await refused({ containerFile, freeze: false })).status, 400);
+    await sluice.requests();
+    assert.ok(!sluice.output().includes(containerToken));
+  });
+
   test('what is missing is told', async () => {
     const without = await refused({ containerImage: nameOf('busybox:oci') });
     assert.equal(without.status, 400);
