@@ -32,7 +32,7 @@ export function buildFault(error: BuildError): Fault {
   if (kind === 'base') return fault(`a base image cannot be had${placeOf(error)}: ${message}`);
   if (missingFile.test(message)) {
     return fault(
-      `${message}${placeOf(error)}: files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
+      `a file is missing${placeOf(error)}: ${message}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
     );
   }
   if (kind === 'dockerfile') return fault(`the Dockerfile is wrong${placeOf(error)}: ${message}`);

@@ -28,7 +28,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a layer without location',
     withLayers({}),
     400,
-    /'containerConfig\.layers\[0\]\.location': .*expected string/,
+    /'containerConfig\.layers\[0\]\.location' is required/,
   ],
   [
     'a layer at no URL',
