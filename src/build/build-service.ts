@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
@@ -12,7 +13,7 @@ import { requireMksquashfs } from '../sif/squashfs/mksquashfs.ts';
 import type { BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Access } from '../upstream/authorizer.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
+import { type CredentialSource, credentialKey } from '../upstream/credentials.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
@@ -89,6 +90,9 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache })(run);
   };
 
+  // One pipeline asks for many images in one repository.
+  const pushable = new LRUCache<string, true>({ max: 1000, ttl: pushableMs });
+
   const builds = createBuilds({
     store,
     logs,
@@ -119,7 +123,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (plan.origin.kind === 'recipe') await builders.require();
       const target = await rightsOf(grant).access(parseReference(plan.target));
+      const key = `${target.registry} ${target.repository} ${credentialKey(target.credentials)}`;
+      if (pushable.has(key)) return;
       await deps.pusher.check(pushingTo(target));
+      pushable.set(key, true);
     },
     builders,
     log,
@@ -140,3 +147,4 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 }
 
 const tokenMarginMs = 60_000;
+const pushableMs = 60_000;
