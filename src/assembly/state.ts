@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { openContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
 import { createBuildStore } from '../store/builds.ts';
 import { createCachedBlobStore } from '../store/cached-blobs.ts';
 import { lockData } from '../store/data-lock.ts';
@@ -21,8 +23,7 @@ export type State = Awaited<ReturnType<typeof openState>>;
 /** Opens the data directory; waits while another server uses it. */
 export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>) {
   const pathOf = (name: string) => join(config.data, name);
-  // Of nobody else on the machine; a directory that is there is left as it is.
-  await mkdir(config.data, { recursive: true, mode: 0o700 });
+  await makeDirectory(config.data);
   const content = await openContentStore(pathOf('content'));
   const lock = await lockData(config.data, () =>
     log.warn('another server uses the data directory: this one waits until it has ended'),
@@ -49,4 +50,27 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
       lock[Symbol.dispose]();
     },
   };
+}
+
+/**
+ * Makes the data directory, for its owner alone; one that is there is left as it is. Node's own recursive
+ * way never ends where the system makes no directories, as below /proc.
+ */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || existsSync(parent)) {
+      throw new Fault(
+        'internal',
+        `The data directory ${path} cannot be made (${code}): name another one with SLUICE_DATA`,
+        { phase: 'store', cause: error },
+      );
+    }
+    await makeDirectory(parent);
+    await mkdir(path, { mode: 0o700 });
+  }
 }

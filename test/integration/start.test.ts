@@ -14,6 +14,7 @@ import { pushCorpus } from '../corpus/corpus.ts';
 import { type Daemon, startDaemon, waitForLine } from '../world/daemon.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
 import { plainRegistries } from './served.ts';
@@ -167,4 +168,14 @@ test('npm start without a builder installs one, and builds wait for it', async (
   } finally {
     await daemon.stop();
   }
+});
+
+test('a data directory that cannot be made is told, and ends the start', async () => {
+  const result = await sluiceCommand(['serve'], {
+    SLUICE_DATA: '/proc/sluice',
+    SLUICE_LISTEN: '127.0.0.1:0',
+    SLUICE_BUILDKIT: 'off',
+  });
+  assert.equal(result.code, 1);
+  assert.match(result.stdout, /The data directory \/proc\/sluice cannot be made .*SLUICE_DATA/);
 });
