@@ -126,7 +126,7 @@ suite('credentials', () => {
       accessKey: 'AKIA1',
       secretKey: 's3cret',
       assumeRoleArn: 'arn:aws:iam::1:role/r',
-      externalId: 'x1',
+      externalId: 'external-id-1',
     },
     { kind: 'google', data: '{\n"type":"service_account"}' },
     { kind: 'azure', clientId: 'c1', clientSecret: 's3cret' },
@@ -152,7 +152,7 @@ suite('credentials', () => {
       })),
     );
     const shown = JSON.stringify(platform.vault.list(undefined, page));
-    for (const secret of ['s3cret', 'service_account', 'x1']) {
+    for (const secret of ['s3cret', 'service_account', 'external-id-1']) {
       assert.equal(shown.includes(secret), false, secret);
       assert.equal(database.serialize().includes(secret), false, secret);
     }
