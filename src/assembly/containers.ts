@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { accessInOwnRight } from '../build/build-rights.ts';
 import { createBuildService } from '../build/build-service.ts';
 import { findBuilders } from '../build/find-builders.ts';
 import type { BuildPlaces } from '../build/plan.ts';
@@ -8,7 +9,7 @@ import { createImageMaker } from '../images/image-maker.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { createAccept } from '../request/accept.ts';
 import { createBaseFinder } from '../request/asked-image.ts';
-import { accessToBuilt as accessInOwnRight, createBuildIntake } from '../request/built-image.ts';
+import { createBuildIntake } from '../request/built-image.ts';
 import { createDryRun } from '../request/dry-run.ts';
 import { createInspect } from '../request/inspect.ts';
 import { createLayerIntake } from '../request/layers.ts';
@@ -64,7 +65,6 @@ export function createContainers(
     documents,
     makeImage,
     tokens: hosted.tokens,
-    accessToBuilt,
     isPlainHttp,
     limits: config.builds,
     ownCache: places.cache,

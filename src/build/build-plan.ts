@@ -17,6 +17,11 @@ export interface BuildPlan {
   readonly sif?: SifPlan | undefined;
 }
 
+/** What clients pull the image of a plan by: a Singularity image through ORAS. */
+export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): string {
+  return sif ? `oras://${target}` : target;
+}
+
 /** A Singularity image, which is made of an image of one platform. */
 export interface SifPlan {
   readonly definition: DefinitionRuntime;

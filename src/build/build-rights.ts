@@ -51,14 +51,23 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
         };
       },
 
-      async access(image) {
-        const { registry, repository } = image;
-        return registry === ownHost
-          ? { registry, repository, credentials: undefined, isService: true }
-          : accessTo(image, credentials);
-      },
+      access: image => accessInOwnRight(image, ownHost, credentials),
     };
   };
+}
+
+/**
+ * The access to an image that is built here: in the service's own right where it is hosted, as who asked for
+ * the build has shown that it may have it.
+ */
+export async function accessInOwnRight(
+  { registry, repository }: Pick<Access, 'registry' | 'repository'>,
+  ownHost: string,
+  credentials: CredentialSource,
+): Promise<Access> {
+  return registry === ownHost
+    ? { registry, repository, credentials: undefined, isService: true }
+    : accessTo({ registry, repository }, credentials);
 }
 
 function accessOf(

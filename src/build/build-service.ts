@@ -12,7 +12,6 @@ import type { SealedGrant } from '../platform/identities.ts';
 import { requireMksquashfs } from '../sif/squashfs/mksquashfs.ts';
 import type { BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
-import type { Access } from '../upstream/authorizer.ts';
 import { type CredentialSource, credentialKey } from '../upstream/credentials.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
@@ -21,7 +20,7 @@ import { createBuildRights } from './build-rights.ts';
 import { createBuilders } from './builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
 import type { FoundBuilders } from './find-builders.ts';
-import { createMakeSif, type SifSettings } from './make-sif.ts';
+import type { MakeSif, SifSettings } from './make-sif.ts';
 import type { RunRecipe } from './run-recipe.ts';
 import { createSolve } from './solve.ts';
 
@@ -43,10 +42,6 @@ export interface BuildServiceDeps {
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
-  readonly accessToBuilt: (
-    image: Pick<Access, 'registry' | 'repository'>,
-    grant: SealedGrant | undefined,
-  ) => Promise<Access>;
   /** Host and repository that builds are pushed to when nothing is said. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
@@ -90,6 +85,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache })(run);
   };
 
+  // The same for what makes Singularity images.
+  const makeSif: MakeSif = async (...given) => {
+    const { createMakeSif } = await import('./make-sif.ts');
+    const { sifDirectory: directory, sif: settings } = deps;
+    return createMakeSif({ ...deps, directory, settings })(...given);
+  };
+
   // One pipeline asks for many images in one repository.
   const pushable = new LRUCache<string, true>({ max: 1000, ttl: pushableMs });
 
@@ -101,7 +103,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       documents: deps.documents,
       makeImage: deps.makeImage,
       publish: createPublish(deps),
-      makeSif: createMakeSif({ ...deps, directory: deps.sifDirectory, settings: deps.sif }),
+      makeSif,
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       staging: {
@@ -112,7 +114,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     async find(target, grant) {
       const image = parseReference(target);
       try {
-        const access = await deps.accessToBuilt(image, grant);
+        const access = await rightsOf(grant).access(image);
         return await registry.headManifest(access, image.tag ?? 'latest');
       } catch (error) {
         if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;

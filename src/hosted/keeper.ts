@@ -1,3 +1,4 @@
+import type { Credentials } from '../upstream/credentials.ts';
 import { type Accounts, findAccount } from './accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
@@ -16,6 +17,8 @@ export interface Keeper {
    * the password is a bearer token, for clients that know passwords only.
    */
   withPassword(name: string, password: string): Promise<Rights | undefined>;
+  /** The rights behind credentials as a registry is given them; without any those of anybody. */
+  withCredentials(credentials: Credentials | undefined): Promise<Rights | undefined>;
   /** The rights that a bearer token gives, undefined when it is not good. */
   withToken(text: string): Promise<Rights | undefined>;
 }
@@ -39,15 +42,22 @@ export function createKeeper(
     return holder && commonRights(granted, accountRights(holder, anybody));
   };
 
+  const withPassword = async (name: string, password: string): Promise<Rights | undefined> => {
+    if (name === tokenName) return withToken(password);
+    const account = findAccount(accounts, name, password);
+    return account && accountRights(account, anybody);
+  };
+
   return {
     hasAccounts: accounts.size > 0,
     anybody,
     withToken,
+    withPassword,
 
-    async withPassword(name, password) {
-      if (name === tokenName) return withToken(password);
-      const account = findAccount(accounts, name, password);
-      return account && accountRights(account, anybody);
+    async withCredentials(credentials) {
+      return credentials?.kind === 'password'
+        ? withPassword(credentials.username, credentials.password)
+        : anybody;
     },
   };
 }

@@ -23,10 +23,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
 
   const require = async ({ isService, credentials, registry, repository }: PushAccess) => {
     if (isService) return;
-    const rights =
-      credentials?.kind === 'password'
-        ? await keeper.withPassword(credentials.username, credentials.password)
-        : keeper.anybody;
+    const rights = await keeper.withCredentials(credentials);
     if (rights?.(repository).includes('push')) return;
     throw new Fault(
       'denied',

@@ -7,7 +7,6 @@ import type { HostedBlobs } from './blobs.ts';
 import type { Keeper } from './keeper.ts';
 import type { HostedListings, Listing } from './listings.ts';
 import type { HostedManifests } from './manifests.ts';
-import type { Rights } from './rights.ts';
 
 export interface OwnRegistryDeps {
   readonly content: ContentStore;
@@ -36,10 +35,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
         { phase: 'request' },
       );
     }
-    const rights: Rights | undefined =
-      credentials?.kind === 'password'
-        ? await keeper.withPassword(credentials.username, credentials.password)
-        : keeper.anybody;
+    const rights = await keeper.withCredentials(credentials);
     if (rights?.(repository).includes('pull')) return;
     throw new Fault(
       'denied',

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Router, RouterContext } from '@koa/router';
 import type { BuildLogs } from '../build/build-logs.ts';
-import type { BuildPlan } from '../build/build-plan.ts';
+import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { Builds } from '../build/builds.ts';
 import { Fault } from '../fault.ts';
 import type { Accounts } from '../hosted/accounts.ts';
@@ -89,7 +89,7 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
   return {
     ...status(build),
     buildId: build.id,
-    targetImage: sif ? `oras://${build.target}` : build.target,
+    targetImage: pullName({ target: build.target, sif }),
     format: sif ? 'sif' : 'docker',
     // For clients that know no ORAS: `singularity pull https://...`.
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),

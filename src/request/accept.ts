@@ -1,4 +1,5 @@
 import type { ImageChange } from '../augment/image-change.ts';
+import { pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { manifestType } from '../oci/manifest.ts';
@@ -128,8 +129,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       document: await deps.baseOf(access, image, platformOf(submission)),
     };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
-    const targetImage = plan.sif ? `oras://${plan.target}` : plan.target;
-    return { kind: 'frozen', targetImage, ticket };
+    return { kind: 'frozen', targetImage: pullName(plan), ticket };
   };
 
   return async (submission, version, caller, onBuild) => {

@@ -101,16 +101,3 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 function askerOf({ user, scope, grant, address }: Caller): Omit<Asker, 'onBegin'> {
   return { owner: user ?? address, scope: scope ?? '', isTrusted: user !== undefined, grant };
 }
-
-/**
- * The access to an image that was built here: in the service's own right where it is hosted, as
- * who asked for the build has shown that it may have it.
- */
-export async function accessToBuilt(
-  image: Pick<Access, 'registry' | 'repository'>,
-  ownHost: string,
-  credentials: CredentialSource,
-): Promise<Access> {
-  const access = await accessTo(image, credentials);
-  return image.registry === ownHost ? { ...access, isService: true } : access;
-}

@@ -2,21 +2,13 @@ import type { ImageChange } from '../augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Reference } from '../oci/reference.ts';
-import type { SealedGrant } from '../platform/identities.ts';
+import type { Identity } from '../platform/identities.ts';
 import type { ContainerToken } from './container-token.ts';
 
 /** Who asked, as far as it is known. */
-export interface Caller {
+export interface Caller extends Partial<Identity> {
   /** IP address. */
   readonly address: string;
-  /** Tells people apart whom a platform knows; undefined for anybody else. */
-  readonly user?: string | undefined;
-  /** Tells apart what may be seen: person and workspace. */
-  readonly scope?: string | undefined;
-  /** What it takes to act for them, encrypted. */
-  readonly grant?: SealedGrant | undefined;
-  /** Domain of the e-mail address, for usage metrics. */
-  readonly org?: string | undefined;
 }
 
 /** What an image name stood for when it was asked for, and what is served for it. */

@@ -1,3 +1,4 @@
+import { pullName } from '../build/build-plan.ts';
 import { Fault } from '../fault.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
@@ -106,7 +107,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     // It was looked for in the service's own right: who may not have it is not told that it is there.
     const mayHave = registries.every(({ canPull }) => canPull);
     return {
-      image: plan.sif ? `oras://${plan.target}` : plan.target,
+      image: pullName(plan),
       digest: base?.document.digest,
       platforms: recipe?.platforms ?? platformsOf(submission, base?.document),
       build: { key: plan.key, containerFile: recipe?.dockerfile },

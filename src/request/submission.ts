@@ -1,4 +1,5 @@
 import type { SubmittedPackages } from '../build/recipe/submitted.ts';
+import type { Claim } from '../platform/identities.ts';
 
 /** A layer as a client describes it; what it says of digests and size is yet to be proved. */
 export interface SubmittedLayer {
@@ -18,7 +19,7 @@ export interface SubmittedConfig {
 }
 
 /** A container request as it comes from a client, its fields well-formed each for itself. */
-export interface Submission {
+export interface Submission extends Claim {
   readonly containerImage?: string | undefined;
   readonly containerFile?: string | undefined;
   readonly containerConfig?: SubmittedConfig | undefined;
@@ -38,10 +39,6 @@ export interface Submission {
   readonly buildContext?: SubmittedLayer | undefined;
   /** Image by the name of what it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
-  readonly platformEndpoint?: string | undefined;
-  readonly platformAccessToken?: string | undefined;
-  readonly platformRefreshToken?: string | undefined;
-  readonly platformWorkspaceId?: number | undefined;
 }
 
 /** Which endpoint the submission came in by: the deprecated one knows fewer fields. */
