@@ -1,5 +1,5 @@
 import { jwtVerify, SignJWT } from 'jose';
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import type { Action } from './rights.ts';
 
 /** What a bearer token allows. Source: distribution's token authentication, the claim `access`. */
@@ -32,7 +32,7 @@ const algorithm = 'HS256';
  * @param service the host that names begin with
  */
 export function createRegistryTokens(key: Uint8Array, service: string): RegistryTokens {
-  const known = new LRUCache<string, { token: RegistryToken; expiresAt: number }>({ max: 1000 });
+  const known = boundedCache<string, { token: RegistryToken; expiresAt: number }>(1000);
   return {
     service,
 

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 
 /** So many events in so many seconds. */
@@ -20,6 +20,8 @@ export interface Limiter {
   take(key: string, rate: Rate): Allowance;
   /** Throws like {@link take} when none is left, but takes nothing. */
   check(key: string, rate: Rate): void;
+  /** Counts one event that has happened, whether one was left or not. */
+  note(key: string, rate: Rate): void;
   /** What is left. */
   peek(key: string, rate: Rate): Allowance;
 }
@@ -40,7 +42,7 @@ export function createLimiter(
   now: () => number = Date.now,
   advice = 'send a platform access token with the container request, which raises the limit',
 ): Limiter {
-  const full = new LRUCache<string, number>({ max: maxKeys });
+  const full = boundedCache<string, number>(maxKeys);
 
   const look = (
     key: string,
@@ -73,6 +75,9 @@ export function createLimiter(
       return allowance;
     },
     check: refuseBelowOne,
+    note(key, rate) {
+      full.set(key, look(key, rate, 1).fullAt);
+    },
     peek: (key, rate) => look(key, rate, 0).allowance,
   };
 }

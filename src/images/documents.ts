@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
@@ -45,7 +46,7 @@ export function createDocuments(
   registry: RegistryClient,
   renewMs: number,
 ): Documents {
-  const renewedAt = new LRUCache<Digest, number>({ max: 20_000 });
+  const renewedAt = boundedCache<Digest, number>(20_000);
   const memory = new LRUCache<Digest, Document>({
     maxSize: memoryBytes,
     sizeCalculation: document => document.bytes.length + 200,
@@ -53,7 +54,7 @@ export function createDocuments(
   const running = new Map<string, Promise<Document>>();
   // A repository is the authority for what it has; in another one, also of the same registry, somebody
   // could name any digest that they know of.
-  const shown = new LRUCache<string, true>({ max: 100_000 });
+  const shown = boundedCache<string, true>(100_000);
 
   const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
     const kept = memory.get(digest);

@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache';
 import { type AugmentedImage, augment } from '../augment/augment.ts';
 import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
+import { boundedCache } from '../bounded-cache.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { Access } from '../upstream/authorizer.ts';
@@ -22,7 +22,7 @@ export type ImageMaker = (
 const keptImages = 1000;
 
 export function createImageMaker(documents: Documents): ImageMaker {
-  const made = new LRUCache<string, MadeImage>({ max: keptImages });
+  const made = boundedCache<string, MadeImage>(keptImages);
 
   const make = async (access: Access, base: Document, change: ImageChange): Promise<MadeImage> => {
     const found = await documents.collect(access, base);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 
 /** At most so many calls within any span of so many milliseconds. */
@@ -32,7 +32,7 @@ export function createCallLine(deps: CallLineDeps): CallLine {
   const { windows, longestWaitMs, now = () => performance.now(), pause = wait } = deps;
   const mostCalls = Math.max(...windows.map(({ count }) => count));
   // When the calls of each token were or will be made, the oldest first.
-  const lines = new LRUCache<string, number[]>({ max: maxTokens });
+  const lines = boundedCache<string, number[]>(maxTokens);
 
   const earliest = (starts: readonly number[], at: number): number =>
     Math.max(

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Credentials } from '../upstream/credentials.ts';
 import type { Transport } from '../upstream/transport.ts';
@@ -38,7 +38,7 @@ const attempts = 3;
 
 export function createEcrLogin(deps: EcrDeps): EcrLogin {
   const { transport, assumeRoles, endpoint, now = Date.now } = deps;
-  const passwords = new LRUCache<string, Password>({ max: maxPasswords });
+  const passwords = boundedCache<string, Password>(maxPasswords);
   const underWay = new Map<string, Promise<Credentials>>();
 
   const settings = (region: string) => ({

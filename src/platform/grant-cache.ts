@@ -1,4 +1,5 @@
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 
 /**
  * What a platform answered, for one grant each: nobody is served what somebody else was told. Equal
@@ -28,11 +29,11 @@ const maxGrants = 10_000;
 const maxAnswers = 500;
 
 export function createGrantCache(now: () => number = Date.now): GrantCache {
-  const grants = new LRUCache<string, Known>({ max: maxGrants });
+  const grants = boundedCache<string, Known>(maxGrants);
 
   const knownOf = (grant: string): Known => {
     const known = grants.get(grant) ?? {
-      kept: new LRUCache<string, Kept>({ max: maxAnswers }),
+      kept: boundedCache<string, Kept>(maxAnswers),
       underWay: new Map(),
     };
     grants.set(grant, known);

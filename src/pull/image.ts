@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { ImageChange } from '../augment/image-change.ts';
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
@@ -48,7 +48,7 @@ export function createImageFinder({
   accessToBuilt,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
-  const images = new LRUCache<string, PulledImage>({ max: keptImages });
+  const images = boundedCache<string, PulledImage>(keptImages);
 
   return async request => {
     const kept = images.get(request.token);

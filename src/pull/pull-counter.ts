@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 
 const windowMs = 30_000;
 const maxClients = 100_000;
@@ -15,8 +15,7 @@ export interface PullCounter {
 }
 
 export function createPullCounter(now: () => number = () => performance.now()): PullCounter {
-  const running = new LRUCache<string, true>({
-    max: maxClients,
+  const running = boundedCache<string, true>(maxClients, {
     ttl: windowMs,
     ttlResolution: 0,
     perf: { now },

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { InjectedLayer } from '../augment/image-change.ts';
+import { boundedCache } from '../bounded-cache.ts';
 import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
@@ -53,7 +53,7 @@ export function createLayerIntake({
   openUrl,
   limits,
 }: LayerDeps): LayerIntake {
-  const known = new LRUCache<Digest, Measured>({ max: 10_000 });
+  const known = boundedCache<Digest, Measured>(10_000);
   const running = new Map<string, Promise<Measured>>();
 
   const ingest = async (source: ByteSource, name: string, limit: number): Promise<Measured> => {

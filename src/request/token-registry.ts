@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { RequestStore } from '../store/requests.ts';
 import type { ContainerRequest } from './container-request.ts';
@@ -39,7 +39,7 @@ const tokenMark = '<token>';
 const rememberMs = 30 * 24 * 3600 * 1000;
 
 export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenRegistry {
-  const live = new LRUCache<string, ContainerRequest>({ max: cachedRequests });
+  const live = boundedCache<string, ContainerRequest>(cachedRequests);
 
   const find = (token: string) => {
     const row = isToken(token) ? store.find(hashToken(token)) : undefined;

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import { type BearerToken, fetchBearer } from './bearer.ts';
 import type { Challenge } from './challenge.ts';
 import {
@@ -50,8 +50,8 @@ const cacheSize = 10_000;
 
 /** Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials. */
 export function createAuthorizer(transport: Transport, registries: Registries): Authorizer {
-  const challenges = new LRUCache<string, Challenge>({ max: cacheSize });
-  const tokens = new LRUCache<string, BearerToken>({ max: cacheSize });
+  const challenges = boundedCache<string, Challenge>(cacheSize);
+  const tokens = boundedCache<string, BearerToken>(cacheSize);
   const running = new Map<string, Promise<BearerToken>>();
 
   const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {

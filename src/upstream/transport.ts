@@ -1,8 +1,8 @@
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { LRUCache } from 'lru-cache';
 import { Agent, buildConnector, request } from 'undici';
+import { boundedCache } from '../bounded-cache.ts';
 import { checkAddress, guardedLookup } from './address-guard.ts';
 import { type Answer, sourceOfStream } from './answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from './registry-settings.ts';
@@ -57,7 +57,7 @@ export function createTransport(
   const agents = new Map<string, Agent>();
 
   // One function for one host: kept connections are shared by requests with the same function.
-  const lookups = new LRUCache<string, LookupFunction>({ max: 1000 });
+  const lookups = boundedCache<string, LookupFunction>(1000);
   const lookupFor = (host: string): LookupFunction => {
     const lookup = lookups.get(host) ?? guardedLookup(host);
     lookups.set(host, lookup);
