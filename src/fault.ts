@@ -75,4 +75,21 @@ export class Fault extends Error {
   get code(): string {
     return kinds[this.kind].code;
   }
+
+  /** The same failure in other words, which tell more of where it came from. */
+  retold(message: string): Fault {
+    const { kind, phase, retryAfterSeconds, headers } = this;
+    return new Fault(kind, message, {
+      ...{ headers, cause: this },
+      ...(phase === undefined ? {} : { phase }),
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    });
+  }
+}
+
+const fullCodes = new Set<unknown>(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
+
+/** True for what is thrown when there is no room on the disk of the service. */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { removeSifLeftovers } from '../build/sif-leftovers.ts';
 import { openContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { createBuildStore } from '../store/builds.ts';
@@ -30,6 +31,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
   );
   // What was on its way in when the last process ended.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
+  await removeSifLeftovers(pathOf('sif'));
   const database = openDatabase(pathOf('sluice.db'));
   return {
     pathOf,

@@ -134,7 +134,7 @@ function knownArchitecture(config: Document): 'amd64' | 'arm64' {
 function noImage({ registry, repository }: Access): Fault {
   return new Fault(
     'bad-request',
-    `${registry}/${repository}: this is no image of one platform, which a Singularity image is made of: name its platform with 'containerPlatform'`,
+    `${registry}/${repository} has no image of one platform, which a Singularity image is made of: name its platform with 'containerPlatform'`,
     { phase: 'build' },
   );
 }

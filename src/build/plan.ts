@@ -2,10 +2,11 @@ import type { ImageChange, InjectedLayer } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import type { Document } from '../oci/document.ts';
-import { manifestType } from '../oci/manifest.ts';
+import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../oci/platform.ts';
 import { formatReference, type Reference } from '../oci/reference.ts';
 import { isDefinition, translateDefinition } from '../sif/definition.ts';
+import { changeDefinition } from '../sif/definition-change.ts';
 import { type DefinitionRuntime, imageDefinition } from '../sif/definition-runtime.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
@@ -82,7 +83,13 @@ export function planBuild(
     },
     change,
     ...(format === 'sif'
-      ? { sif: { definition: runtime ?? dockerfileDefinition(dockerfile) } }
+      ? {
+          sif: {
+            definition: runtime
+              ? changeDefinition(runtime, change)
+              : dockerfileDefinition(dockerfile),
+          },
+        }
       : {}),
   };
 }
@@ -97,9 +104,14 @@ export function planFreeze(
   const mediaType = manifestType(image.base);
   const { registry, repository: path } = image;
   const source = { kind: 'image', digest } as const;
+  const from = formatReference({ registry, repository: path });
+  const isSif = format === 'sif';
+  if (isSif) requireImage(image.base, from);
   const key = buildKey({
     ...{ source, platforms: [], repository, nameStrategy, format },
     frozenConfig: change,
+    // The definition in a Singularity image tells its name.
+    ...(isSif ? { options: { from } } : {}),
   });
   const name = formatReference({ registry, repository: path, digest });
   return {
@@ -107,13 +119,23 @@ export function planFreeze(
     target: imageName({ repository, key, source, strategy: nameStrategy }),
     origin: {
       kind: 'image',
-      repository: formatReference({ registry, repository: path }),
+      repository: from,
       digest,
       mediaType,
     },
     change,
-    ...(format === 'sif' ? { sif: { definition: imageDefinition(name) } } : {}),
+    ...(isSif ? { sif: { definition: imageDefinition(name) } } : {}),
   };
+}
+
+function requireImage(base: Document, name: string): void {
+  const manifest = parseManifest(base);
+  if (manifest.kind === 'manifest' && isImage(manifest)) return;
+  throw new Fault(
+    'bad-request',
+    `'containerImage': ${name} is no container image but an artifact: a Singularity image is made of an image`,
+    { phase: 'request' },
+  );
 }
 
 /** The recipe of a source; a definition file of Singularity is one where a Singularity image is wanted. */

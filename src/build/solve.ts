@@ -5,7 +5,6 @@ import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import type { MadeOf } from '../images/made-blobs.ts';
 import type { Publish } from '../images/publish.ts';
-import type { Digest } from '../oci/digest.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { ImageOrigin, RecipeOrigin } from './build-plan.ts';
@@ -29,8 +28,8 @@ export interface SolveDeps {
 /** A hosted repository for each build, for what is made on the way. */
 export interface Staging {
   repositoryOf(buildId: string): Reference;
-  /** Removes what was put there. */
-  drop(buildId: string, digest: Digest): void;
+  /** Removes what was put there, also by an earlier try. */
+  drop(buildId: string): void;
 }
 
 /** Does a build: makes the image, or finds it, bakes into it what is to be baked in, puts it where it belongs. */
@@ -62,14 +61,14 @@ export function createSolve(deps: SolveDeps): Solve {
   };
 
   const runRecipe = (
-    { log, signal }: BuildRun,
+    { plan: { key }, log, signal }: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
   ): Promise<RecipeResult> => {
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
-    const credentials = rights.forBuilder({ pulled: recipe.baseImages, pushed });
-    return deps.runRecipe({ recipe, target, credentials, log, signal });
+    const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
+    return deps.runRecipe({ key, recipe, target, access, log, signal });
   };
 
   /** The image of a recipe, under the target of the plan. */
@@ -79,12 +78,12 @@ export function createSolve(deps: SolveDeps): Solve {
     if (isUnchanged(plan.change) && !plan.sif) return runRecipe(run, rights, recipe, target);
     // What is not final gets no tag: nobody is to see it under the name that is promised.
     const { tag: _, ...repository } = plan.sif ? staging.repositoryOf(id) : target;
-    const made = await runRecipe(run, rights, recipe, repository);
     try {
+      const made = await runRecipe(run, rights, recipe, repository);
       const placed = { ...made, repository: formatReference(repository) };
       return { ...(await deliver(run, rights, placed)), lockFile: made.lockFile };
     } finally {
-      if (plan.sif) staging.drop(id, made.digest);
+      if (plan.sif) staging.drop(id);
     }
   };
 

@@ -27,6 +27,8 @@ export interface HostedManifests {
   put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
   /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
   remove(repository: string, reference: string): void;
+  /** Deletes whatever manifests and tags there are. */
+  removeAll(repository: string): void;
 }
 
 export interface PushedManifest {
@@ -110,6 +112,8 @@ export function createHostedManifests({
       );
       if (!isThere) throw unknown(repository, reference);
     },
+
+    removeAll: repository => store.atomically(() => store.removeManifests(repository)),
   };
 }
 

@@ -1,17 +1,16 @@
 import type { Router, RouterContext } from '@koa/router';
 import type { Builds, BuildTicket } from '../build/builds.ts';
-import type { Accounts } from '../hosted/accounts.ts';
 import { formatReference } from '../oci/reference.ts';
-import type { Identities } from '../platform/identities.ts';
 import type { Accept, Accepted, FrozenAnswer, ServedAnswer } from '../request/accept.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { DryRun, Forecast } from '../request/dry-run.ts';
 import type { ApiVersion, Submission } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { UsageStore } from '../store/usage.ts';
-import { requireAdministrator } from './basic-auth.ts';
+import type { RequireAdministrator } from './basic-auth.ts';
 import { callerAddress } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
+import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
 import { type Limiter, limitHeaders } from './limiter.ts';
 import { containerRequestSchema, parseBody } from './schema.ts';
@@ -20,9 +19,9 @@ import type { RequestState } from './state.ts';
 export interface ContainerDeps {
   readonly accept: Accept;
   readonly dryRun: DryRun;
-  readonly identities: Identities;
+  readonly identify: Identify;
   readonly tokens: TokenRegistry;
-  readonly accounts: Accounts;
+  readonly requireAdministrator: RequireAdministrator;
   readonly maxBodyBytes: number;
   readonly trustedProxies: number;
   readonly limiter: Limiter;
@@ -43,7 +42,7 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     );
     const caller = {
       address: callerAddress(ctx.req, deps.trustedProxies),
-      ...(await deps.identities.identify(submission)),
+      ...(await deps.identify(ctx.req, submission)),
     };
     const limit = rateFor(deps.rates, caller, caller.address);
     if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
@@ -73,7 +72,7 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     ctx.body = status(deps.builds, deps.tokens.get(ctx.params.token ?? ''));
   });
   router.delete('/container-token/:token', ctx => {
-    requireAdministrator(ctx.get('authorization'), deps.accounts);
+    deps.requireAdministrator(ctx.req);
     deps.tokens.revoke(ctx.params.token ?? '');
     ctx.status = 200;
     ctx.body = {};
@@ -142,9 +141,10 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
 }
 
 /** The name is for good: there is no token, and nothing that ends. */
-function frozenAnswer({ targetImage, ticket }: FrozenAnswer) {
+function frozenAnswer({ targetImage, warnings, ticket }: FrozenAnswer) {
   return {
     targetImage,
+    ...(warnings.length > 0 ? { warnings } : {}),
     containerImage: targetImage,
     ...(ticket.id === undefined ? {} : { buildId: ticket.id }),
     ...stateOf(ticket),

@@ -1,7 +1,9 @@
 import type { ImageChange } from '../augment/image-change.ts';
-import { pullName } from '../build/build-plan.ts';
+import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
+import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
+import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -19,6 +21,7 @@ import type { TokenRegistry } from './token-registry.ts';
 
 export interface AcceptDeps {
   readonly baseOf: BaseFinder;
+  readonly manifest: Documents['manifest'];
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
   readonly tokens: TokenRegistry;
@@ -47,6 +50,8 @@ export interface ServedAnswer {
 export interface FrozenAnswer {
   readonly kind: 'frozen';
   readonly targetImage: string;
+  /** What the asker should know although the request is good. */
+  readonly warnings: readonly string[];
   readonly ticket: BuildTicket;
 }
 
@@ -63,19 +68,20 @@ export type Accept = (
 ) => Promise<Accepted>;
 
 export function createAccept(deps: AcceptDeps): Accept {
+  /** What the asked image stands for now, in the right of who asks. */
+  const baseFor = async (image: Reference, submission: Submission, { grant }: Caller) => {
+    const access = await accessTo(image, deps.credentialsOf(grant));
+    return { access, document: await deps.baseOf(access, image, platformOf(submission)) };
+  };
+
   /** The container request of an image that is there. */
   const serve = async (
     { submission, caller, layers }: Intake,
     image: Reference,
-    access: Access,
+    { access, document: base }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt'>,
   ): Promise<ServedAnswer> => {
     const change = changeOf(submission, layers);
-    const base = await deps.baseOf(
-      access,
-      image,
-      about.isBuilt ? undefined : platformOf(submission),
-    );
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
@@ -103,7 +109,11 @@ export function createAccept(deps: AcceptDeps): Accept {
     const about = { isBuilt: true, buildId: ticket.id };
     if (ticket.isCached && ticket.succeeded) {
       const access = await deps.accessToBuilt(image, caller.grant);
-      return { ...(await serve(intake, image, access, about)), ticket };
+      const { image: found } = ticket;
+      const document = await (found
+        ? deps.manifest(access, found.digest, found.mediaType)
+        : deps.baseOf(access, image, undefined));
+      return { ...(await serve(intake, image, { access, document }, about)), ticket };
     }
     const request = await deps.tokens.issue(token => ({
       ...about,
@@ -123,13 +133,9 @@ export function createAccept(deps: AcceptDeps): Accept {
     onBuild: () => void,
   ): Promise<FrozenAnswer> => {
     const change = changeOf(submission, layers);
-    const access = image && (await accessTo(image, deps.credentialsOf(caller.grant)));
-    const base = access && {
-      access,
-      document: await deps.baseOf(access, image, platformOf(submission)),
-    };
+    const base = image && (await baseFor(image, submission, caller));
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
-    return { kind: 'frozen', targetImage: pullName(plan), ticket };
+    return { kind: 'frozen', targetImage: pullName(plan), warnings: sifWarnings(plan), ticket };
   };
 
   return async (submission, version, caller, onBuild) => {
@@ -139,8 +145,14 @@ export function createAccept(deps: AcceptDeps): Accept {
     const intake = { submission, caller, layers };
     if (submission.freeze) return freeze(intake, image, onBuild);
     if (!image) return build(intake, onBuild);
-    return serve(intake, image, await accessTo(image, deps.credentialsOf(caller.grant)), {});
+    return serve(intake, image, await baseFor(image, submission, caller), {});
   };
+}
+
+/** An image that is there. */
+interface Base {
+  readonly access: Access;
+  readonly document: Document;
 }
 
 interface Intake {
@@ -166,6 +178,13 @@ function commonOf(submission: Submission, caller: Caller, mountedLayers: readonl
 function targetName(base: string, token: ContainerToken, image: Reference, served: string): string {
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${base}/${token}/${image.repository}${suffix}`;
+}
+
+function sifWarnings({ sif, change }: BuildPlan): string[] {
+  if (!sif || change.workingDir === undefined) return [];
+  return [
+    "'containerConfig.workingDir' is told by the image, but clients of Singularity images pay no heed to it: run them with --pwd",
+  ];
 }
 
 function warningsOf(

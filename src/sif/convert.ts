@@ -88,13 +88,13 @@ async function make(
   const { directory, limits, log, signal } = options;
   const space = createScratchSpace(limits);
   const image = await gatherLayers(source, { directory: fetched, space, limits, log, signal });
-  const wish = wishOf(source, options.definition);
+  const wish = { ...wishOf(source, options.definition), postEnvironment: image.postEnvironment };
   const contents = contentsOf(source, wish);
   const createdAt = Math.floor(wish.createdAt / 1000);
   addRuntimeFiles(image.tree, runtimeFiles(wish), image.layers.length, createdAt);
   const offset = squashfsOffset(contents);
   const size = await squashImage(image, {
-    ...{ directory, output, offset, createdAt, space, log, signal },
+    ...{ directory, output, offset, space, log, signal },
     ...{ mksquashfs: options.mksquashfs, processors: options.processors },
   });
   await using file = await open(path, 'r+');

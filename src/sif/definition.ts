@@ -69,7 +69,11 @@ function stageName(number: number): string {
   return `sluice-stage-${number}`;
 }
 
-const knownHeaders = new Set(['bootstrap', 'from', 'namespace', 'registry', 'stage']);
+const knownHeaders = new Set([
+  ...['bootstrap', 'from', 'namespace', 'registry', 'stage'],
+  // Of definition files for Singularity 2: what it asked for is what happens anyway.
+  'includecmd',
+]);
 
 function checkHeaders({ headers, line }: DefinitionStage): void {
   const bootstrap = headers.get('bootstrap');

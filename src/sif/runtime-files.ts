@@ -1,5 +1,6 @@
 import type { JsonObject } from '../oci/json.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
+import { postEnvironmentPath } from './layers/post-environment.ts';
 import { environmentScript } from './runtime/environment.ts';
 import { runtimeLabels } from './runtime/labels.ts';
 import { readOciRuntime } from './runtime/oci-config.ts';
@@ -30,6 +31,8 @@ export interface RuntimeWish {
   readonly createdAt: number;
   /** What the image was made from; see `imageDefinition`. */
   readonly definition: DefinitionRuntime;
+  /** The script of the image with what a `%post` has set. */
+  readonly postEnvironment?: string | undefined;
 }
 
 // Where a client mounts what is the machine's.
@@ -61,13 +64,20 @@ export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
 /** What `apptainer inspect` prints of an image with these files, in the form that a SIF file holds it. */
 export function inspectMetadata(wish: RuntimeWish): object {
   const { environment, scripts, labels } = textsOf(wish);
-  const { help, text } = wish.definition;
+  const { definition, postEnvironment } = wish;
+  const { help, text } = definition;
   return {
     data: {
       attributes: {
-        environment: Object.fromEntries(
-          Object.entries(environment).map(([path, script]) => [`/${home}/${path}`, shown(script)]),
-        ),
+        environment: {
+          ...Object.fromEntries(
+            Object.entries(environment).map(([path, script]) => [
+              `/${home}/${path}`,
+              shown(script),
+            ]),
+          ),
+          [`/${postEnvironmentPath}`]: shown(postEnvironment),
+        },
         labels,
         runscript: shown(scripts.runscript),
         test: shown(scripts.test),

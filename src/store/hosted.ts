@@ -23,6 +23,8 @@ export interface HostedStore {
   manifest(repository: string, digest: Digest): HostedManifest | undefined;
   /** Removes it with its tags; false when there was none. */
   removeManifest(repository: string, digest: Digest): boolean;
+  /** Removes all of a repository, with their tags. */
+  removeManifests(repository: string): void;
   /** The manifests of a subject after a digest, by digest. */
   referrers(repository: string, subject: Digest, after: string, limit: number): HostedManifest[];
 
@@ -89,6 +91,9 @@ export function createHostedStore(database: Database): HostedStore {
     sql(`DELETE FROM hosted_parts WHERE ${inRepository} AND manifest = ?`),
     sql(`DELETE FROM hosted_manifests WHERE ${inRepository} AND digest = ?`),
   ];
+  const removalOfAll = ['hosted_tags', 'hosted_parts', 'hosted_manifests'].map(table =>
+    sql(`DELETE FROM ${table} WHERE ${inRepository}`),
+  );
   const referrers = sql(
     `SELECT ${manifestColumns} FROM hosted_manifests m
      WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
@@ -162,6 +167,9 @@ export function createHostedStore(database: Database): HostedStore {
       let removed = 0;
       for (const statement of removal) removed = statement.run(repository, digest).changes;
       return removed > 0;
+    },
+    removeManifests(repository) {
+      for (const statement of removalOfAll) statement.run(repository);
     },
     referrers: (repository, subject, after, limit) =>
       referrers.all(repository, subject, after, limit) as HostedManifest[],

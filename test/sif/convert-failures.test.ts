@@ -9,6 +9,7 @@ import type { Fault } from '../../src/fault.ts';
 import { type ConvertOptions, convertToSif, type SifSource } from '../../src/sif/convert.ts';
 import { bytesOf, contentOf, mediaTypes } from '../corpus/content.ts';
 import { type Layer, retyped } from '../corpus/layer.ts';
+import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
 import { noLimits, optionsFor, sourceOf } from './conversion.ts';
@@ -125,13 +126,15 @@ for (const [name, { bytes, message }] of Object.entries(wrong)) {
 test('a layer that cannot be had ends the other fetches', async () => {
   const unreachable = new Error('the registry is gone');
   let ending: unknown;
+  let isOther = false;
   const error = await failure({
     ...sourceOf([random, good]),
     async openLayer({ digest }) {
       if (digest === random.content.digest) {
-        await sleep(50);
+        await eventually('the other is fetched', () => isOther);
         throw unreachable;
       }
+      isOther = true;
       return endless(cause => {
         ending ??= cause;
       });
@@ -144,6 +147,8 @@ test('a layer that cannot be had ends the other fetches', async () => {
 /** Never gives a byte. */
 function endless(onEnd: (reason: unknown) => void): ByteSource {
   const { promise, reject } = Promise.withResolvers<null>();
+  // It may end before anybody reads.
+  promise.catch(() => {});
   return {
     read: () => promise,
     destroy(reason) {
@@ -275,7 +280,7 @@ test('a conversion that is cancelled while it squashes ends mksquashfs', async (
   });
   const controller = new AbortController();
   const cancel = async () => {
-    while (!existsSync(pid)) await sleep(5);
+    await eventually('mksquashfs is there', () => existsSync(pid));
     await sleep(100);
     controller.abort(reason);
   };
@@ -283,7 +288,8 @@ test('a conversion that is cancelled while it squashes ends mksquashfs', async (
   const [error] = await Promise.all([failure([tarLayer(parts, 'none')], options), cancel()]);
   assert.equal(error, reason);
   const number = (await readFile(pid, 'utf8')).trim();
-  assert.ok(!existsSync(`/proc/${number}`), 'mksquashfs still runs');
+  const words = await readFile(`/proc/${number}/cmdline`, 'utf8').catch(() => '');
+  assert.ok(!words.includes('mksquashfs'), 'mksquashfs still runs');
 });
 
 test('a conversion that is cancelled when all is written ends mksquashfs', async () => {
@@ -293,7 +299,7 @@ test('a conversion that is cancelled when all is written ends mksquashfs', async
   const mksquashfs = await fake(directory.join('mksquashfs'), script);
   const controller = new AbortController();
   const cancel = async () => {
-    while (!existsSync(written)) await sleep(5);
+    await eventually('all is written', () => existsSync(written));
     controller.abort(reason);
   };
   const options = { mksquashfs, signal: controller.signal };

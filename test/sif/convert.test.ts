@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -198,6 +198,47 @@ test('the same image gives the same bytes: at another time, by more threads, in 
   const definition = { text: 'bootstrap: docker\nfrom: other\n', headers: {}, labels: {} };
   await using other = await convert(layers, { definition });
   assert.notEqual(other.sif.digest, first.sif.digest);
+});
+
+test('times of files stay where an image, or one of its files, says that it is of the future', async () => {
+  const future = new Date(Date.now() + 3_600_000);
+  const made = { created: future.toISOString(), architecture: 'amd64', config: {} };
+  const layer = tarLayer([
+    { name: 'older', content: 'x', mtime: 1_600_000_000 },
+    { name: 'newer', content: 'x', mtime: 1_700_000_000 },
+    { name: 'future', content: 'x', mtime: 4_000_000_000 },
+  ]);
+  await using conversion = await convert(sourceOf([layer], { config: made }));
+  const { squashfs } = await conversion.describe();
+  const args = ['-quiet', '-no-progress', '-offset', String(squashfs?.offset), '-dest'];
+  const root = conversion.directory.join('root');
+  await promisify(execFile)(requireCommand('unsquashfs'), [...args, root, conversion.sif.path]);
+  const timeOf = async (name: string) => (await stat(`${root}/${name}`)).mtimeMs / 1000;
+  assert.equal(await timeOf('older'), 1_600_000_000);
+  assert.equal(await timeOf('newer'), 1_700_000_000);
+  assert.equal(await timeOf('future'), 1_700_000_000);
+});
+
+test('the environment that a script of the image sets is told, where it is in the image', async () => {
+  const path = '.singularity.d/env/91-environment.sh';
+  const first = tarLayer([{ name: path, content: 'export A=1\n' }]);
+  const second = tarLayer([
+    { name: `./${path}`, content: 'export A=é\n' },
+    { name: 'other/91-environment.sh', content: 'export A=3\n' },
+  ]);
+  const gone = tarLayer([{ name: '.singularity.d/env/.wh.91-environment.sh', content: '' }]);
+  const large = tarLayer([{ name: path, content: '#'.repeat(100_000) }]);
+  const told = async (...layers: readonly Layer[]) => {
+    await using conversion = await convert(layers);
+    const { metadata } = await conversion.describe();
+    const { data } = metadata as { data: { attributes: { environment: Record<string, string> } } };
+    return data.attributes.environment[`/${path}`];
+  };
+  assert.equal(await told(first), 'export A=1');
+  assert.equal(await told(first, second), 'export A=é');
+  assert.equal(await told(first, gone), undefined);
+  assert.equal(await told(first, large), undefined);
+  assert.equal(await told(tarLayer([])), undefined);
 });
 
 test('images without layers, without files, or made at no time or a wrong one', async () => {

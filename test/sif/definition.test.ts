@@ -9,6 +9,7 @@ import { Fault } from '../../src/fault.ts';
 import { isDefinition, translateDefinition } from '../../src/sif/definition.ts';
 import { inspectMetadata } from '../../src/sif/runtime-files.ts';
 import { definitionNames, sifFolder, translated } from '../golden/translated.ts';
+import { processorMs } from '../world/processor-time.ts';
 
 const header = 'Bootstrap: docker\nFrom: alpine\n';
 
@@ -128,14 +129,15 @@ test('texts that are hard to read take no long time', () => {
     `${header}%help\n${'\n'.repeat(long)}x`,
     `${'Bootstrap: docker\n'.repeat(20_000)}`,
   ]) {
-    const begin = performance.now();
-    try {
-      const { runtime: definition } = translateDefinition(text);
-      inspectMetadata({ config: {}, architecture: 'amd64', createdAt: 0, definition });
-    } catch (error) {
-      assert.ok(error instanceof Fault, String(error));
-    }
-    assert.ok(performance.now() - begin < 10_000, text.slice(0, 80));
+    const ms = processorMs(() => {
+      try {
+        const { runtime: definition } = translateDefinition(text);
+        inspectMetadata({ config: {}, architecture: 'amd64', createdAt: 0, definition });
+      } catch (error) {
+        assert.ok(error instanceof Fault, String(error));
+      }
+    });
+    assert.ok(ms < 10_000, `${text.slice(0, 80)}: ${ms} ms`);
   }
 });
 

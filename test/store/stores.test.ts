@@ -4,6 +4,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createFetchedLayerStore } from '../../src/store/fetched-layers.ts';
+import { createHostedStore } from '../../src/store/hosted.ts';
 import { createRequestStore } from '../../src/store/requests.ts';
 import { createUsageStore } from '../../src/store/usage.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -111,4 +112,24 @@ test('a database that a newer version wrote is refused', async () => {
   database.pragma('user_version = 999');
   database.close();
   assert.throws(() => openDatabase(path), /schema 999, .*start the newer version that wrote it/);
+});
+
+test('hosted: all manifests of one repository are removed, with their tags and parts', () => {
+  const store = createHostedStore(openDatabase(':memory:'));
+  const [one, other, part] = ['one', 'other', 'part'].map(text => digestOf(Buffer.from(text)));
+  assert.ok(one && other && part);
+  const about = { mediaType: 'x', size: 1, subject: null, artifactType: null, annotations: null };
+  for (const repository of ['staging/1', 'kept']) {
+    store.putManifest(repository, { ...about, digest: one }, [part]);
+    store.putManifest(repository, { ...about, digest: other }, [part]);
+    store.putTag(repository, 'latest', one);
+  }
+  store.removeManifests('staging/1');
+  store.removeManifests('unknown');
+  assert.equal(store.manifest('staging/1', one), undefined);
+  assert.equal(store.manifest('staging/1', other), undefined);
+  assert.equal(store.tagged('staging/1', 'latest'), undefined);
+  assert.equal(store.needs('staging/1', part), undefined);
+  assert.equal(store.tagged('kept', 'latest'), one);
+  assert.ok(store.manifest('kept', other) && store.needs('kept', part));
 });

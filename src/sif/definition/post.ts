@@ -1,10 +1,11 @@
+import { postEnvironmentPath } from '../layers/post-environment.ts';
 import { refuseLine } from './error.ts';
 import { type DefinitionStage, isBlankOrComment } from './parser.ts';
 import { scriptOf } from './sections.ts';
 
 // A place that no image keeps anything of.
 const mounted = '/dev/sluice';
-const environmentFile = '/.singularity.d/env/91-environment.sh';
+const environmentFile = `/${postEnvironmentPath}`;
 // Scripts add to that file what they want to be set when the image is run.
 const prepare = [
   `mkdir -p ${environmentFile.replace(/\/[^/]*$/, '')}`,

@@ -7,6 +7,7 @@ import type { TarEntry } from '../tar/entry.ts';
 import { applyEntry } from './apply.ts';
 import { fetchLayer } from './fetch.ts';
 import type { LayerFile } from './file.ts';
+import { PostEnvironment } from './post-environment.ts';
 import { readLayer } from './read.ts';
 import type { LayerSource } from './source.ts';
 import { ImageTree } from './tree.ts';
@@ -25,6 +26,8 @@ export interface GatheredImage {
   readonly layers: readonly LayerFile[];
   /** What files they make together. */
   readonly tree: ImageTree;
+  /** The script with what a `%post` has set, where there is one. */
+  readonly postEnvironment: string | undefined;
 }
 
 /** The network is kept busy while a layer is read. */
@@ -92,6 +95,7 @@ async function readLayers(
   { limits, log, signal }: GatherOptions,
 ): Promise<GatheredImage> {
   const tree = new ImageTree(limits.maxEntries);
+  const script = new PostEnvironment();
   const layers: LayerFile[] = [];
   let bytes = 0;
   for (const placing of placed) {
@@ -102,10 +106,10 @@ async function readLayers(
     let entries = 0;
     const visitor = {
       entry(entry: TarEntry) {
-        applyEntry(tree, entry, layer, entries++);
-        return false;
+        applyEntry(tree, entry, layer, entries);
+        return script.takes(entry, layer, entries++);
       },
-      content() {},
+      content: (bytes: Buffer) => script.add(bytes),
     };
     const begin = Date.now();
     await readLayer(file, visitor, signal, size => {
@@ -115,5 +119,5 @@ async function readLayers(
     });
     log(`read ${file.name}, ${entries} entries, in ${showSince(begin)}`);
   }
-  return { layers, tree };
+  return { layers, tree, postEnvironment: script.textIn(tree) };
 }

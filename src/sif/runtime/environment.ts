@@ -11,16 +11,26 @@ const reserved =
  * can have are left out.
  */
 export function environmentScript(variables: readonly string[]): string {
-  const lines = [...new Map(variables.map(variable => [nameOf(variable), variable]))]
-    .filter(([name]) => isVariableName(name) && !reserved.test(name))
-    .map(([name, variable]) => exportLine(name, variable));
+  const lines = wordsOf(variables).map(([name, value]) =>
+    name === 'PATH'
+      ? `export PATH=${value}\n`
+      : `[ -n "\${${name}:-}" ] || ${name}=${value}\nexport ${name}\n`,
+  );
   return `#!/bin/sh\n# The environment of the image.\n${lines.join('')}`;
 }
 
-function exportLine(name: string, variable: string): string {
-  const value = singleQuoted(variable.slice(name.length + 1));
-  if (name === 'PATH') return `export PATH=${value}\n`;
-  return `[ -n "\${${name}:-}" ] || ${name}=${value}\nexport ${name}\n`;
+/** Shell code that sets variables, `NAME=value` each, whatever they were before. */
+export function exportLines(variables: readonly string[]): string {
+  return wordsOf(variables)
+    .map(([name, value]) => `export ${name}=${value}\n`)
+    .join('');
+}
+
+/** Names, and values as words of a shell. */
+function wordsOf(variables: readonly string[]): readonly (readonly [string, string])[] {
+  return [...new Map(variables.map(variable => [nameOf(variable), variable]))]
+    .filter(([name]) => isVariableName(name) && !reserved.test(name))
+    .map(([name, variable]) => [name, singleQuoted(variable.slice(name.length + 1))]);
 }
 
 function nameOf(variable: string): string {

@@ -130,7 +130,8 @@ function unavailable(detail: string, cause?: unknown): Fault {
 
 function failure(how: string, output: string): Fault {
   if (output.includes('No space left on device')) {
-    const message = 'There is no disk space left to make the Singularity image';
+    const message =
+      'There is no disk space left to make the Singularity image: have the operator make room';
     return new Fault('storage-full', message, { phase: 'build' });
   }
   // It quotes names of files as they are.

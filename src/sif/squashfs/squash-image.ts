@@ -17,8 +17,6 @@ export interface SquashImageOptions {
   readonly directory: string;
   readonly output: string;
   readonly offset: number;
-  /** When the image was made, in seconds since the epoch. */
-  readonly createdAt: number;
   readonly space: ScratchSpace;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -36,7 +34,7 @@ const tellEvery = 10_000;
  * @returns its size in bytes, without what was left free before it
  */
 export async function squashImage(
-  { layers, tree }: GatheredImage,
+  { layers, tree }: Pick<GatheredImage, 'layers' | 'tree'>,
   options: SquashImageOptions,
 ): Promise<number> {
   const { directory, output, offset, space, log, signal } = options;
@@ -46,7 +44,7 @@ export async function squashImage(
   signal.throwIfAborted();
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
-    ...{ rootMode: tree.root.inode.mode, time: timeOf(options.createdAt, newest) },
+    ...{ rootMode: tree.root.inode.mode, time: newest },
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);
@@ -72,29 +70,24 @@ interface Measure {
   readonly bytes: number;
   /** About, of the tar file that is written. */
   readonly tarBytes: number;
-  /** The time of the newest file, in seconds since the epoch. */
+  /**
+   * The time of the newest file, in seconds since the epoch, and that of the file system. Later times of files
+   * are set back to it, which would make compiled files look stale. None in the future counts: mksquashfs
+   * gives the root directory the time of now, unless that is later.
+   */
   readonly newest: number;
 }
 
 function measure(tree: ImageTree): Measure {
+  const now = Date.now() / 1000;
   const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0 };
   for (const { inode } of allNodes(tree)) {
     total.entries += 1;
     total.bytes += inode.size;
     total.tarBytes += tarBlockSize + paddedSize(inode.size);
-    total.newest = Math.max(total.newest, inode.mtime);
+    if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
   }
   return total;
-}
-
-/**
- * The time of the file system. Later times of files are set back to it, which would make compiled
- * files look stale, so it is not before the newest file. And not in the future: mksquashfs gives the
- * root directory the time of now, unless that is later.
- */
-function timeOf(createdAt: number, newest: number): number {
-  const now = Date.now() / 1000;
-  return [Math.max(createdAt, newest), createdAt].find(time => time <= now) ?? 0;
 }
 
 /** Looks after the disk space, and has something to tell now and then. */

@@ -1,0 +1,27 @@
+import type { DefinitionRuntime } from './definition-runtime.ts';
+import { exportLines } from './runtime/environment.ts';
+
+/** How an image is to be run; undefined for what stays. */
+export interface RunChange {
+  readonly entrypoint?: readonly string[] | undefined;
+  readonly cmd?: readonly string[] | undefined;
+  /** `NAME=value` each. */
+  readonly env?: readonly string[] | undefined;
+}
+
+/**
+ * A definition whose image is run as the change says, which is in the image config already: what the
+ * definition says for itself would come before that.
+ */
+export function changeDefinition(
+  definition: DefinitionRuntime,
+  { entrypoint, cmd, env = [] }: RunChange,
+): DefinitionRuntime {
+  const { runscript, environment } = definition;
+  const isStarted = entrypoint !== undefined || cmd !== undefined;
+  return {
+    ...definition,
+    runscript: isStarted ? undefined : runscript,
+    environment: environment && `${environment}${exportLines(env)}`,
+  };
+}
