@@ -8,11 +8,14 @@ import { createRegistries } from './assembly/registries.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/state.ts';
 import { Fault } from './fault.ts';
+import { createAdministratorCheck } from './http/basic-auth.ts';
 import { buildRoutes } from './http/builds.ts';
 import { containerRoutes } from './http/container.ts';
 import { outermost } from './http/errors.ts';
+import { createIdentify } from './http/identify.ts';
 import { inspectRoutes } from './http/inspect.ts';
 import { createLimiter } from './http/limiter.ts';
+import { createLoginLimit } from './http/login-limit.ts';
 import { metricsRoutes } from './http/metrics.ts';
 import { createObserver } from './http/observe.ts';
 import { createOpenApi } from './http/openapi.ts';
@@ -60,10 +63,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   const router = new Router<RequestState>();
   const { bodyBytes: maxBodyBytes } = config.limits;
+  const logins = createLoginLimit(config.limits.logins, config.trustedProxies);
+  const requireAdministrator = createAdministratorCheck(accounts, logins);
+  const identify = createIdentify(identities, logins);
   containerRoutes(router, {
     ...containers,
-    identities,
-    accounts,
+    identify,
+    requireAdministrator,
     maxBodyBytes,
     trustedProxies: config.trustedProxies,
     limiter: createLimiter('container requests'),
@@ -73,10 +79,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
     usage,
     builds: building.builds,
   });
-  buildRoutes(router, { ...building, accounts, urlOf });
-  inspectRoutes(router, { inspect: containers.inspect, identities, maxBodyBytes });
-  validateRoutes(router, { checkLogin, maxBodyBytes });
-  metricsRoutes(router, { usage, accounts });
+  buildRoutes(router, { ...building, requireAdministrator, urlOf });
+  const { credentialsOf } = identities;
+  inspectRoutes(router, { inspect: containers.inspect, identify, credentialsOf, maxBodyBytes });
+  validateRoutes(router, { checkLogin, logins, maxBodyBytes });
+  metricsRoutes(router, { usage, requireAdministrator });
   const metrics = createMetricsRegistry();
   const openapi = createOpenApi(version.version);
   serviceRoutes(router, { version, ready, metrics, openapi });
@@ -86,7 +93,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.silent = true;
   koa.use(outermost(log, createObserver(metrics)));
   const realm = new URL(tokenPath, publicUrl).href;
-  const auth = createRegistryAuth(hosted.keeper, realm, hosted.tokens.service);
+  const auth = createRegistryAuth(hosted.keeper, realm, hosted.tokens.service, logins);
   koa.use(
     registryRoutes({
       prefix: config.prefix,
@@ -95,12 +102,14 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: {
         keeper: hosted.keeper,
         tokens: hosted.tokens,
+        logins,
         servedPrefix: `${config.prefix}/`,
       },
     }),
   );
   koa.use(router.routes());
-  koa.use(platformRoutes({ platform, version, accounts, limits: createCallLimits() }));
+  const limits = createCallLimits();
+  koa.use(platformRoutes({ platform, version, requireAdministrator, logins, limits }));
   koa.use(noRoute);
 
   building.builds.resume();

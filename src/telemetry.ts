@@ -50,10 +50,12 @@ function describeError(error: unknown): object {
 /**
  * A text without container tokens, which give access: in paths and image names, also where escaped slashes
  * or a slip of the pen have put something else beside one. Access tokens belong into neither, and are cut
- * out where somebody has put one there.
+ * out where somebody has put one there, as is the token of a pairing in the path of one.
  */
 export function withoutToken(text: string): string {
-  return text.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>');
+  return text
+    .replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>')
+    .replace(/(\/pairing\/.*\/token\/).+/g, '$1<token>');
 }
 
 const idBytes = 6;

@@ -37,7 +37,7 @@ export function createContainers(
 ) {
   const { content, cachedBlobs, pathOf } = state;
   const { registry, pusher, ownHost, hosted, transport, urlOf, isPlainHttp } = registries;
-  const { credentialsOf, serviceCredentialsOf } = identities;
+  const { credentialsOf, serviceCredentialsOf, isOfService } = identities;
   const documents = createDocuments(content, registry, config.sweep.grace / renewalsInGrace);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, access =>
@@ -65,12 +65,13 @@ export function createContainers(
     documents,
     makeImage,
     tokens: hosted.tokens,
+    fetchToken: registries.fetchToken,
     isPlainHttp,
     limits: config.builds,
     ownCache: places.cache,
     sifDirectory: pathOf('sif'),
     sif: config.sif,
-    removeHosted: hosted.manifests.remove,
+    removeHosted: hosted.manifests.removeAll,
     log,
   });
   const layers = createLayerIntake({
@@ -80,13 +81,15 @@ export function createContainers(
     openUrl: url => fetchUrl(transport, url),
     limits: config.layers,
   });
-  const build = createBuildIntake({ ...common, builds: building.builds, places, layers });
+  const { builds } = building;
+  const build = createBuildIntake({ ...common, builds, places, layers, isOfService });
   const baseOf = createBaseFinder(bases);
   const tokens = createTokenRegistry(state.requests, config.tokenLife);
   const accept = createAccept({
     build,
     accessToBuilt,
     baseOf,
+    manifest: documents.manifest,
     makeImage,
     layers,
     tokens,

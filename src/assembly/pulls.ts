@@ -15,7 +15,7 @@ import type { State } from './state.ts';
 
 /** All that pulls of served names need. */
 export function createPulls(
-  { config }: AppDeps,
+  { config, publicUrl }: AppDeps,
   { content, cachedBlobs, hosted, usage }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { identities }: People,
@@ -29,7 +29,11 @@ export function createPulls(
       makeImage,
       identities,
       accessToBuilt,
-      builtBy: createBuiltBy(building.builds, config.builds.pullWait),
+      builtBy: createBuiltBy(
+        building.builds,
+        config.builds.pullWait,
+        id => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href,
+      ),
     }),
     findManifest: createManifestFinder(documents, registry),
     blobs: createBlobFinder({

@@ -1,9 +1,11 @@
 import { configuredCredentials, configuredRegistries } from '../config/registries.ts';
 import { createHosted } from '../hosted/hosted.ts';
+import { withOwnLogin } from '../hosted/own-login.ts';
 import { withOwnPusher } from '../hosted/own-pusher.ts';
 import { withOwnRegistry } from '../hosted/own-registry.ts';
 import { createAuthorizer } from '../upstream/authorizer.ts';
 import { createExchange } from '../upstream/exchange.ts';
+import { createFetchToken } from '../upstream/fetch-token.ts';
 import { createCheckLogin } from '../upstream/login.ts';
 import { createPushClient } from '../upstream/push-client.ts';
 import { createRegistryClient } from '../upstream/registry-client.ts';
@@ -69,7 +71,8 @@ export function createRegistries(
     hosted,
     registry: withOwnRegistry(ownHost, hosted.registry, createRegistryClient(exchange)),
     pusher: withOwnPusher(ownHost, hosted.pusher, createPushClient(exchange, endpoint)),
-    checkLogin: createCheckLogin(transport, settings),
+    checkLogin: withOwnLogin(ownHost, hosted.keeper, createCheckLogin(transport, settings)),
+    fetchToken: createFetchToken(transport, settings),
     urlOf: (host: string) => endpoint(host).origin,
     isPlainHttp: (host: string) => settingsOf(settings, host).plainHttp,
     modeOf: (host: string) => settingsOf(settings, host).blobs,

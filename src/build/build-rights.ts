@@ -3,14 +3,23 @@ import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
+import type { CredentialSource, Credentials } from '../upstream/credentials.ts';
+import type { FetchToken } from '../upstream/fetch-token.ts';
+import { type BuilderTokens, builderTokens } from './builder-tokens.ts';
 
 /** In which right the images of a build are pulled and pushed. */
 export interface BuildRights {
   /** For a builder: for the hosts of these images, and for the own host a token for them alone. */
-  forBuilder(images: BuilderImages): CredentialSource;
+  forBuilder(images: BuilderImages): BuilderAccess;
   /** For what the service itself does: where an image is hosted here, whoever asked has shown that it may. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
+}
+
+/** What a builder is given. */
+export interface BuilderAccess {
+  /** For registries that have tokens only where the builder gets them itself. */
+  readonly credentials: CredentialSource;
+  readonly tokens: BuilderTokens;
 }
 
 /** Names of the images that a builder has to do with. */
@@ -25,29 +34,44 @@ export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
 export interface BuildRightsDeps {
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
+  readonly fetchToken: FetchToken;
   readonly ownHost: string;
   /** How long a token for the own host is good, ms. */
   readonly tokenLifeMs: number;
 }
 
 export function createBuildRights(deps: BuildRightsDeps): RightsOf {
-  const { credentialsOf, tokens, ownHost, tokenLifeMs } = deps;
+  const { credentialsOf, tokens, fetchToken, ownHost, tokenLifeMs } = deps;
   return grant => {
     const credentials = credentialsOf(grant);
     return {
       forBuilder({ pulled, pushed }) {
         const images = [...pushed, ...pulled].map(parseReference);
-        return async host => {
-          // The builder asks by host alone: the first of its images there decides.
-          const image = images.find(({ registry }) => registry === host);
-          if (!image) return undefined;
-          if (host !== ownHost) return credentials(host, image.repository);
+        const ownToken = async (): Promise<Credentials> => {
           const access = [
             ...accessOf(pushed, ownHost, ['pull', 'push']),
             ...accessOf(pulled, ownHost, ['pull']),
           ];
           const password = await tokens.issue({ access }, tokenLifeMs);
           return { kind: 'password', username: tokenName, password };
+        };
+        const ofHost: CredentialSource = async host => {
+          // The builder asks by host alone for a password: the first of its images there that has one decides.
+          for (const { repository } of images.filter(({ registry }) => registry === host)) {
+            const found = await (host === ownHost ? ownToken() : credentials(host, repository));
+            if (found) return found;
+          }
+          return undefined;
+        };
+        const elsewhere = (names: readonly string[]) =>
+          names.map(parseReference).filter(({ registry }) => registry !== ownHost);
+        return {
+          credentials: ofHost,
+          tokens: builderTokens(
+            { pulled: elsewhere(pulled), pushed: elsewhere(pushed) },
+            credentials,
+            fetchToken,
+          ),
         };
       },
 

@@ -27,8 +27,7 @@ export function credentialsHandler(
 ): Handler {
   return unaryHandler(Auth.method.credentials, async ({ Host }) => {
     try {
-      const host = dockerHubNames.includes(Host) ? 'docker.io' : Host;
-      const found = await credentialsOf(host);
+      const found = await credentialsOf(hostOf(Host));
       if (!found) return {};
       const isToken = 'identityToken' in found;
       const Secret = isToken ? found.identityToken : found.password;
@@ -40,4 +39,9 @@ export function credentialsHandler(
       throw new Error(`The credentials for ${Host} could not be looked up`);
     }
   });
+}
+
+/** A registry as image names have it, whatever name of it a builder asks for. */
+export function hostOf(asked: string): string {
+  return dockerHubNames.includes(asked) ? 'docker.io' : asked;
 }

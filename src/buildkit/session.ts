@@ -9,6 +9,7 @@ import { Secrets } from './gen/moby/buildkit/secrets/v1/secrets_pb.js';
 import { Control } from './gen/moby/buildkit/v1/control_pb.js';
 import { GrpcError, type Handler, serveGrpc, unaryHandler } from './grpc-server.ts';
 import { callBidi } from './rpc.ts';
+import { type TokenSource, tokenHandlers } from './token-source.ts';
 import { Tunnel } from './tunnel.ts';
 
 /** What a builder may ask for while it builds. */
@@ -16,11 +17,13 @@ export interface SessionServices {
   /** By the names under which the frontend asks for them. */
   readonly trees: ReadonlyMap<string, FileTree>;
   readonly credentials: CredentialsOf;
+  /** Without it the builder gets all tokens itself. */
+  readonly tokens: TokenSource | undefined;
   /** By id. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
   /** By the position of the exporter. */
   readonly sinks: ReadonlyMap<number, OpenSink>;
-  /** Hears of each password that the builder was told. */
+  /** Hears of each password and token that the builder was told. */
   readonly onSecret: (secret: string) => void;
 }
 
@@ -60,7 +63,7 @@ export function openSession(client: Client, services: SessionServices): Session 
 }
 
 function handlersOf(
-  { trees, credentials, secrets, sinks, onSecret }: SessionServices,
+  { trees, credentials, tokens, secrets, sinks, onSecret }: SessionServices,
   onFailure: (error: unknown) => void,
 ): Handler[] {
   return [
@@ -70,6 +73,7 @@ function handlersOf(
     })),
     fileSyncHandler(trees, onFailure),
     credentialsHandler(credentials, onSecret, onFailure),
+    ...(tokens ? tokenHandlers(tokens, onSecret, onFailure) : []),
     unaryHandler(Secrets.method.getSecret, async ({ ID }) => {
       const data = secrets.get(ID);
       if (!data) throw new GrpcError(status.NOT_FOUND, `There is no secret '${ID}'`);

@@ -100,6 +100,11 @@ const limits = z.strictObject({
       authenticated: rate.prefault('100/hour').describe('Builds begun with an access token'),
     })
     .prefault({}),
+  logins: rate
+    .prefault('30/minute')
+    .describe(
+      'Failed logins from one client address, after which it waits: names and passwords of accounts, access tokens, passwords that `validate-creds` is to try',
+    ),
   bodyBytes: size.prefault('16 MiB').describe('Largest body of a request'),
 });
 

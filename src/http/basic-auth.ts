@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
 import { type Accounts, findAccount } from '../hosted/accounts.ts';
+import type { LoginLimit } from './login-limit.ts';
 
 /** Name and password of an `Authorization` header, undefined for another one. Source: RFC 7617. */
 export function readBasic(
@@ -16,18 +18,33 @@ export function readBasic(
 
 /**
  * Lets a request through whose `Authorization` names an account that administers the service, and
- * its password; throws a {@link Fault} otherwise: 401 with a challenge, 403 for another account.
+ * its password; throws a {@link Fault} otherwise: 401 with a challenge, 403 for another account, 429 for
+ * who has failed too often.
  */
-export function requireAdministrator(header: string | undefined, accounts: Accounts): void {
-  const basic = readBasic(header);
-  const account = basic && findAccount(accounts, basic.name, basic.password);
-  if (account && account.repositories === undefined) return;
-  if (account) {
+export type RequireAdministrator = (request: IncomingMessage) => void;
+
+export function createAdministratorCheck(
+  accounts: Accounts,
+  logins: LoginLimit,
+): RequireAdministrator {
+  return request => {
+    const basic = readBasic(request.headers.authorization);
+    if (!basic) throw unknownAccount(accounts);
+    logins.check(request);
+    const account = findAccount(accounts, basic.name, basic.password);
+    if (!account) {
+      logins.fail(request);
+      throw unknownAccount(accounts);
+    }
+    if (account.repositories === undefined) return;
     throw new Fault('denied', 'This account has rights to repositories only', {
       phase: 'credentials',
     });
-  }
-  throw new Fault(
+  };
+}
+
+function unknownAccount(accounts: Accounts): Fault {
+  return new Fault(
     'unauthorized',
     accounts.size === 0
       ? 'This needs an account of the service, of which none is configured: set SLUICE_ACCOUNTS'

@@ -4,25 +4,28 @@ import type { BuildLogs } from '../build/build-logs.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { Builds } from '../build/builds.ts';
 import { Fault } from '../fault.ts';
-import type { Accounts } from '../hosted/accounts.ts';
 import type { Digest } from '../oci/digest.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { BuildRow } from '../store/builds.ts';
-import { requireAdministrator } from './basic-auth.ts';
+import type { RequireAdministrator } from './basic-auth.ts';
+import { logEvents } from './log-events.ts';
 import type { RequestState } from './state.ts';
 
 export interface BuildRoutesDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
-  readonly accounts: Accounts;
+  readonly requireAdministrator: RequireAdministrator;
   /** Address of a registry. */
   readonly urlOf: (registry: string) => string;
 }
 
+// Below the minute after which proxies end a connection that is quiet.
+const quietMs = 15_000;
+
 /** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export function buildRoutes(
   router: Router<RequestState>,
-  { builds, logs, accounts, urlOf }: BuildRoutesDeps,
+  { builds, logs, requireAdministrator, urlOf }: BuildRoutesDeps,
 ): void {
   const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
 
@@ -41,8 +44,8 @@ export function buildRoutes(
 
   router.get('/v1alpha1/builds/:id/logs', async ctx => {
     const { id } = builds.get(idOf(ctx));
-    const isFollowed = ctx.query.follow === 'true';
     const asEvents = ctx.get('accept').includes('text/event-stream');
+    const isFollowed = asEvents || ['true', '1', ''].includes(String(ctx.query.follow));
     if (!isFollowed) {
       ctx.type = 'text/plain; charset=utf-8';
       ctx.body = (await logs.read(id)) ?? '';
@@ -53,7 +56,12 @@ export function buildRoutes(
     const pieces = logs.follow(id, gone.signal);
     ctx.type = asEvents ? 'text/event-stream' : 'text/plain; charset=utf-8';
     ctx.set('cache-control', 'no-store');
-    ctx.body = Readable.from(asEvents ? events(pieces) : pieces, { objectMode: false });
+    // nginx would keep lines back until it has some kilobytes of them.
+    ctx.set('x-accel-buffering', 'no');
+    const sent = asEvents ? logEvents(pieces, quietMs) : pieces;
+    ctx.body = Readable.from(sent, { objectMode: false });
+    // A build that waits writes nothing, and clients wait for headers as long as they have a mind to.
+    ctx.flushHeaders();
   });
 
   router.get('/v1alpha1/builds/:id/condalock', ctx => {
@@ -66,7 +74,7 @@ export function buildRoutes(
   });
 
   router.delete('/v1alpha1/builds/:id', ctx => {
-    requireAdministrator(ctx.get('authorization'), accounts);
+    requireAdministrator(ctx.req);
     const { id } = builds.get(idOf(ctx));
     builds.cancel(id);
     ctx.body = {};
@@ -107,17 +115,4 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
 function blobUrl(target: string, digest: Digest, urlOf: BuildRoutesDeps['urlOf']): string {
   const { registry, repository } = parseReference(target);
   return `${urlOf(registry)}/v2/${repository}/blobs/${digest}`;
-}
-
-/** One event for each line. Source: WHATWG HTML, Server-sent events. */
-async function* events(pieces: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let rest = '';
-  for await (const piece of pieces) {
-    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines) yield `data: ${line}\n\n`;
-  }
-  if (rest !== '') yield `data: ${rest}\n\n`;
-  yield 'event: end\ndata:\n\n';
 }

@@ -1,4 +1,4 @@
-import { Fault } from '../fault.ts';
+import { Fault, isDiskFull } from '../fault.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { RelayError } from '../upstream/relay.ts';
 
@@ -30,12 +30,6 @@ export function faultOf(error: unknown, errorId: string): Fault {
     `Something went wrong inside the service: report it to its operator with the error id ${errorId}`,
     { cause: error },
   );
-}
-
-const fullCodes = new Set<unknown>(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
-
-function isDiskFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }
 
 /** Headers that go with a fault in either dialect. */

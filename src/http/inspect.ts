@@ -2,13 +2,15 @@ import type { Router } from '@koa/router';
 import { parsePlatform } from '../oci/platform.ts';
 import type { Identities } from '../platform/identities.ts';
 import type { Inspect } from '../request/inspect.ts';
+import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
 import { inspectRequestSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 export interface InspectDeps {
   readonly inspect: Inspect;
-  readonly identities: Identities;
+  readonly identify: Identify;
+  readonly credentialsOf: Identities['credentialsOf'];
   readonly maxBodyBytes: number;
 }
 
@@ -19,13 +21,13 @@ export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): 
       inspectRequestSchema,
       await readJsonBody(ctx.req, deps.maxBodyBytes),
     );
-    const identity = await deps.identities.identify(claim);
+    const identity = await deps.identify(ctx.req, claim);
     const asked = ctx.query.platform ?? 'linux/amd64';
     const text = Array.isArray(asked) ? (asked[0] ?? '') : asked;
     ctx.body = await deps.inspect(
       containerImage,
       text === 'all' ? 'all' : parsePlatform(text),
-      deps.identities.credentialsOf(identity?.grant),
+      deps.credentialsOf(identity?.grant),
     );
   });
 }

@@ -1,20 +1,19 @@
 import type { Router } from '@koa/router';
 import { Fault } from '../fault.ts';
-import type { Accounts } from '../hosted/accounts.ts';
 import type { Metric, UsageStore } from '../store/usage.ts';
 import { mountedAlias } from './aliases.ts';
-import { requireAdministrator } from './basic-auth.ts';
+import type { RequireAdministrator } from './basic-auth.ts';
 import type { RequestState } from './state.ts';
 
 export interface MetricsDeps {
   readonly usage: UsageStore;
-  readonly accounts: Accounts;
+  readonly requireAdministrator: RequireAdministrator;
 }
 
 /** Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6. */
 export function metricsRoutes(
   router: Router<RequestState>,
-  { usage, accounts }: MetricsDeps,
+  { usage, requireAdministrator }: MetricsDeps,
 ): void {
   const routes: ReadonlyArray<readonly [string, Metric]> = [
     ['builds', 'builds'],
@@ -24,7 +23,7 @@ export function metricsRoutes(
   ];
   for (const [path, metric] of routes) {
     router.get(`/v1alpha2/metrics/${path}`, ctx => {
-      requireAdministrator(ctx.get('authorization'), accounts);
+      requireAdministrator(ctx.req);
       const day = one(ctx.query.date);
       const org = one(ctx.query.org);
       if (day !== undefined && !isDay(day)) {

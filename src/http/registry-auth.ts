@@ -1,14 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
-import type { Keeper } from '../hosted/keeper.ts';
+import { type Keeper, tokenName } from '../hosted/keeper.ts';
 import type { Action, Rights } from '../hosted/rights.ts';
 import { readBasic } from './basic-auth.ts';
+import type { LoginLimit } from './login-limit.ts';
 
 /** Lets in who has the right, and tells the others how to get it. */
 export interface RegistryAuth {
   /**
    * The rights of who sends a request that needs one of them. Throws a {@link Fault} for who has it
-   * not: 401 with a challenge where a login or another token may help, else 403. Whether the
+   * not: 401 with a challenge where a login or another token may help, else 403, and 429 for a login
+   * where too many have failed. Whether the
    * repository exists makes no difference. A challenge also names the repository that a blob is to be
    * mounted from; without a right to it the blob is uploaded.
    */
@@ -33,7 +35,12 @@ interface Visitor {
  * @param service its name for itself
  * Source: distribution's token authentication specification.
  */
-export function createRegistryAuth(keeper: Keeper, realm: string, service: string): RegistryAuth {
+export function createRegistryAuth(
+  keeper: Keeper,
+  realm: string,
+  service: string,
+  logins: LoginLimit,
+): RegistryAuth {
   const challenge = (message: string, details: Readonly<Record<string, string>> = {}): Fault => {
     const parameters = Object.entries({ realm, service, ...details });
     const text = parameters.map(([name, value]) => `${name}="${value}"`).join(',');
@@ -43,11 +50,10 @@ export function createRegistryAuth(keeper: Keeper, realm: string, service: strin
     });
   };
 
-  const visitorOf = async ({ headers }: IncomingMessage): Promise<Visitor> => {
+  const visitorOf = async (request: IncomingMessage): Promise<Visitor> => {
+    const { headers } = request;
     const basic = readBasic(headers.authorization);
-    if (basic) {
-      return { kind: 'account', rights: await keeper.withPassword(basic.name, basic.password) };
-    }
+    if (basic) return { kind: 'account', rights: await logIn(keeper, logins, request, basic) };
     const bearer = /^bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
     return bearer === undefined
       ? { kind: 'anybody', rights: keeper.anybody }
@@ -93,4 +99,22 @@ export function createRegistryAuth(keeper: Keeper, realm: string, service: strin
       }
     },
   };
+}
+
+/**
+ * The rights behind a name and password, undefined when they are wrong. Throws a {@link Fault} (429) where
+ * too many have been wrong.
+ */
+export async function logIn(
+  keeper: Keeper,
+  logins: LoginLimit,
+  request: IncomingMessage,
+  { name, password }: { readonly name: string; readonly password: string },
+): Promise<Rights | undefined> {
+  // A bearer token cannot be guessed, and its end is how it fails: builders go on while others guess.
+  const isCounted = name !== tokenName;
+  if (isCounted) logins.check(request);
+  const rights = await keeper.withPassword(name, password);
+  if (!rights && isCounted) logins.fail(request);
+  return rights;
 }

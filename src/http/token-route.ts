@@ -5,11 +5,14 @@ import type { RegistryTokens, RepositoryAccess } from '../hosted/registry-tokens
 import type { Action, Rights } from '../hosted/rights.ts';
 import { readBasic } from './basic-auth.ts';
 import { readBody } from './body.ts';
+import type { LoginLimit } from './login-limit.ts';
+import { logIn } from './registry-auth.ts';
 import { sendJson } from './send-json.ts';
 
 export interface TokenRouteDeps {
   readonly keeper: Keeper;
   readonly tokens: RegistryTokens;
+  readonly logins: LoginLimit;
   /** What served names begin with, such as `ct/`: anybody may have a token for them, as they need none. */
   readonly servedPrefix: string;
 }
@@ -34,7 +37,7 @@ const maxFormBytes = 64 * 1024;
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
-  { keeper, tokens, servedPrefix }: TokenRouteDeps,
+  { keeper, tokens, logins, servedPrefix }: TokenRouteDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -42,10 +45,11 @@ export async function sendToken(
     request.method === 'POST' ? await readForm(request) : readQuery(request);
   const wanted = scopes.flatMap(parseScope);
   const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
-  const login = typeof credentials === 'string' ? undefined : credentials;
-  const own = login && (await keeper.withPassword(login.name, login.password));
-  // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for.
+  // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for:
+  // it is not looked at then, and the token does not tell whether it is right.
   const needsNone = wanted.length > 0 && wanted.every(isServed);
+  const login = needsNone || typeof credentials === 'string' ? undefined : credentials;
+  const own = login && (await logIn(keeper, logins, request, login));
   if (credentials !== 'none' && !own && !needsNone) {
     throw new Fault('unauthorized', 'The name or the password is wrong: log in again', {
       phase: 'credentials',

@@ -5,11 +5,14 @@ import { parseReference } from '../oci/reference.ts';
 import { faultOfError } from '../upstream/failure.ts';
 import type { CheckLogin } from '../upstream/login.ts';
 import { readJsonBody } from './json-body.ts';
+import type { LoginLimit } from './login-limit.ts';
 import { credentialsSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 export interface ValidateDeps {
   readonly checkLogin: CheckLogin;
+  /** Nobody is to find out through this service what the passwords of a registry are. */
+  readonly logins: LoginLimit;
   readonly maxBodyBytes: number;
 }
 
@@ -22,8 +25,11 @@ export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps)
     );
     const host = hostOf(registry);
     const credentials = { kind: 'password', username: userName, password } as const;
+    deps.logins.check(ctx.req);
     try {
-      ctx.body = JSON.stringify(await deps.checkLogin(host, credentials));
+      const isGood = await deps.checkLogin(host, credentials);
+      if (!isGood) deps.logins.fail(ctx.req);
+      ctx.body = JSON.stringify(isGood);
       ctx.type = 'application/json';
     } catch (error) {
       const access = { registry: host, repository: '', credentials: undefined };

@@ -96,6 +96,8 @@ function parseAddress(address: string): Endpoint | undefined {
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:')) return undefined;
   if (url.username || url.password || url.search || url.hash) return undefined;
   const host = renamed[url.host] ?? url.host;
-  const base = `${url.protocol}//${host}${url.pathname.replace(/\/+$/, '')}`;
+  // Servers take several slashes for one: what is the same to them is the same here, and counts together.
+  const path = url.pathname.replace(/\/+/g, '/').replace(/\/$/, '');
+  const base = `${url.protocol}//${host}${path}`;
   return { id: base.replace(/\/api$/, ''), base, host, isOwn: false };
 }

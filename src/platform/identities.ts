@@ -43,6 +43,8 @@ export interface Identities {
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** The same for what is built for them: the repositories of the service are used in its own right. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
+  /** True for what the service uses when a request names nothing else, and what is below it. */
+  isOfService(registry: string, repository: string): boolean;
   /** What {@link credentialsOf} finds, and what they are called; undefined where there are none. */
   find(
     grant: SealedGrant | undefined,
@@ -138,6 +140,7 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     },
 
     credentialsOf,
+    isOfService: isOwn,
 
     serviceCredentialsOf(grant) {
       const theirs = credentialsOf(grant);

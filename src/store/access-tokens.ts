@@ -28,6 +28,8 @@ export interface AccessTokenStore {
   touch(id: number, day: string): void;
   /** True when there was such a token. */
   remove(id: number): boolean;
+  /** Removes those of a user that ended before the moment. */
+  removeEnded(user: number, before: number): void;
 }
 
 const columns =
@@ -50,6 +52,9 @@ export function createAccessTokenStore(database: Database): AccessTokenStore {
     'UPDATE access_tokens SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
   );
   const remove = database.prepare('DELETE FROM access_tokens WHERE id = ?');
+  const removeEnded = database.prepare(
+    'DELETE FROM access_tokens WHERE user = ? AND expires_at < ?',
+  );
 
   return {
     insert: (tokenHash, row) => insert.get({ ...row, tokenHash }) as AccessTokenRow | undefined,
@@ -66,5 +71,6 @@ export function createAccessTokenStore(database: Database): AccessTokenStore {
       touch.run({ id, day });
     },
     remove: id => remove.run(id).changes > 0,
+    removeEnded: (user, before) => void removeEnded.run(user, before),
   };
 }

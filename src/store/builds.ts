@@ -1,11 +1,13 @@
+import { randomInt } from 'node:crypto';
 import type { Digest } from '../oci/digest.ts';
 import type { Database } from './database.ts';
 
 /** A build as it is kept. Times are ms since the epoch. */
 export interface BuildRow {
-  /** `<key>_<number>` */
+  /** `<key>_<number>`: who has it may see the build and its log. */
   readonly id: string;
   readonly key: string;
+  /** Random, since a key is in the name of its image, and can be computed by who guesses the recipe. */
   readonly number: number;
   /** The image that it makes, `registry/repository:tag`. */
   readonly target: string;
@@ -45,7 +47,7 @@ export type BuildOutcome =
 export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isTrusted' | 'grant'>;
 
 export interface BuildStore {
-  /** Enters a new build of the key under the next number. */
+  /** Enters a new build of the key under a number of its own. */
   insert(build: NewBuild, at: number): BuildRow;
   find(id: string): BuildRow | undefined;
   /** The newest build of a target, or the newest that made this digest. */
@@ -61,10 +63,10 @@ export interface BuildStore {
 const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
   finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
 
+// What `randomInt` takes at most.
+const numbers = 2 ** 48 - 1;
+
 export function createBuildStore(database: Database): BuildStore {
-  const lastNumber = database
-    .prepare('SELECT COALESCE(MAX(number), 0) FROM builds WHERE build_key = ?')
-    .pluck();
   const insert = database.prepare(
     `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -72,7 +74,7 @@ export function createBuildStore(database: Database): BuildStore {
   const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
   const latest = database.prepare(
     `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
-     ORDER BY created_at DESC, number DESC LIMIT 1`,
+     ORDER BY created_at DESC, rowid DESC LIMIT 1`,
   );
   const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
   const finish = database.prepare(
@@ -80,7 +82,7 @@ export function createBuildStore(database: Database): BuildStore {
      WHERE id = ?`,
   );
   const unfinished = database.prepare(
-    `SELECT ${columns} FROM builds WHERE finished_at IS NULL ORDER BY created_at, number`,
+    `SELECT ${columns} FROM builds WHERE finished_at IS NULL ORDER BY created_at, rowid`,
   );
 
   const purge = database.prepare(
@@ -92,7 +94,7 @@ export function createBuildStore(database: Database): BuildStore {
   const byId = (id: string) => rowOf(find.get(id));
   const add = database.transaction(
     ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
-      const number = Number(lastNumber.get(key)) + 1;
+      const number = randomInt(1, numbers);
       const id = `${key}_${number}`;
       insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
       return byId(id) as BuildRow;

@@ -6,12 +6,13 @@ import { migrations } from './migrations.ts';
 export type { Database } from 'better-sqlite3';
 
 /**
- * Opens, and creates where absent, the SQLite file and brings its schema up to date.
+ * Opens, and creates where absent, the SQLite file and brings its schema up to date. A directory that is
+ * made for it is for its owner alone, whether a server or a command comes first.
  * Write-ahead logging: an answered write survives the end of the process at any moment.
  * Throws when the file was written by a newer version.
  */
 export function openDatabase(path: string): Database.Database {
-  if (path !== ':memory:') mkdirSync(dirname(path), { recursive: true });
+  if (path !== ':memory:') mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const database = new Database(path);
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = NORMAL');

@@ -1,7 +1,12 @@
 /** Who a build is to the registries that it pulls from and pushes to. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { type Credentials, memoryTree } from '../../src/buildkit/index.ts';
+import {
+  type Credentials,
+  memoryTree,
+  type TokenQuestion,
+  type TokenSource,
+} from '../../src/buildkit/index.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type BuildWorld, baseImage, failureOf, startBuildWorld } from './build-world.ts';
@@ -77,6 +82,92 @@ suite('registries', () => {
       }
     });
   }
+
+  /** Gets tokens in the builder's place, of the service that it was named. */
+  const tokensOf = (registry: Registry, asked: TokenQuestion[] = []): TokenSource => ({
+    covers: async host => host === registry.host,
+    async fetch(question) {
+      asked.push(question);
+      const url = new URL(question.realm);
+      url.searchParams.set('service', question.service);
+      for (const scope of question.scopes) url.searchParams.append('scope', scope);
+      const authorization = `Basic ${btoa(`${registry.username}:${registry.password}`)}`;
+      const answer = await fetch(url, { headers: { authorization } });
+      const { token } = (await answer.json()) as { token: string };
+      return { token, lifeSeconds: 60 };
+    },
+  });
+
+  // Registries of their own: what a builder remembers of the others would have it ask for credentials too.
+  const startBearer = async () => {
+    const bearer = await startRegistry({ auth: 'bearer' });
+    await pushCorpus(bearer, [baseImage]);
+    return bearer;
+  };
+
+  test('tokens that are fetched for the builder: pull, push, and a cache, without a password', async () => {
+    const { basic } = registries;
+    await using bearer = await startBearer();
+    const asked: TokenQuestion[] = [];
+    const hosts: string[] = [];
+    const ref = `${bearer.host}/cache/tokens:1`;
+    await world.build({
+      dockerfile: `FROM ${bearer.host}/corpus/busybox:oci AS base\nRUN echo tokens > /hello\nFROM ${basic.host}/corpus/busybox:oci\nCOPY --from=base /hello /\n`,
+      tokens: tokensOf(bearer, asked),
+      credentials: async host => {
+        hosts.push(host);
+        return host === basic.host ? accountOf(basic) : undefined;
+      },
+      exporters: [{ type: 'image', name: `${bearer.host}/out/tokens:1`, push: true }],
+      cacheExports: [{ type: 'registry', ref, required: true }],
+      cacheImports: [{ type: 'registry', ref }],
+    });
+    assert.deepEqual(
+      [...new Set(hosts)],
+      [basic.host],
+      'no password of the other one is asked for',
+    );
+    assert.deepEqual(new Set(asked.map(({ host }) => host)), new Set([bearer.host]));
+    const scopes = asked.flatMap(question => question.scopes);
+    assert.ok(scopes.includes('repository:corpus/busybox:pull'));
+    assert.ok(scopes.includes('repository:out/tokens:pull,push'));
+  });
+
+  test('tokens that are not given: the reason is told with what they were for', async () => {
+    await using bearer = await startBearer();
+    const tokens: TokenSource = {
+      covers: async () => true,
+      fetch: () => Promise.reject(new Error('there is no right to that')),
+    };
+    const dockerfile = dockerfileOf(`${bearer.host}/corpus/busybox:oci`);
+    const base = await failureOf(world.build({ dockerfile, tokens }));
+    assert.equal(base.kind, 'base', base.message);
+    const push = await failureOf(
+      world.build({
+        dockerfile: 'FROM scratch\nCOPY a /a\n',
+        context: memoryTree({ a: 'a' }),
+        tokens,
+        exporters: [{ type: 'image', name: `${bearer.host}/out/none:1`, push: true }],
+      }),
+    );
+    assert.equal(push.kind, 'push', push.message);
+    for (const { message } of [base, push]) assert.match(message, /there is no right to that/);
+  });
+
+  test('whether there are tokens cannot be found out', async () => {
+    await using bearer = await startBearer();
+    const error = await failureOf(
+      world.build({
+        dockerfile: dockerfileOf(`${bearer.host}/corpus/busybox:oci`),
+        tokens: {
+          ...tokensOf(bearer),
+          covers: () => Promise.reject(new Error('the vault is closed')),
+        },
+      }),
+    );
+    assert.equal(error.kind, 'session');
+    assert.match(error.message, /the vault is closed/);
+  });
 
   test('two registries at once, each with its own account', async () => {
     const { basic, bearer } = registries;

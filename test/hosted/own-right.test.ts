@@ -96,7 +96,7 @@ test('what a manifest only names is not taken over from the content store when i
   const target = service('thief/copy');
   const publication = { image: made, added: [], source, target, tag: 'v1' };
   await assert.rejects(
-    publish(publication, () => {}, AbortSignal.timeout(5000)),
+    publish(publication, () => {}, AbortSignal.timeout(60_000)),
     isUnknown,
   );
   await assert.rejects(world.hosted.blobs.size('thief/copy', secret.layer.digest), isUnknown);

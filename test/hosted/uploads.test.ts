@@ -4,10 +4,10 @@ import { readdir } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { digestOf } from '../../src/oci/digest.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { admin, administered, expect, Repository } from './push-client.ts';
 
@@ -45,22 +45,27 @@ async function received(location: string): Promise<number> {
   return Number(/^0-(\d+)$/.exec(String(state.headers.range))?.[1]) + 1;
 }
 
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await isSo()); tries += 1) {
-    assert.ok(tries < 500, 'it never comes true');
-    await sleep(10);
-  }
+// More than the server writes at once: this much of an upload it tells before its request has ended.
+const part = 1_200_000;
+
+/** Waits until some of an upload is kept. */
+function isUnderWay(location: string): Promise<void> {
+  return eventually('some of it is kept', async () => (await received(location)) > 1);
 }
 
 test('a push whose connection broke goes on where it was', async () => {
   const location = await repository.begin();
-  const socket = await patchPartly(location, 0, 1_200_000);
-  await sleep(50);
+  const socket = await patchPartly(location, 0, part);
+  await isUnderWay(location);
   socket.destroy();
-  await until(async () => (await received(location)) === 1_200_000);
-  const rest = whole.subarray(1_200_000);
-  const range = { 'content-range': `1200000-${whole.length - 1}` };
-  expect(await repository.send('PATCH', location, rest, range), 202);
+  // What had come may be written still: then it is told that it must begin further on.
+  await eventually('the rest is taken', async () => {
+    const from = await received(location);
+    const range = { 'content-range': `${from}-${whole.length - 1}` };
+    const reply = await repository.send('PATCH', location, whole.subarray(from), range);
+    assert.ok([202, 416].includes(reply.status), String(reply.body));
+    return reply.status === 202;
+  });
   const digest = digestOf(whole);
   expect(await repository.send('PUT', `${location}?digest=${digest}`), 201);
   assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
@@ -68,15 +73,17 @@ test('a push whose connection broke goes on where it was', async () => {
 
 test('a new request takes over from one whose connection hangs', async () => {
   const location = await repository.begin();
-  const hanging = await patchPartly(location, 0, 500_000);
+  const hanging = await patchPartly(location, 0, part);
   const closed = once(hanging, 'close');
-  await sleep(50);
+  await isUnderWay(location);
   const all = whole.subarray(0, 10);
   // It must begin where the hanging one ended: it is told so, and the hanging one is over.
   const early = await repository.send('PATCH', location, all, { 'content-range': '0-9' });
-  assertRegistryFault(early, { status: 416, code: 'BLOB_UPLOAD_INVALID', message: /500000 bytes/ });
+  const from = await received(location);
+  const message = new RegExp(`${from} bytes`);
+  assertRegistryFault(early, { status: 416, code: 'BLOB_UPLOAD_INVALID', message });
   await closed;
-  const rest = whole.subarray(await received(location));
+  const rest = whole.subarray(from);
   const digest = digestOf(whole);
   expect(await repository.send('PUT', `${location}?digest=${digest}`, rest), 201);
   assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
@@ -147,11 +154,12 @@ test('uploads that are over leave nothing behind', async () => {
 
 test('an upload that nobody goes on with ends', async () => {
   await using short = await startSluice({
-    config: { ...administered, hosted: { uploadLife: '200ms' } },
+    config: { ...administered, hosted: { uploadLife: '2s' } },
   });
   const own = new Repository(short, 'team/app');
   const location = await own.begin();
   assert.equal((await readdir(join(short.data, 'content/tmp'))).length, 1);
-  await until(async () => (await own.get(location)).status === 404);
-  await until(async () => (await readdir(join(short.data, 'content/tmp'))).length === 0);
+  await eventually('it is over', async () => (await own.get(location)).status === 404);
+  const kept = () => readdir(join(short.data, 'content/tmp'));
+  await eventually('nothing is left', async () => (await kept()).length === 0);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { callerAddress } from '../../src/http/caller.ts';
+import { callerAddress, networkOf } from '../../src/http/caller.ts';
 
 const request = (remoteAddress: string | undefined, forwarded?: string) =>
   ({
@@ -44,4 +44,20 @@ test('no entry left of the trusted ones has any effect', () => {
       assert.equal(callerAddress(request('10.0.0.1', `${invented}, ${address}`), 1), address);
     }),
   );
+});
+
+test('of IPv6 a whole network counts as one, of IPv4 each address', () => {
+  for (const [address, network] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['unknown', 'unknown'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:0DB8:1:2::', '2001:db8:1:2::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['2001:db8::1:2:3:4:5', '2001:db8:0:1::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ] as const) {
+    assert.equal(networkOf(address), network, address);
+  }
 });

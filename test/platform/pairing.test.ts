@@ -8,6 +8,7 @@ import { createPairingKeys } from '../../src/platform/pairing-keys.ts';
 import { createPairingStore } from '../../src/store/pairings.ts';
 import { createSecretBox } from '../../src/store/secret-box.ts';
 import { createLogger } from '../../src/telemetry.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Answering, listen, type Message, pair, pairingUrl, refusal } from './pairing-peer.ts';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import { sealPacket } from './seal-packet.ts';
@@ -30,7 +31,7 @@ function reply(document: unknown): Message {
 async function start(settings: Parameters<typeof makePlatformWorld>[0] = {}) {
   const stack = new AsyncDisposableStack();
   const world = stack.use(
-    await makePlatformWorld({ allow: [endpoint], pairingToken, timeout: 2000, ...settings }),
+    await makePlatformWorld({ allow: [endpoint], pairingToken, timeout: 20_000, ...settings }),
   );
   const { url } = stack.use(await listen(world.client.pairing));
   const address = pairingUrl(url, pairingToken, endpoint);
@@ -258,9 +259,9 @@ test('a socket whose other end has vanished is given up', async () => {
     endpoints,
     keys,
     token: pairingToken,
-    timeoutMs: 1000,
+    timeoutMs: 20_000,
     log: createLogger('silent'),
-    pingMs: 30,
+    pingMs: 500,
   });
   await using server = await listen(pairing);
   // It never answers a ping.
@@ -268,7 +269,7 @@ test('a socket whose other end has vanished is given up', async () => {
   const lively = await pair(pairingUrl(server.url, pairingToken, endpoint), userInfo);
   const [code] = await once(mute, 'close');
   assert.equal(code, 1006);
-  await sleep(100);
+  await sleep(600);
   assert.equal(lively.socket.readyState, WebSocket.OPEN);
   assert.equal(pairing.isPaired(endpoints.resolve(endpoint)), true);
   pairing.close();
@@ -281,8 +282,8 @@ test('neither tokens nor keys are in the log', async () => {
   await at.world.platform.user(grant);
   peer.socket.close();
   await peer.closed();
-  await sleep(20);
-  assert.match(at.world.logged(), /platform paired.*\n.*platform left/);
+  const isTold = () => /platform paired.*\n.*platform left/.test(at.world.logged());
+  await eventually('both are in the log', isTold);
   for (const secret of [pairingToken, 'token-of-alice', peer.publicKey]) {
     assert.equal(at.world.logged().includes(secret), false);
   }

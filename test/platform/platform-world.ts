@@ -29,7 +29,7 @@ export const usualSettings: PlatformSettings = {
   assumeRoles: false,
   callsPerSecond: 20,
   callsPerHour: 72_000,
-  timeout: 5000,
+  timeout: 20_000,
 };
 
 /** A platform in this process that nobody should have asked. */
@@ -56,8 +56,8 @@ export async function makePlatformWorld(
     settings: { ...usualSettings, ...settings },
     own: { platform: own, address: 'http://127.0.0.1:9090/platform' },
     registries: new Map(),
-    connectMs: 2000,
-    idleMs: 5000,
+    connectMs: 20_000,
+    idleMs: 20_000,
     tokenPairs: createTokenPairStore(database),
     pairings: createPairingStore(database),
     box: createSecretBox(Buffer.alloc(32, 7)),

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { lockData } from '../../src/store/data-lock.ts';
+import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 test('a data directory is one server’s alone, until that is gone, however it ended', async () => {
@@ -25,7 +27,8 @@ test('a data directory is one server’s alone, until that is gone, however it e
       isTaken = true;
       return lock;
     });
-    await new Promise(resolve => setTimeout(resolve, 700));
+    await eventually('it is waited for', () => waits > 0);
+    await sleep(700);
     assert.deepEqual([waits, isTaken], [1, false]);
     other.kill('SIGKILL');
     const lock = await taking;

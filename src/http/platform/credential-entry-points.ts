@@ -55,7 +55,8 @@ export const credentialEntryPoints = [
       const { name, description, provider = 'container-reg', keys: given } = credentials;
       const keys = readKeys({ ...given, discriminator: provider });
       if (!keys) throw new Error('The schema lets keys through that cannot be read');
-      const kept = backend.platform.vault.add({ owner, name, description, keys });
+      const { registry } = given;
+      const kept = backend.platform.vault.add({ owner, name, description, keys, registry });
       return { credentialsId: kept.id, credentials: credentialsView(kept, backend.platform) };
     },
   }),

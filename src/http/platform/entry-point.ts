@@ -10,7 +10,12 @@ export type Access = 'anybody' | 'user' | 'administrator' | 'either';
 
 /** Who calls: a user by an access token, or an administrator of the server. */
 export type Actor =
-  | { readonly kind: 'user'; readonly user: User }
+  | {
+      readonly kind: 'user';
+      readonly user: User;
+      /** When the access token ends, ms since the epoch; undefined for one that does not. */
+      readonly until: number | undefined;
+    }
   | { readonly kind: 'administrator' };
 
 interface Actors {

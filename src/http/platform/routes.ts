@@ -1,15 +1,17 @@
+import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { Fault } from '../../fault.ts';
-import type { Accounts } from '../../hosted/accounts.ts';
-import { requireAdministrator } from '../basic-auth.ts';
+import type { RequireAdministrator } from '../basic-auth.ts';
 import { readJsonBody } from '../json-body.ts';
+import { isFailedLogin, type LoginLimit } from '../login-limit.ts';
 import type { RequestState } from '../state.ts';
 import { apiVersion, createPlatformApi } from './api.ts';
 import type { CallLimits } from './call-limits.ts';
 import type { Actor, Backend } from './entry-point.ts';
 
 export interface PlatformRoutesDeps extends Backend {
-  readonly accounts: Accounts;
+  readonly requireAdministrator: RequireAdministrator;
+  readonly logins: LoginLimit;
   readonly limits: CallLimits;
 }
 
@@ -30,7 +32,7 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
       method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
       path: ctx.path.slice(base.length).replace(/\/$/, ''),
       query: queryOf(ctx.querystring),
-      identify: () => identify(ctx.get('authorization'), deps),
+      identify: () => identify(ctx.req, deps),
       readBody: () => readJsonBody(ctx.req, maxBodyBytes),
     });
     if (body === undefined) ctx.status = 204;
@@ -39,11 +41,12 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
 }
 
 function identify(
-  header: string,
-  { platform, accounts, limits }: Pick<PlatformRoutesDeps, 'platform' | 'accounts' | 'limits'>,
+  request: IncomingMessage,
+  { requireAdministrator, ...deps }: PlatformRoutesDeps,
 ): Actor {
+  const { authorization: header = '' } = request.headers;
   if (/^basic\s/i.test(header)) {
-    requireAdministrator(header, accounts);
+    requireAdministrator(request);
     return { kind: 'administrator' };
   }
   const accessToken = /^bearer\s+(\S+)\s*$/i.exec(header)?.[1];
@@ -54,9 +57,26 @@ function identify(
       { phase: 'credentials', headers: { 'www-authenticate': 'Bearer realm="Sluice"' } },
     );
   }
-  const { user, tokenId } = platform.holder(accessToken);
-  limits.take(tokenId);
-  return { kind: 'user', user };
+  const { user, token } = holderOf(accessToken, request, deps);
+  deps.limits.take(token.id);
+  return { kind: 'user', user, until: token.expiresAt ?? undefined };
+}
+
+function holderOf(
+  accessToken: string,
+  request: IncomingMessage,
+  { platform, logins }: Pick<PlatformRoutesDeps, 'platform' | 'logins'>,
+) {
+  try {
+    // Looked at first: it cannot be guessed, and a server that asks for many people has one address for them all.
+    return platform.holder(accessToken);
+  } catch (error) {
+    if (isFailedLogin(error)) {
+      logins.check(request);
+      logins.fail(request);
+    }
+    throw error;
+  }
 }
 
 function requireVersion(wanted: string): void {

@@ -54,7 +54,7 @@ export const newTokenSchema = z
   .object({
     name: text,
     expiration: optional(z.iso.datetime({ offset: true, error: 'expected a time, ISO 8601' }))
-      .describe('When it ends; without it, when it is revoked')
+      .describe('When it ends; without it, when it is revoked, or with the token that made it')
       .meta({ format: 'date-time' }),
     user: optional(text).describe('Whose it is: e-mail address; for administrators'),
   })
@@ -71,7 +71,9 @@ export const newCredentialsSchema = z
       ),
       keys: z
         .object({
-          registry: optional(text).describe('`host[:port][/path]`; by default Docker Hub'),
+          registry: optional(text).describe(
+            '`host[:port][/path]`; by default that of the provider: Docker Hub for `container-reg`, every registry of its cloud for `aws`, `google` and `azure`',
+          ),
           userName: optional(text),
           password: secret,
           token: secret,

@@ -35,7 +35,15 @@ export const tokenEntryPoints = [
           phase: 'request',
         });
       }
-      const expiresAt = expiration === undefined ? undefined : Date.parse(expiration);
+      const until = actor.kind === 'user' ? actor.until : undefined;
+      const expiresAt = expiration === undefined ? until : Date.parse(expiration);
+      if (until !== undefined && !(Number(expiresAt) <= until)) {
+        throw new Fault(
+          'denied',
+          'A token cannot make one that lasts longer than itself: leave out the expiration, or use another token',
+          { phase: 'credentials' },
+        );
+      }
       const { value, token } = platform.tokens.create(holder, name, expiresAt);
       return { accessKey: value, token: tokenView(token, platform) };
     },

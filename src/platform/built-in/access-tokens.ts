@@ -30,6 +30,10 @@ export interface AccessTokens {
 const prefix = 'sluice_';
 const randomByteCount = 20;
 const maxTokens = 200;
+// One that has ended is listed for a while, so that its user sees why it is refused.
+const endedListedMs = 30 * 24 * 3_600_000;
+// Times are written with four digits for the year.
+const lastEnd = Date.UTC(9999, 11, 31);
 
 export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {
   return {
@@ -39,6 +43,14 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       if (expiresAt !== undefined && !(expiresAt > at)) {
         throw new Fault('bad-request', 'A token must expire in the future', { phase: 'request' });
       }
+      if (expiresAt !== undefined && expiresAt > lastEnd) {
+        throw new Fault(
+          'bad-request',
+          'A token must expire before the end of the year 9999, or never: leave its end out then',
+          { phase: 'request' },
+        );
+      }
+      store.removeEnded(user, at - endedListedMs);
       if (store.list(user, { limit: 0, offset: 0 }).total >= maxTokens) {
         throw new Fault(
           'in-use',

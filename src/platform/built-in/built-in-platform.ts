@@ -6,7 +6,7 @@ import type { SecretBox } from '../../store/secret-box.ts';
 import { createUserStore } from '../../store/users.ts';
 import { createWorkspaceStore } from '../../store/workspaces.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../platform.ts';
-import { type AccessTokens, createAccessTokens } from './access-tokens.ts';
+import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { createUsers, type User, type Users } from './users.ts';
 import { createVault, type KeptCredentials, unknownCredentials, type Vault } from './vault.ts';
 import { createWorkspaces, type Workspaces } from './workspaces.ts';
@@ -21,7 +21,10 @@ export interface BuiltInPlatform extends Platform {
   readonly workspaces: Workspaces;
   readonly vault: Vault;
   /** Whose token it is. Throws a {@link Fault} (403). */
-  holder(accessToken: string): { readonly user: User; readonly tokenId: number };
+  holder(accessToken: string): {
+    readonly user: User;
+    readonly token: Pick<AccessToken, 'id' | 'expiresAt'>;
+  };
   /**
    * The secret of credentials of the user's own or, with its number, of a workspace. Throws a {@link Fault}: 403
    * for who is no member of the workspace, 404 for credentials that are not there or another's.
@@ -46,8 +49,8 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
   const vault = createVault(createCredentialStore(database), secrets, now);
 
   const holder = (accessToken: string) => {
-    const { id, user } = tokens.use(accessToken);
-    return { user: users.get(user), tokenId: id };
+    const token = tokens.use(accessToken);
+    return { user: users.get(token.user), token };
   };
   const ownerFor = (user: User, workspace: number | undefined): CredentialOwner => {
     if (workspace === undefined) return { kind: 'user', id: user.id };

@@ -29,6 +29,8 @@ export interface NewCredentials {
   readonly name?: string | undefined;
   readonly description?: string | undefined;
   readonly keys: CredentialKeys;
+  /** What other keys than `container-reg` are for, `host[/path]`; by default every registry of their cloud. */
+  readonly registry?: string | undefined;
 }
 
 /** Registry credentials of users and workspaces. Their secrets leave it by `keys` alone. */
@@ -50,7 +52,7 @@ export interface Vault {
 const idBytes = 12;
 const maxOfOwner = 500;
 const longestSecret = 32_768;
-const shownMembers = ['registry', 'userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
+const shownMembers = ['userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
 
 export function createVault(store: CredentialStore, box: SecretBox, now: () => number): Vault {
   const row = (id: string): CredentialRow => {
@@ -59,8 +61,9 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
     return found;
   };
   return {
-    add({ owner, name, description, keys: given }) {
+    add({ owner, name, description, keys: given, registry: where }) {
       const keys = checkKeys(given);
+      const registry = registryOf(keys, where);
       if (store.list(owner, { limit: 0, offset: 0 }).total >= maxOfOwner) {
         throw new Fault(
           'in-use',
@@ -70,11 +73,12 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
       }
       const id = randomBytes(idBytes).toString('hex');
       const document = keysDocument(keys);
-      const shown = JSON.stringify(document, [...shownMembers]);
+      const members = shownMembers.map(member => [member, document[member]]);
+      const shown = JSON.stringify({ registry, ...Object.fromEntries(members) });
       const entry: CredentialRow = {
         id,
         owner,
-        name: checkName(name ?? document.registry ?? keys.kind),
+        name: checkName(name ?? registry ?? keys.kind),
         description: description ?? null,
         provider: keys.kind,
         shown,
@@ -163,6 +167,23 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
     default:
       requireLogin(keys);
       return keys;
+  }
+}
+
+/** What keys are for, undefined for all registries of their cloud. Throws a {@link Fault} (400) where nobody knows. */
+function registryOf(keys: CredentialKeys, given: string | undefined): string | undefined {
+  if (keys.kind === 'container-reg') return keys.registry;
+  if (given !== undefined) return registryScope(given);
+  switch (keys.kind) {
+    case 'github':
+      return 'ghcr.io';
+    case 'gitlab':
+      return 'registry.gitlab.com';
+    case 'bitbucket':
+    case 'gitea':
+      throw refused("'registry' is missing: name the host of the container registry");
+    default:
+      return undefined;
   }
 }
 

@@ -97,6 +97,27 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assertApiFault(nobody, 400, /name the user/);
   });
 
+  test('a token that ends makes none that lasts longer', async () => {
+    const ada = await server.makeUser('ada8@example.org');
+    const make = (name: string, authorization: string, expiration?: string) =>
+      server.ask('POST', '/tokens', authorization, { name, ...(expiration ? { expiration } : {}) });
+    const end = '2077-01-02T03:04:05Z';
+    const { accessKey } = jsonOf(await make('ends', ada.authorization, end));
+    const ending = `Bearer ${accessKey}`;
+    for (const [name, expiration] of [
+      ['like it', undefined],
+      ['as long', '2077-01-02T04:04:05+01:00'],
+    ] as const) {
+      const { token } = jsonOf(await make(name, ending, expiration));
+      assert.equal(token.expiration, end);
+    }
+    const sooner = jsonOf(await make('sooner', ending, '2066-01-01T00:00:00Z'));
+    assert.equal(sooner.token.expiration, '2066-01-01T00:00:00Z');
+    const longer = await make('longer', ending, '2077-01-02T03:04:06Z');
+    assertApiFault(longer, 403, /lasts longer than itself/);
+    assert.equal(jsonOf(await make('for ever', ada.authorization)).token.expiration, null);
+  });
+
   test('credentials: listed without their secret, keys for their user alone, last use noted', async () => {
     const [ada, bob] = [
       await server.makeUser('ada2@example.org'),

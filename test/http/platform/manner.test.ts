@@ -60,7 +60,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     await refused('Bearer sluice_0000');
     await refused(`${ada.authorization}0`);
 
-    const expiration = new Date(Date.now() + 1500).toISOString();
+    const expiration = new Date(Date.now() + 4500).toISOString();
     const short = await server.must<{ accessKey: string; token: { expiration: string } }>(
       'POST',
       '/tokens',

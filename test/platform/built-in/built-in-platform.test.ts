@@ -66,6 +66,20 @@ suite('users and tokens', () => {
     assert.equal(changes(), before + 1);
   });
 
+  test('tokens that have ended are listed for a month, and take no room afterwards', () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user } = makeUser('ada@example.org');
+    const day = 24 * 3_600_000;
+    // As a pipeline does that makes one for each run; the first token of the user does not end.
+    for (let run = 0; run < 400; run += 1) {
+      platform.tokens.create(user.id, `run ${run}`, clock.now + day);
+      clock.now += day;
+    }
+    const { entries, total } = platform.tokens.list(user.id, page);
+    assert.deepEqual([entries[0]?.name, entries.at(-1)?.name], ['test', 'run 399']);
+    assert.ok(total >= 30 && total <= 33, String(total));
+  });
+
   test('a use that cannot be noted is no reason to refuse it', async () => {
     const { platform, database, makeUser } = makePlatform();
     const { grant } = makeUser('ada@example.org');
@@ -84,7 +98,9 @@ suite('users and tokens', () => {
       assert.throws(() => platform.tokens.create(user.id, name), kind('bad-request'), name);
     }
     assert.throws(() => platform.tokens.create(user.id, 'test'), kind('in-use'));
-    assert.throws(() => platform.tokens.create(user.id, 'past', clock.now), kind('bad-request'));
+    for (const end of [clock.now, Date.UTC(10_000, 0, 1), Number.NaN]) {
+      assert.throws(() => platform.tokens.create(user.id, 'end', end), kind('bad-request'));
+    }
     for (const name of ['', '-a', 'a b', 'a/b', 'x'.repeat(64)]) {
       assert.throws(() => platform.workspaces.add(name), kind('bad-request'), name);
     }
@@ -143,12 +159,17 @@ suite('credentials', () => {
       assert.deepEqual(await platform.keys(grant, id), keys);
     }
     const listed = await platform.credentials(grant);
+    const registries: Readonly<Record<string, string>> = {
+      'container-reg': 'quay.io/team',
+      github: 'ghcr.io',
+      gitlab: 'registry.gitlab.com',
+    };
     assert.deepEqual(
       listed.map(({ name, provider, registry }) => ({ name, provider, registry })),
       everyKind.map(keys => ({
         name: keys.kind,
         provider: keys.kind,
-        registry: keys.kind === 'container-reg' ? 'quay.io/team' : undefined,
+        registry: registries[keys.kind],
       })),
     );
     const shown = JSON.stringify(platform.vault.list(undefined, page));
@@ -193,6 +214,24 @@ suite('credentials', () => {
     }
   });
 
+  test('accounts of git hosts and clouds are for the registry that is named with them', async () => {
+    const { platform, makeUser } = makePlatform();
+    const { user, grant } = makeUser('ada@example.org');
+    const owner = { kind: 'user', id: user.id } as const;
+    const account = { username: 'ada', password: 's3cret' };
+    for (const [keys, given, registry] of [
+      [{ kind: 'gitea', ...account }, 'https://Gitea.example.org/lab/', 'gitea.example.org/lab'],
+      [{ kind: 'gitlab', ...account }, 'registry.lab.example', 'registry.lab.example'],
+      [{ kind: 'google', data: '{}' }, 'europe-docker.pkg.dev/a', 'europe-docker.pkg.dev/a'],
+    ] as const) {
+      const { id, name } = platform.vault.add({ owner, keys, registry: given });
+      assert.equal(name, registry);
+      assert.deepEqual(await platform.keys(grant, id), keys);
+      const entries = await platform.credentials(grant);
+      assert.equal(entries.find(entry => entry.id === id)?.registry, registry);
+    }
+  });
+
   test('keys that are of no use are refused, without a word of them in the message', () => {
     const { platform, makeUser } = makePlatform();
     const owner = { kind: 'user', id: makeUser('ada@example.org').user.id } as const;
@@ -216,6 +255,8 @@ suite('credentials', () => {
       { kind: 'google', data: '' },
       { kind: 'azure', clientId: 'c', clientSecret: '' },
       { kind: 'other', discriminator: 'ssh' },
+      { kind: 'gitea', username: 'ada', password: 's3cret' },
+      { kind: 'bitbucket', username: 'ada', password: 's3cret' },
     ];
     for (const keys of wrong) {
       assert.throws(

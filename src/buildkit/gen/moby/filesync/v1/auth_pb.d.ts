@@ -48,8 +48,107 @@ export declare type CredentialsResponse = Message<"moby.filesync.v1.CredentialsR
 export declare const CredentialsResponseSchema: GenMessage<CredentialsResponse>;
 
 /**
- * The methods by which the client would fetch tokens itself are left out: a builder that finds them
- * missing asks for the credentials and fetches the tokens.
+ * @generated from message moby.filesync.v1.FetchTokenRequest
+ */
+export declare type FetchTokenRequest = Message<"moby.filesync.v1.FetchTokenRequest"> & {
+  /**
+   * @generated from field: string ClientID = 1;
+   */
+  ClientID: string;
+
+  /**
+   * @generated from field: string Host = 2;
+   */
+  Host: string;
+
+  /**
+   * @generated from field: string Realm = 3;
+   */
+  Realm: string;
+
+  /**
+   * @generated from field: string Service = 4;
+   */
+  Service: string;
+
+  /**
+   * @generated from field: repeated string Scopes = 5;
+   */
+  Scopes: string[];
+};
+
+/**
+ * Describes the message moby.filesync.v1.FetchTokenRequest.
+ * Use `create(FetchTokenRequestSchema)` to create a new message.
+ */
+export declare const FetchTokenRequestSchema: GenMessage<FetchTokenRequest>;
+
+/**
+ * @generated from message moby.filesync.v1.FetchTokenResponse
+ */
+export declare type FetchTokenResponse = Message<"moby.filesync.v1.FetchTokenResponse"> & {
+  /**
+   * @generated from field: string Token = 1;
+   */
+  Token: string;
+
+  /**
+   * @generated from field: int64 ExpiresIn = 2;
+   */
+  ExpiresIn: bigint;
+
+  /**
+   * @generated from field: int64 IssuedAt = 3;
+   */
+  IssuedAt: bigint;
+};
+
+/**
+ * Describes the message moby.filesync.v1.FetchTokenResponse.
+ * Use `create(FetchTokenResponseSchema)` to create a new message.
+ */
+export declare const FetchTokenResponseSchema: GenMessage<FetchTokenResponse>;
+
+/**
+ * @generated from message moby.filesync.v1.GetTokenAuthorityRequest
+ */
+export declare type GetTokenAuthorityRequest = Message<"moby.filesync.v1.GetTokenAuthorityRequest"> & {
+  /**
+   * @generated from field: string Host = 1;
+   */
+  Host: string;
+
+  /**
+   * @generated from field: bytes Salt = 2;
+   */
+  Salt: Uint8Array;
+};
+
+/**
+ * Describes the message moby.filesync.v1.GetTokenAuthorityRequest.
+ * Use `create(GetTokenAuthorityRequestSchema)` to create a new message.
+ */
+export declare const GetTokenAuthorityRequestSchema: GenMessage<GetTokenAuthorityRequest>;
+
+/**
+ * @generated from message moby.filesync.v1.GetTokenAuthorityResponse
+ */
+export declare type GetTokenAuthorityResponse = Message<"moby.filesync.v1.GetTokenAuthorityResponse"> & {
+  /**
+   * @generated from field: bytes PublicKey = 1;
+   */
+  PublicKey: Uint8Array;
+};
+
+/**
+ * Describes the message moby.filesync.v1.GetTokenAuthorityResponse.
+ * Use `create(GetTokenAuthorityResponseSchema)` to create a new message.
+ */
+export declare const GetTokenAuthorityResponseSchema: GenMessage<GetTokenAuthorityResponse>;
+
+/**
+ * The method by which a client proves that two sessions are of the same one is left out: a builder that finds it
+ * missing keeps their tokens apart.
  *
  * @generated from service moby.filesync.v1.Auth
  */
@@ -61,6 +160,22 @@ export declare const Auth: GenService<{
     methodKind: "unary";
     input: typeof CredentialsRequestSchema;
     output: typeof CredentialsResponseSchema;
+  },
+  /**
+   * @generated from rpc moby.filesync.v1.Auth.FetchToken
+   */
+  fetchToken: {
+    methodKind: "unary";
+    input: typeof FetchTokenRequestSchema;
+    output: typeof FetchTokenResponseSchema;
+  },
+  /**
+   * @generated from rpc moby.filesync.v1.Auth.GetTokenAuthority
+   */
+  getTokenAuthority: {
+    methodKind: "unary";
+    input: typeof GetTokenAuthorityRequestSchema;
+    output: typeof GetTokenAuthorityResponseSchema;
   },
 }>;
 

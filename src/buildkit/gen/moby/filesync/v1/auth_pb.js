@@ -8,7 +8,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file moby/filesync/v1/auth.proto.
  */
 export const file_moby_filesync_v1_auth = /*@__PURE__*/
-  fileDesc("Chttb2J5L2ZpbGVzeW5jL3YxL2F1dGgucHJvdG8SEG1vYnkuZmlsZXN5bmMudjEiIgoSQ3JlZGVudGlhbHNSZXF1ZXN0EgwKBEhvc3QYASABKAkiNwoTQ3JlZGVudGlhbHNSZXNwb25zZRIQCghVc2VybmFtZRgBIAEoCRIOCgZTZWNyZXQYAiABKAkyYgoEQXV0aBJaCgtDcmVkZW50aWFscxIkLm1vYnkuZmlsZXN5bmMudjEuQ3JlZGVudGlhbHNSZXF1ZXN0GiUubW9ieS5maWxlc3luYy52MS5DcmVkZW50aWFsc1Jlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Chttb2J5L2ZpbGVzeW5jL3YxL2F1dGgucHJvdG8SEG1vYnkuZmlsZXN5bmMudjEiIgoSQ3JlZGVudGlhbHNSZXF1ZXN0EgwKBEhvc3QYASABKAkiNwoTQ3JlZGVudGlhbHNSZXNwb25zZRIQCghVc2VybmFtZRgBIAEoCRIOCgZTZWNyZXQYAiABKAkiYwoRRmV0Y2hUb2tlblJlcXVlc3QSEAoIQ2xpZW50SUQYASABKAkSDAoESG9zdBgCIAEoCRINCgVSZWFsbRgDIAEoCRIPCgdTZXJ2aWNlGAQgASgJEg4KBlNjb3BlcxgFIAMoCSJIChJGZXRjaFRva2VuUmVzcG9uc2USDQoFVG9rZW4YASABKAkSEQoJRXhwaXJlc0luGAIgASgDEhAKCElzc3VlZEF0GAMgASgDIjYKGEdldFRva2VuQXV0aG9yaXR5UmVxdWVzdBIMCgRIb3N0GAEgASgJEgwKBFNhbHQYAiABKAwiLgoZR2V0VG9rZW5BdXRob3JpdHlSZXNwb25zZRIRCglQdWJsaWNLZXkYASABKAwyqQIKBEF1dGgSWgoLQ3JlZGVudGlhbHMSJC5tb2J5LmZpbGVzeW5jLnYxLkNyZWRlbnRpYWxzUmVxdWVzdBolLm1vYnkuZmlsZXN5bmMudjEuQ3JlZGVudGlhbHNSZXNwb25zZRJXCgpGZXRjaFRva2VuEiMubW9ieS5maWxlc3luYy52MS5GZXRjaFRva2VuUmVxdWVzdBokLm1vYnkuZmlsZXN5bmMudjEuRmV0Y2hUb2tlblJlc3BvbnNlEmwKEUdldFRva2VuQXV0aG9yaXR5EioubW9ieS5maWxlc3luYy52MS5HZXRUb2tlbkF1dGhvcml0eVJlcXVlc3QaKy5tb2J5LmZpbGVzeW5jLnYxLkdldFRva2VuQXV0aG9yaXR5UmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * Describes the message moby.filesync.v1.CredentialsRequest.
@@ -25,8 +25,36 @@ export const CredentialsResponseSchema = /*@__PURE__*/
   messageDesc(file_moby_filesync_v1_auth, 1);
 
 /**
- * The methods by which the client would fetch tokens itself are left out: a builder that finds them
- * missing asks for the credentials and fetches the tokens.
+ * Describes the message moby.filesync.v1.FetchTokenRequest.
+ * Use `create(FetchTokenRequestSchema)` to create a new message.
+ */
+export const FetchTokenRequestSchema = /*@__PURE__*/
+  messageDesc(file_moby_filesync_v1_auth, 2);
+
+/**
+ * Describes the message moby.filesync.v1.FetchTokenResponse.
+ * Use `create(FetchTokenResponseSchema)` to create a new message.
+ */
+export const FetchTokenResponseSchema = /*@__PURE__*/
+  messageDesc(file_moby_filesync_v1_auth, 3);
+
+/**
+ * Describes the message moby.filesync.v1.GetTokenAuthorityRequest.
+ * Use `create(GetTokenAuthorityRequestSchema)` to create a new message.
+ */
+export const GetTokenAuthorityRequestSchema = /*@__PURE__*/
+  messageDesc(file_moby_filesync_v1_auth, 4);
+
+/**
+ * Describes the message moby.filesync.v1.GetTokenAuthorityResponse.
+ * Use `create(GetTokenAuthorityResponseSchema)` to create a new message.
+ */
+export const GetTokenAuthorityResponseSchema = /*@__PURE__*/
+  messageDesc(file_moby_filesync_v1_auth, 5);
+
+/**
+ * The method by which a client proves that two sessions are of the same one is left out: a builder that finds it
+ * missing keeps their tokens apart.
  *
  * @generated from service moby.filesync.v1.Auth
  */

@@ -1,0 +1,49 @@
+/**
+ * A text as server-sent events, one for each line, and `end` at last. A comment is sent when nothing else
+ * was for so long: what is between a server and a browser takes a quiet connection for a dead one.
+ * Source: WHATWG HTML, Server-sent events.
+ *
+ * @param quietMs ms without an event
+ */
+export async function* logEvents(
+  pieces: AsyncIterator<Buffer>,
+  quietMs: number,
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  try {
+    for (let next = pieces.next(); ; ) {
+      const found = await within(next, quietMs);
+      if (!found) {
+        yield ':\n\n';
+        continue;
+      }
+      if (found.done) break;
+      const lines = (rest + decoder.decode(found.value, { stream: true })).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) yield eventOf(line);
+      next = pieces.next();
+    }
+  } finally {
+    await pieces.return?.();
+  }
+  if (rest !== '') yield eventOf(rest);
+  yield 'event: end\ndata:\n\n';
+}
+
+/** What draws over its own line has carriage returns in it, which end a line of an event too. */
+function eventOf(line: string): string {
+  const parts = line.replace(/\r$/, '').split('\r');
+  return `${parts.map(part => `data: ${part}\n`).join('')}\n`;
+}
+
+/** Undefined when the time is over first. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(resolve, ms, undefined);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

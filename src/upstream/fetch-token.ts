@@ -1,0 +1,27 @@
+import { type BearerToken, fetchBearer, type TokenRequest } from './bearer.ts';
+import { faultOfError } from './failure.ts';
+import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import type { Transport } from './transport.ts';
+
+/**
+ * A token for a repository of a registry, of the token service that its challenge names. Throws a `Fault`:
+ * when the credentials are refused, and for a service that is none of the registry's.
+ */
+export type FetchToken = (
+  asked: Pick<TokenRequest, 'registry' | 'repository' | 'scopes' | 'credentials' | 'challenge'>,
+) => Promise<BearerToken>;
+
+export function createFetchToken(transport: Transport, registries: Registries): FetchToken {
+  return async asked => {
+    const { registry } = asked;
+    const [endpoint, settings] = [
+      endpointOf(registries, registry),
+      settingsOf(registries, registry),
+    ];
+    try {
+      return await fetchBearer(transport, { ...asked, endpoint, settings });
+    } catch (error) {
+      throw faultOfError(error, asked, { what: `a token for ${asked.repository}` });
+    }
+  };
+}
