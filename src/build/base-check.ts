@@ -3,11 +3,12 @@ import { parseReference } from '../oci/reference.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import { findManifest } from '../upstream/find-manifest.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /**
  * Makes sure that whoever asks for a build may pull what it begins with: a builder that has an image
- * already does not ask its registry again. Throws a {@link Fault} (400) that names the image.
+ * already does not ask its registry again. Throws a {@link Fault} that names the image: 400, or what stands for a registry that does not answer.
  */
 export async function checkBaseImages(
   references: readonly string[],
@@ -25,14 +26,12 @@ async function checkOne(
   try {
     const image = parseReference(text);
     const access = await accessTo(image, credentials);
-    await registry.headManifest(access, image.digest ?? image.tag ?? 'latest');
+    await findManifest(registry, access, image.digest ?? image.tag ?? 'latest');
   } catch (error) {
-    const isTheirs =
-      error instanceof OciSyntaxError || (error instanceof Fault && error.status < 500);
-    if (!isTheirs) throw error;
-    throw new Fault('bad-request', `The base image ${text} cannot be had: ${error.message}`, {
-      phase: 'build',
-      cause: error,
-    });
+    if (!(error instanceof OciSyntaxError || error instanceof Fault)) throw error;
+    const message = `The base image ${text} cannot be had: ${error.message}`;
+    const isOurs = error instanceof Fault && error.status >= 500;
+    if (isOurs) throw error.retold(message);
+    throw new Fault('bad-request', message, { phase: 'build', cause: error });
   }
 }

@@ -1,6 +1,8 @@
+import { stripVTControlCharacters } from 'node:util';
 import type { BuildError } from '../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../fault.ts';
 import { BuilderLost } from './builders.ts';
+import { explained } from './explanations.ts';
 
 /** The failure as its user is told it: what happened, where, and what can be done about it. */
 export function buildFault(error: BuildError): Fault {
@@ -22,38 +24,52 @@ export function buildFault(error: BuildError): Fault {
   }
   // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
   if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
+  const place = placeOf(error);
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
     return fault(
-      `${unnamed} is taken from${placeOf(error)}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
+      `${unnamed} is taken from${place}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
     );
   }
   if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
-  if (kind === 'base') return fault(`a base image cannot be had${placeOf(error)}: ${message}`);
-  if (missingFile.test(message)) {
-    return fault(
-      `a file is missing${placeOf(error)}: ${message}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
-    );
-  }
-  if (kind === 'dockerfile') return fault(`the Dockerfile is wrong${placeOf(error)}: ${message}`);
-  return fault(message);
+  if (kind === 'base') return fault(`a base image cannot be had${place}: ${message}`);
+  const explanation = explained(message, place);
+  if (explanation !== undefined) return fault(explanation);
+  if (kind !== 'dockerfile') return fault(message);
+  return fault(`the Dockerfile is wrong${place}: ${message.replace(parseError, '')}`);
 }
 
 // What was not asked for is not to be had, see `allowedImages`.
 const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
-const missingFile = /failed to (?:compute cache key|calculate checksum).*: not found/s;
-const lastLines = 5;
+// The line is told already.
+const parseError = /^dockerfile parse error (?:on )?line \d+: /;
 const noSpace = /no space left on device/i;
 const fullDisk =
   "the builder's disk is full: make the image smaller, or have the operator make room, and try again";
+// What the kernel says of a program for another kind of processor.
+const wrongFormat = /exec format error/i;
+const otherPlatform =
+  "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or have the operator install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
+
+// A whole script may be one step, or one line.
+const maxStepChars = 200;
+const maxLineChars = 500;
+const lastLines = 5;
 
 /** A RUN whose process did not end well. */
 function failedStep(error: BuildError): string {
   const { step = 'a step', lastLogLines } = error;
-  const end = `'${step}' ${endOf(error)}${placeOf(error)}`;
-  const why = lastLogLines.some(line => noSpace.test(line)) ? `; most likely ${fullDisk}` : '';
-  const tail = lastLogLines.length > 0 ? `. ${lastLogLines.slice(-lastLines).join('\n')}` : '';
-  return `${end}${why}${tail}`;
+  const end = `'${cut(step, maxStepChars)}' ${endOf(error)}${placeOf(error)}`;
+  const reason = likelyReason(lastLogLines);
+  const why = reason === undefined ? '' : `; most likely ${reason}`;
+  if (lastLogLines.length === 0) return end + why;
+  const lines = lastLogLines.slice(-lastLines).map(line => cut(asShown(line), maxLineChars));
+  return `${end}${why}. Its last lines:\n${lines.join('\n')}`;
+}
+
+function likelyReason(lines: readonly string[]): string | undefined {
+  if (lines.some(line => noSpace.test(line))) return fullDisk;
+  return lines.some(line => wrongFormat.test(line)) ? otherPlatform : undefined;
 }
 
 // What a shell tells of a child that SIGKILL ended.
@@ -68,6 +84,18 @@ function endOf({ exitCode, message }: BuildError): string {
     return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more';
   }
   return `ended with exit code ${exitCode ?? 'unknown'}`;
+}
+
+/** A line as a terminal shows it: without colours, and the last of what was drawn over itself. */
+function asShown(line: string): string {
+  return stripVTControlCharacters(line)
+    .replace(/^.*\r(?=.)/s, '')
+    .replace(/\t/g, ' ')
+    .replace(/\p{Cc}/gu, '');
+}
+
+function cut(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}...` : text;
 }
 
 function placeOf({ source }: BuildError): string {

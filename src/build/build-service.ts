@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { boundedCache } from '../bounded-cache.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
@@ -6,13 +6,15 @@ import { createAttach } from '../images/attach.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';
-import type { Digest } from '../oci/digest.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { requireMksquashfs } from '../sif/squashfs/mksquashfs.ts';
 import type { BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
+import type { Access } from '../upstream/authorizer.ts';
 import { type CredentialSource, credentialKey } from '../upstream/credentials.ts';
+import type { FetchToken } from '../upstream/fetch-token.ts';
+import { findManifest } from '../upstream/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
@@ -42,6 +44,7 @@ export interface BuildServiceDeps {
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
+  readonly fetchToken: FetchToken;
   /** Host and repository that builds are pushed to when nothing is said. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
@@ -61,7 +64,7 @@ export interface BuildServiceDeps {
   /** Where Singularity images are on their way. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
-  readonly removeHosted: (repository: string, digest: Digest) => void;
+  readonly removeHosted: (repository: string) => void;
   readonly log: Logger;
 }
 
@@ -73,6 +76,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
     tokens: deps.tokens,
+    fetchToken: deps.fetchToken,
     ownHost,
     tokenLifeMs: Math.max(limits.timeLimit, limits.trustedTimeLimit) + tokenMarginMs,
   });
@@ -93,7 +97,20 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   };
 
   // One pipeline asks for many images in one repository.
-  const pushable = new LRUCache<string, true>({ max: 1000, ttl: pushableMs });
+  const pushable = boundedCache<string, true>(1000, { ttl: pushableMs });
+
+  /** Throws a {@link Fault} when a push would not be let in. */
+  const requirePush = async (target: Access): Promise<void> => {
+    const key = `${target.registry} ${target.repository} ${credentialKey(target.credentials)}`;
+    if (pushable.has(key)) return;
+    await deps.pusher.check(pushingTo(target));
+    pushable.set(key, true);
+  };
+  const mayPush = (target: Access): Promise<boolean> =>
+    requirePush(target).then(
+      () => true,
+      () => false,
+    );
 
   const builds = createBuilds({
     store,
@@ -108,27 +125,26 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       rightsOf,
       staging: {
         repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
-        drop: (id, digest) => deps.removeHosted(`builds/staging/${id}`, digest),
+        drop: id => deps.removeHosted(`builds/staging/${id}`),
       },
     }),
     async find(target, grant) {
       const image = parseReference(target);
+      const access = await rightsOf(grant).access(image);
       try {
-        const access = await rightsOf(grant).access(image);
-        return await registry.headManifest(access, image.tag ?? 'latest');
+        return await findManifest(registry, access, image.tag ?? 'latest');
       } catch (error) {
-        if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+        if (!(error instanceof Fault)) throw error;
+        if (error.kind === 'manifest-unknown') return undefined;
+        // Some registries let nobody see a repository that is not there yet; who may push begins it.
+        if (error.kind === 'denied' && (await mayPush(access))) return undefined;
         throw error;
       }
     },
     async admit(plan, grant) {
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (plan.origin.kind === 'recipe') await builders.require();
-      const target = await rightsOf(grant).access(parseReference(plan.target));
-      const key = `${target.registry} ${target.repository} ${credentialKey(target.credentials)}`;
-      if (pushable.has(key)) return;
-      await deps.pusher.check(pushingTo(target));
-      pushable.set(key, true);
+      await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
     },
     builders,
     log,

@@ -1,10 +1,10 @@
-import { Fault } from '../fault.ts';
+import { Fault, isDiskFull } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../store/builds.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
-import type { BuildPlan } from './build-plan.ts';
+import { type BuildPlan, pullName } from './build-plan.ts';
 import type { BuilderLost, Builders } from './builders.ts';
 import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
@@ -18,6 +18,8 @@ export interface BuildTicket {
   readonly isCached: boolean;
   /** Undefined while it runs. */
   readonly succeeded: boolean | undefined;
+  /** What its name stood for a moment ago, where that was asked. */
+  readonly image?: Pick<Descriptor, 'digest' | 'mediaType'>;
 }
 
 /** Who asks for a build. */
@@ -76,7 +78,7 @@ export interface BuildsDeps {
   readonly find: (
     target: string,
     grant: SealedGrant | undefined,
-  ) => Promise<Pick<Descriptor, 'digest'> | undefined>;
+  ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
   /** Throws a {@link Fault} when a build need not begin: nothing to build with, no right to push. */
   readonly admit: (plan: BuildPlan, grant: SealedGrant | undefined) => Promise<void>;
   readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
@@ -116,9 +118,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
       log.warn({ buildId: row.id, err }, 'the build begins again');
       writer.write(`\n${err.message}: trying again\n`);
     };
-    return await withPatience(signal, onLost, () =>
+    const outcome = await withPatience(signal, onLost, () =>
       deps.solve({ id: row.id, plan, grant: grantOf(row), log: writer, signal }),
     );
+    // The steps may end with a failure that does no harm, as of a cache.
+    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
+    return outcome;
   };
 
   /** Undefined for a build that the server leaves to the next one. */
@@ -181,7 +186,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const found = await deps.find(target, grant);
     if (found) {
       const id = store.latest(target, found.digest)?.id;
-      return { id, isCached: true, succeeded: true };
+      return { id, isCached: true, succeeded: true, image: found };
     }
     const last = store.latest(target);
     const hasJustFailed =
@@ -294,6 +299,7 @@ function needsBuilder({ origin }: BuildPlan): boolean {
 
 function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
+  if (isDiskFull(cause)) return 'The disk of the service is full: have its operator make room';
   return 'Something went wrong inside the service: its log tells more, under the id of the build';
 }
 

@@ -78,7 +78,11 @@ async function start(
   child.on('error', error => {
     output += error.message;
   });
-  child.once('exit', code => log.warn({ code, output }, 'buildkitd ended'));
+  child.once('exit', code => {
+    log.warn({ code, output }, 'buildkitd ended');
+    // The next one gets a folder of its own.
+    rm(socketFolder, { recursive: true, force: true }).catch(() => {});
+  });
   const deadline = Date.now() + readyMs;
   while (!existsSync(socket)) {
     if (hasEnded(child) || Date.now() > deadline) {

@@ -10,10 +10,10 @@ import type { ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { formatReference, type Reference } from '../oci/reference.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
 import { buildFault } from './build-fault.ts';
 import type { LogWriter } from './build-logs.ts';
 import type { RecipeOrigin } from './build-plan.ts';
+import type { BuilderAccess } from './build-rights.ts';
 import type { Builders } from './builders.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
 import { layeredTree } from './context/layered-tree.ts';
@@ -21,10 +21,12 @@ import { readLockFile } from './lock-file.ts';
 
 /** What is to be done with a recipe. */
 export interface RecipeRun {
+  /** Of the plan: same key, same recipe. */
+  readonly key: string;
   readonly recipe: RecipeOrigin;
   /** Where the image goes; without a tag it is pushed by its digest alone. */
   readonly target: Reference;
-  readonly credentials: CredentialSource;
+  readonly access: BuilderAccess;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -88,7 +90,7 @@ function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): Fil
   return layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree);
 }
 
-function commonOptions({ recipe, context, credentials }: PreparedRun) {
+function commonOptions({ key, recipe, context, access }: PreparedRun) {
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
     dockerfile: recipe.dockerfile,
@@ -98,15 +100,18 @@ function commonOptions({ recipe, context, credentials }: PreparedRun) {
     ),
     // Those whose registries have been asked for who wants this build: the builder asks nobody for what it has.
     allowedImages: recipe.baseImages,
+    // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
+    cacheNamespace: key,
     platforms: recipe.platforms,
     sourceDateEpoch,
     credentials: async (host: string) => {
-      const known = await credentials(host);
+      const known = await access.credentials(host);
       if (!known) return undefined;
       return known.kind === 'password'
         ? { username: known.username, password: known.password }
         : { identityToken: known.token };
     },
+    tokens: access.tokens,
   };
 }
 

@@ -3,7 +3,7 @@ import { type StatusObject, status } from '@grpc/grpc-js';
 import { BuildError } from './build-error.ts';
 import { type BuildResult, resultOf } from './build-result.ts';
 import type { BuildkitClient } from './client.ts';
-import { awayText, failureOfBuild, isServiceError } from './failure.ts';
+import { awayText, failureOfBuild, isCutOff, isServiceError } from './failure.ts';
 import type { OpenSink } from './file-send.ts';
 import { Control } from './gen/moby/buildkit/v1/control_pb.js';
 import { Journal } from './journal.ts';
@@ -50,6 +50,7 @@ export async function build(
   const session = openSession(builds, {
     ...{ trees, secrets },
     credentials: options.credentials ?? (async () => undefined),
+    tokens: options.tokens,
     sinks: sinksOf(options),
     onSecret: secret => mask.add(secret),
   });
@@ -91,7 +92,8 @@ function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {
 }
 
 function lostSession(end: StatusObject, address: string): BuildError {
-  if (end.code === status.UNAVAILABLE) return new BuildError('unavailable', awayText(address, end));
+  const isAway = end.code === status.UNAVAILABLE || isCutOff(end);
+  if (isAway) return new BuildError('unavailable', awayText(address, end));
   const why = end.details === '' ? '' : `: ${end.details}`;
   return new BuildError(
     'session',

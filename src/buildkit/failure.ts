@@ -46,7 +46,13 @@ export function isServiceError(error: unknown): error is ServiceError {
 /** True when the builder or the way to it is the trouble, and not what was asked. */
 export function isAway({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
   if (code === status.UNAVAILABLE || code === status.CANCELLED) return true;
+  if (isCutOff({ code, details })) return true;
   return code === status.RESOURCE_EXHAUSTED && /too_many_pings|ENHANCE_YOUR_CALM/i.test(details);
+}
+
+/** True when the connection ended in the middle of the answer, which grpc-js takes for a failure of the other side. */
+export function isCutOff({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
+  return code === status.INTERNAL && details.includes('Call ended without gRPC status');
 }
 
 /** What to say of a builder that is away; grpc-js wraps the reason into more than anybody wants to know. */

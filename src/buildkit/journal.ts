@@ -3,15 +3,30 @@ import type { LogText, Progress, Vertex, Warning } from './progress.ts';
 const keptLines = 20;
 // Longer ones are cut: a RUN may write a whole file as one line.
 const keptLineChars = 2000;
+// What comes in so short a time before the end comes in no order: a builder reads the two streams apart.
+const burstMs = 100;
+
+type Stream = LogText['stream'];
+
+interface Line {
+  readonly stream: Stream;
+  readonly timeMs: number;
+  readonly text: string;
+}
+
+/** What a step wrote last to one stream. */
+interface Tail {
+  readonly whole: readonly Line[];
+  /** What it wrote last without ending the line. */
+  readonly partial: Line | undefined;
+}
 
 /** What a build was seen to do: needed for its result, and for telling why it failed. */
 export class Journal {
   readonly warnings: Warning[] = [];
   readonly #vertices = new Map<string, Vertex>();
-  /** The last whole lines of each step. */
-  readonly #tails = new Map<string, string[]>();
-  /** What a step wrote last without ending the line, by its digest and stream. */
-  readonly #partialLines = new Map<string, Map<LogText['stream'], string>>();
+  /** By the digest of the step. */
+  readonly #tails = new Map<string, Map<Stream, Tail>>();
 
   add({ vertices, logs, warnings }: Progress): void {
     for (const vertex of vertices) this.#vertices.set(vertex.digest, vertex);
@@ -37,21 +52,33 @@ export class Journal {
     return failed.find(({ error = '' }) => !/context canceled/.test(error)) ?? failed[0];
   }
 
-  /** The last lines that a step wrote, oldest first, whole or not. */
+  /**
+   * The last lines that a step wrote, whole or not, oldest first; of those that came together at the end
+   * those on the standard error come last, since that is where programs say why they give up.
+   */
   lastLines(digest: string): string[] {
-    const partial = this.#partialLines.get(digest)?.values() ?? [];
-    return [...(this.#tails.get(digest) ?? []), ...partial].slice(-keptLines);
+    const tails = [...(this.#tails.get(digest)?.values() ?? [])];
+    const lines = tails.flatMap(({ whole, partial }) => (partial ? [...whole, partial] : whole));
+    const atEnd = Math.max(...lines.map(({ timeMs }) => timeMs)) - burstMs;
+    const rank = ({ stream, timeMs }: Line) =>
+      timeMs < atEnd ? timeMs : stream === 'stdout' ? atEnd : Number.POSITIVE_INFINITY;
+    const ranked = lines.map(line => ({ text: line.text, rank: rank(line) }));
+    ranked.sort((one, other) => (one.rank === other.rank ? 0 : one.rank - other.rank));
+    return ranked.slice(-keptLines).map(({ text }) => text);
   }
 
-  #addLog({ vertex, stream, text }: LogText): void {
-    const partial = this.#partialLines.get(vertex) ?? new Map<LogText['stream'], string>();
-    this.#partialLines.set(vertex, partial);
-    const lines = ((partial.get(stream) ?? '') + text).split('\n');
+  #addLog({ vertex, stream, text, timeMs }: LogText): void {
+    const streams = this.#tails.get(vertex) ?? new Map<Stream, Tail>();
+    this.#tails.set(vertex, streams);
+    const before = streams.get(stream);
+    const lines = ((before?.partial?.text ?? '') + text).split('\n');
     const last = lines.pop() ?? '';
-    if (last === '') partial.delete(stream);
-    else partial.set(stream, cut(last));
-    const whole = lines.slice(-keptLines).map(line => cut(line.replace(/\r$/, '')));
-    this.#tails.set(vertex, [...(this.#tails.get(vertex) ?? []), ...whole].slice(-keptLines));
+    const lineOf = (line: string): Line => ({ stream, timeMs, text: cut(line) });
+    const whole = lines.slice(-keptLines).map(line => lineOf(line.replace(/\r$/, '')));
+    streams.set(stream, {
+      whole: [...(before?.whole ?? []), ...whole].slice(-keptLines),
+      partial: last === '' ? undefined : lineOf(last),
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 import type { CredentialsOf } from './credentials.ts';
 import type { OpenSink } from './file-send.ts';
 import type { FileTree } from './file-tree.ts';
+import type { TokenSource } from './token-source.ts';
 
 /** What is to be built, and where the result goes. */
 export interface BuildOptions {
@@ -35,10 +36,17 @@ export interface BuildOptions {
   readonly secrets?: Readonly<Record<string, string | Uint8Array>>;
   /** Asked for each registry that wants to know who asks. */
   readonly credentials?: CredentialsOf;
+  /** Asked first, for each registry that has a token service. */
+  readonly tokens?: TokenSource;
   /** Where the result goes, nowhere unless told: the build is done for its errors then. */
   readonly exporters?: readonly Exporter[];
   readonly cacheImports?: readonly Cache[];
   readonly cacheExports?: readonly Cache[];
+  /**
+   * What `RUN --mount=type=cache` keeps is seen by builds with the same name only; unless told, by all builds of
+   * the builder, whoever they are for.
+   */
+  readonly cacheNamespace?: string;
   /** Seconds since the epoch at which all that is made is dated: the same input gives the same digest. */
   readonly sourceDateEpoch?: number;
   /** True keeps a record of the build in the builder. */

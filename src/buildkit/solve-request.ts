@@ -66,7 +66,7 @@ function policyOf(images: readonly string[]) {
 }
 
 function frontendAttrs(options: BuildOptions, filename: string): Attrs {
-  const { target, platforms = [], noCache = false, network, extraHosts } = options;
+  const { target, platforms = [], noCache = false, network, extraHosts, cacheNamespace } = options;
   const prefixed = (prefix: string, values: Readonly<Attrs> = {}) =>
     Object.fromEntries(Object.entries(values).map(([key, value]) => [prefix + key, value]));
   const epoch = options.sourceDateEpoch;
@@ -79,6 +79,9 @@ function frontendAttrs(options: BuildOptions, filename: string): Attrs {
     ...(network === undefined ? {} : { 'force-network-mode': network }),
     ...(extraHosts ? { 'add-hosts': hostsLine(extraHosts) } : {}),
     ...(epoch === undefined ? {} : { 'build-arg:SOURCE_DATE_EPOCH': String(epoch) }),
+    ...(cacheNamespace === undefined
+      ? {}
+      : { 'build-arg:BUILDKIT_CACHE_MOUNT_NS': cacheNamespace }),
     ...prefixed('build-arg:', options.buildArgs),
     ...prefixed('label:', options.labels),
   };

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import type { Submission } from '../request/submission.ts';
 import { CommandError, type Option, text, texts, type Values } from './command.ts';
 import { packContext } from './context/build-context.ts';
@@ -10,7 +11,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     short: 'f',
     value: 'FILE',
-    description: 'Dockerfile; default: the one in the context',
+    description: 'Dockerfile, - for standard input; default: the one in the context',
   },
   conda: {
     type: 'string',
@@ -25,6 +26,21 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     description: 'Conda channel, the first one first; repeatable',
   },
   environment: { type: 'string', value: 'FILE', description: 'Conda environment file' },
+  'mamba-image': {
+    type: 'string',
+    value: 'IMAGE',
+    description: 'Image with the package manager, in which Conda packages are installed',
+  },
+  'base-image': {
+    type: 'string',
+    value: 'IMAGE',
+    description: 'Image that Conda packages are put into',
+  },
+  'base-packages': {
+    type: 'string',
+    value: 'PACKAGES',
+    description: "Conda packages that every image gets, separated by blanks; '' for none",
+  },
   'build-context': {
     type: 'string',
     multiple: true,
@@ -37,6 +53,11 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'REPOSITORY',
     description: 'Where the image is pushed; default: what the server is configured for',
+  },
+  'name-strategy': {
+    type: 'string',
+    value: 'none|tagPrefix|imageSuffix',
+    description: 'Where the image is named after its packages; default: tagPrefix',
   },
   config: {
     type: 'string',
@@ -81,11 +102,12 @@ export async function buildRequestOf(
     ...(await sourceOf(values, dockerfile)),
     containerPlatform: text(values, 'platform'),
     buildRepository: text(values, 'push-to'),
+    nameStrategy: choiceOf(values, 'name-strategy', nameStrategies),
     containerConfig: await configOf(text(values, 'config')),
     buildContext: packed?.layer,
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(values.freeze === true ? { freeze: true } : {}),
-    format: formatOf(text(values, 'format')),
+    format: choiceOf(values, 'format', formats),
   };
   return { submission, contextAdvice: packed?.advice };
 }
@@ -113,22 +135,28 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
     );
   }
   if (dockerfile !== undefined) {
-    if (channels.length > 0) {
+    const stray = ['channel', ...condaOptions].find(option => values[option] !== undefined);
+    if (stray !== undefined) {
       throw new CommandError(
-        '--channel goes with --conda or --environment, not with a Dockerfile',
+        `--${stray} goes with --conda or --environment, not with a Dockerfile`,
         2,
       );
     }
     return { containerFile: await base64Of(dockerfile) };
   }
+  const [mambaImage, baseImage, basePackages] = condaOptions.map(option => text(values, option));
+  const condaOpts = { mambaImage, baseImage, basePackages };
   return {
     packages: {
       type: 'CONDA',
       ...(environment === undefined ? { entries } : { environment: await base64Of(environment) }),
       ...(channels.length > 0 ? { channels } : {}),
+      condaOpts,
     },
   };
 }
+
+const condaOptions = ['mamba-image', 'base-image', 'base-packages'] as const;
 
 /** `NAME=docker-image://IMAGE` each, as Docker has it. */
 function namedContextsOf(given: readonly string[]): Record<string, string> {
@@ -156,9 +184,18 @@ async function configOf(path: string | undefined): Promise<Submission['container
   throw new CommandError(`${path} is not a JSON object`, 2);
 }
 
-function formatOf(format: string | undefined): Submission['format'] {
-  if (format === undefined || format === 'docker' || format === 'sif') return format;
-  throw new CommandError(`--format ${format}: write docker or sif`, 2);
+const formats = ['docker', 'sif'] as const;
+const nameStrategies = ['none', 'tagPrefix', 'imageSuffix'] as const;
+
+function choiceOf<T extends string>(
+  values: Values,
+  option: string,
+  choices: readonly T[],
+): T | undefined {
+  const given = text(values, option);
+  const chosen = choices.find(choice => choice === given);
+  if (given === undefined || chosen !== undefined) return chosen;
+  throw new CommandError(`--${option} ${given}: write ${choices.join(' or ')}`, 2);
 }
 
 async function base64Of(path: string): Promise<string> {
@@ -167,8 +204,10 @@ async function base64Of(path: string): Promise<string> {
 
 async function contentOf(path: string): Promise<Buffer> {
   try {
-    return await readFile(path);
+    return path === '-' ? await buffer(process.stdin) : await readFile(path);
   } catch (error) {
-    throw new CommandError(`${path} cannot be read (${(error as Error).message})`, 2);
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'there is no such file' : message;
+    throw new CommandError(`${path} cannot be read (${why})`, 2);
   }
 }

@@ -39,9 +39,12 @@ export async function tellImage(values: Values, answer: ImageAnswer): Promise<nu
   }
   print(values, answer);
   if (succeeded === false) console.error(`The build failed: 'sluice logs ${buildId}' tells why`);
-  // Its name is that of another registry, where a pull does not wait.
-  else if (freeze && succeeded === undefined) {
-    console.error(`The image is being made: 'sluice logs -f ${buildId}' tells when it is there`);
+  else if (buildId !== undefined && succeeded === undefined) {
+    // A frozen name is that of another registry, where a pull does not wait.
+    const state = freeze ? '' : ', and a pull of it waits';
+    console.error(
+      `The image is being made${state}: 'sluice logs -f ${buildId}' shows how it goes on`,
+    );
   }
   return succeeded === false ? 1 : 0;
 }

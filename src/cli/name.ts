@@ -1,3 +1,4 @@
+import { pullName } from '../build/build-plan.ts';
 import { planBuild } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import { changeOf } from '../request/image-change.ts';
@@ -26,8 +27,9 @@ export const nameCommand: Command = {
       const layers = freeze ? (containerConfig?.layers ?? []) : [];
       const baked = freeze ? changeOf(submission, await Promise.all(layers.map(measureLayer))) : {};
       const places = { repository, cache: undefined };
-      const { key, target } = planBuild({ ...submission, context }, places, baked);
-      console.log(values.json ? JSON.stringify({ key, name: target }) : target);
+      const plan = planBuild({ ...submission, context }, places, baked);
+      const name = pullName(plan);
+      console.log(values.json ? JSON.stringify({ key: plan.key, name }) : name);
       return 0;
     } catch (error) {
       if (error instanceof Fault) throw new CommandError(error.message, 2);

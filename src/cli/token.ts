@@ -90,7 +90,11 @@ function expirationOf(values: Values): string | undefined {
   if (given === undefined) return undefined;
   const life = duration.safeParse(given);
   if (!life.success) throw new CommandError('--expires-in: expected a time such as 90d or 12h', 2);
-  return new Date(Date.now() + life.data).toISOString();
+  const end = new Date(Date.now() + life.data);
+  if (!(end.getUTCFullYear() <= 9999)) {
+    throw new CommandError('--expires-in: that is too far away; leave it out for no end', 2);
+  }
+  return end.toISOString();
 }
 
 function hasEnded({ expiration }: TokenAnswer): boolean {

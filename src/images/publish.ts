@@ -46,11 +46,11 @@ export function createPublish(deps: PublishDeps): Publish {
     const push = pushingTo(target, isMountable ? source.repository : undefined);
     const blobs = blobsOf(publication, deps);
 
-    const putBlob = async (part: Descriptor): Promise<void> => {
+    const putBlob = async (part: Descriptor, stop: AbortSignal): Promise<void> => {
       const { digest, size } = part;
       const isKept = await blobs.isKept(part);
-      const open = () => blobs.open(part, signal);
-      const done = await pusher.putBlob(push, { digest, size, isKept, open }, signal);
+      const open = () => blobs.open(part, stop);
+      const done = await pusher.putBlob(push, { digest, size, isKept, open }, stop);
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 
@@ -59,6 +59,7 @@ export function createPublish(deps: PublishDeps): Publish {
       await eachOf(
         blobs.filter(part => !isElsewhere(part)),
         blobsAtOnce,
+        signal,
         putBlob,
       );
       for (const entry of manifests) {
@@ -81,22 +82,22 @@ export function createPublish(deps: PublishDeps): Publish {
   };
 }
 
-/** Does the work for each item, for so many at a time; begins none after the first failure. */
+/** Does the work for each item, for so many at a time; the first failure ends the others, and is waited out. */
 async function eachOf<T>(
   items: readonly T[],
   atOnce: number,
-  work: (item: T) => Promise<void>,
+  signal: AbortSignal,
+  work: (item: T, stop: AbortSignal) => Promise<void>,
 ): Promise<void> {
+  const failed = new AbortController();
+  const stop = AbortSignal.any([signal, failed.signal]);
   const queue = items.values();
-  let hasFailed = false;
   const workOn = async () => {
     for (const item of queue) {
-      if (hasFailed) return;
-      await work(item).catch(error => {
-        hasFailed = true;
-        throw error;
-      });
+      if (failed.signal.aborted) return;
+      await work(item, stop).catch(error => failed.abort(error));
     }
   };
   await Promise.all(Array.from({ length: atOnce }, workOn));
+  failed.signal.throwIfAborted();
 }

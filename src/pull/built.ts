@@ -15,10 +15,12 @@ export class StillBuilding extends Fault {
  * and another {@link Fault} for a build that failed.
  *
  * @param patienceMs below the 30 s after which containerd (from 2.3 on) gives up on an answer
+ * @param logUrlOf address of the log of a build
  */
 export function createBuiltBy(
   builds: Builds,
   patienceMs: number,
+  logUrlOf: (buildId: string) => string,
 ): (request: ContainerRequest) => Promise<ManifestName> {
   return async ({ buildId = '' }) => {
     const build = await builds.settled(buildId, patienceMs);
@@ -26,13 +28,15 @@ export function createBuiltBy(
     if (succeeded === null) {
       const state = startedAt === null ? `waits for ${builds.waitsFor(build)}` : 'is running';
       throw new StillBuilding(
-        `The build of this image ${state}: its log is at /v1alpha1/builds/${buildId}/logs`,
+        `The build of this image ${state}: pull it again in a while (log: ${logUrlOf(buildId)})`,
       );
     }
     if (!succeeded || digest === null) {
+      const why = reason ?? 'see its log';
+      const gap = why.includes('\n') ? '\n' : ' ';
       throw new Fault(
         'manifest-unknown',
-        `The build of this image failed: ${reason ?? 'see its log'} (log: /v1alpha1/builds/${buildId}/logs)`,
+        `The build of this image failed: ${why}${gap}(log: ${logUrlOf(buildId)})`,
         { phase: 'build' },
       );
     }

@@ -46,12 +46,17 @@ export interface BuildIntakeDeps {
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly ownHost: string;
+  /** True for the repositories that the service uses in its own right. */
+  readonly isOfService: (registry: string, repository: string) => boolean;
 }
 
 export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
-  const { builds, places, layers, registry, pusher, ownHost } = deps;
+  const { builds, places, layers, registry, pusher, ownHost, isOfService } = deps;
 
-  /** A build is done in the service's own right to what is hosted here, so who asks must have shown theirs. */
+  /**
+   * A build is done in the service's own right to what is hosted here and to its own repositories elsewhere, so
+   * who names one of them must have shown theirs.
+   */
   const requireOwnRight = async (
     field: string,
     name: string | undefined,
@@ -59,11 +64,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   ): Promise<void> => {
     if (name === undefined) return;
     const image = parseReference(name);
-    if (image.registry !== ownHost) return;
-    await pusher.check(pushingTo(await accessTo(image, credentials))).catch(error => {
-      if (!(error instanceof Fault)) throw error;
-      throw new Fault(error.kind, `'${field}': ${error.message}`, { phase: 'credentials' });
-    });
+    if (image.registry !== ownHost && !isOfService(image.registry, image.repository)) return;
+    await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
   };
 
   const planOf = async ({ submission, base, change }: MakeWish): Promise<BuildPlan> => {
@@ -92,9 +94,24 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       const plan = await planOf(wish);
       await requireRights(wish, plan);
       const asker = { ...askerOf(wish.caller), onBegin };
-      return { plan, ticket: await builds.request(plan, asker) };
+      const ticket = builds.request(plan, asker);
+      const isNamed = wish.submission.buildRepository !== undefined;
+      return { plan, ticket: await (isNamed ? ofField('buildRepository', ticket) : ticket) };
     },
   };
+}
+
+// What a registry has to do with.
+const registryPhases: readonly unknown[] = ['credentials', 'upstream', 'push'];
+
+/** What goes wrong at the registry of a field is told with its name. */
+async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof Fault) || !registryPhases.includes(error.phase)) throw error;
+    throw error.retold(`'${field}': ${error.message}`);
+  }
 }
 
 /** Who is known gets more time, and a turn of their own wherever they come from. */

@@ -6,6 +6,7 @@ import { formatPlatform, offeredPlatforms } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { Identities } from '../platform/identities.ts';
 import type { Access } from '../upstream/authorizer.ts';
+import { findManifest } from '../upstream/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { askedImage, type BaseFinder, platformOf } from './asked-image.ts';
@@ -74,7 +75,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const found = await identities.find(grant, host, repository);
     const access = { registry: host, repository, credentials: found?.credentials };
     const reference = image.digest ?? image.tag ?? 'latest';
-    const pull = await problemOf(registry.headManifest(access, reference), isPushed);
+    const pull = await problemOf(findManifest(registry, access, reference), isPushed);
     const push = isPushed ? await problemOf(pusher.check(pushingTo(access))) : undefined;
     return {
       access,
@@ -96,23 +97,32 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const plan = await deps.build.plan({ submission, caller, base, change });
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
-    const missing = await problemOf(registry.headManifest(access, target.tag ?? 'latest'));
+    const missing = await problemOf(findManifest(registry, access, target.tag ?? 'latest'));
     const recipe = plan.origin.kind === 'recipe' ? plan.origin : undefined;
     const bases = recipe?.baseImages.map(parseReference) ?? [];
-    const isNamed = submission.buildRepository !== undefined;
-    const registries = [
-      ...(await Promise.all(bases.map(image => tell(lookAt(image, caller.grant, false))))),
-      ...(isNamed ? [await tell(lookAt(target, caller.grant, true))] : []),
-    ];
+    const { buildRepository, cacheRepository } = submission;
+    const look = (image: Reference, isPushed: boolean) =>
+      tell(lookAt(image, caller.grant, isPushed));
+    const [inIt, beside] = await Promise.all([
+      Promise.all([
+        ...bases.map(image => look(image, false)),
+        ...(buildRepository === undefined ? [] : [look(target, true)]),
+      ]),
+      Promise.all(
+        recipe && cacheRepository !== undefined
+          ? [look(parseReference(cacheRepository), true)]
+          : [],
+      ),
+    ]);
     // It was looked for in the service's own right: who may not have it is not told that it is there.
-    const mayHave = registries.every(({ canPull }) => canPull);
+    const mayHave = inIt.every(({ canPull }) => canPull);
     return {
       image: pullName(plan),
       digest: base?.document.digest,
       platforms: recipe?.platforms ?? platformsOf(submission, base?.document),
       build: { key: plan.key, containerFile: recipe?.dockerfile },
       isCached: missing === undefined && mayHave,
-      registries,
+      registries: [...inIt, ...beside],
     };
   };
 

@@ -61,14 +61,15 @@ function checkFreeze({ freeze, buildRepository, format }: Submission): void {
 
 function checkRepository(field: string, value: string | undefined): void {
   if (value === undefined) return;
-  const { repository, tag, digest } = inField(field, () => parseReference(value));
-  const hasReference = digest !== undefined || value.endsWith(`:${tag}`);
-  if (hasReference) refuse(`'${field}' must be a repository without tag or digest: cut it off`);
-  if (!value.includes('/') || !repository) {
+  const { tag, digest } = inField(field, () => parseReference(value));
+  // Without a path the port of a registry looks like a tag.
+  if (!value.includes('/')) {
     refuse(
       `'${field}' is incomplete: write registry/path, such as registry.example.com/team/build`,
     );
   }
+  const hasReference = digest !== undefined || value.endsWith(`:${tag}`);
+  if (hasReference) refuse(`'${field}' must be a repository without tag or digest: cut it off`);
 }
 
 function checkTimestamp(timestamp: string | undefined): void {

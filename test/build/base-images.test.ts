@@ -8,6 +8,7 @@ import {
 } from '../../src/build/recipe/dockerfile/base-images.ts';
 import { frontendImage } from '../../src/build/recipe/dockerfile/frontend-image.ts';
 import { Fault } from '../../src/fault.ts';
+import { processorMs } from '../world/processor-time.ts';
 import { dockerfiles } from './dockerfiles.ts';
 
 /** The images in short: the line, the use where it is not FROM, the name without what every one has. */
@@ -185,13 +186,13 @@ test('files made to cost a lot are read or refused at once', () => {
     `FROM a AS s0\n${Array.from({ length: 20_000 }, (_, at) => `FROM s${at} AS s${at + 1}`).join('\n')}\n`,
   ];
   for (const file of files) {
-    const start = performance.now();
-    try {
-      baseImagesOf(file);
-    } catch (error) {
-      assert.ok(error instanceof Fault, String(error));
-    }
-    const elapsed = performance.now() - start;
-    assert.ok(elapsed < 1500, `${file.slice(0, 40)}: ${elapsed} ms`);
+    const ms = processorMs(() => {
+      try {
+        baseImagesOf(file);
+      } catch (error) {
+        assert.ok(error instanceof Fault, String(error));
+      }
+    });
+    assert.ok(ms < 1500, `${file.slice(0, 40)}: ${ms} ms`);
   }
 });

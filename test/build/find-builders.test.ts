@@ -12,6 +12,7 @@ import { connect } from '../../src/buildkit/index.ts';
 import { createLogger } from '../../src/telemetry.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { startDocker } from '../world/docker.ts';
+import { eventually } from '../world/eventually.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { buildkitDirectory } from '../world/tools.ts';
 
@@ -196,7 +197,7 @@ suite('a builder of our own', () => {
     const [first, same] = await Promise.all([pid(), pid()]);
     assert.equal(first, same, 'one for all who come together');
     process.kill(first, 'SIGKILL');
-    while (isThere(first)) await sleep(5);
+    await eventually('it is gone', () => !isThere(first));
     const [second, third] = await Promise.all([pid(), pid()]);
     assert.notEqual(second, first);
     assert.equal(second, third);
@@ -219,7 +220,8 @@ suite('a builder of our own', () => {
     const killed = spawn(
       process.execPath,
       ['--input-type=module', '-e', program, module, JSON.stringify(plain)],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      // What it leaves behind goes with the directory.
+      { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, TMPDIR: directory.path } },
     );
     await once(killed.stdout, 'data');
     killed.kill('SIGKILL');

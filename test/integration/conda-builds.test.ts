@@ -93,8 +93,7 @@ suite('conda builds', () => {
     const answer = await request({ entries: ['samtools=1.20', 'bwa'] });
     assert.match(answer.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.20[a-z0-9._-]*$/);
     await using root = await openRoot('forky');
-    const run = (...command: string[]) =>
-      runWithPodman(root, answer.targetImage, { command, timeoutMs: 60_000 });
+    const run = (...command: string[]) => runWithPodman(root, answer.targetImage, { command });
     assert.equal(assertSuccess(await run('samtools', '--version')), 'samtools 1.20 --version\n');
     assert.notEqual((await run('micromamba')).code, 0);
 
@@ -122,7 +121,7 @@ suite('conda builds', () => {
       buildContext: { location: `data:${bytesOf(content).toString('base64')}` },
     });
     await using root = await openRoot('forky');
-    const ran = await runWithPodman(root, targetImage, { command: ['seqtk'], timeoutMs: 60_000 });
+    const ran = await runWithPodman(root, targetImage, { command: ['seqtk'] });
     assert.equal(assertSuccess(ran), 'seqtk 1.4\n');
   });
 
@@ -190,6 +189,31 @@ suite('conda builds', () => {
     assert.equal(answer.status, 404);
     assert.match(await answer.text(), /nothing provides missing/);
     assert.equal((await lockOf(buildId)).status, 404);
+  });
+
+  test('the command line names the images and how the result is called, with and without a server', async () => {
+    const environment = { SLUICE_URL: sluice.url };
+    const options = [
+      ...['--conda', 'bwa=0.7', '--mamba-image', manager, '--base-image', base],
+      ...['--base-packages', '', '--name-strategy', 'imageSuffix'],
+    ];
+    const built = await sluiceCommand(['build', ...options, '--await', '--json'], environment);
+    const { containerImage } = JSON.parse(assertSuccess(built));
+    assert.match(containerImage, /\/builds\/bwa:0\.7--[0-9a-f]{32}$/);
+    const named = await sluiceCommand(['name', ...options], environment);
+    assert.equal(assertSuccess(named).trim(), containerImage);
+    const stray = await sluiceCommand(['name', '-f', '-', '--mamba-image', manager], environment);
+    assert.match(stray.stderr, /--mamba-image goes with --conda or --environment/);
+  });
+
+  test('the command line takes a Dockerfile from its standard input, and tells how to follow', async () => {
+    const environment = { SLUICE_URL: sluice.url };
+    const dockerfile = `FROM ${base}\nRUN sleep 3; echo from the input\n`;
+    const begun = await sluiceCommand(['build', '-f', '-'], environment, dockerfile);
+    const [, id = ''] = /'sluice logs -f ([0-9a-f]+_\d+)'/.exec(begun.stderr) ?? [];
+    assert.match(assertSuccess(begun), /\/builds:/);
+    const log = await sluiceCommand(['logs', '-f', id], environment);
+    assert.match(assertSuccess(log), /from the input/);
   });
 
   test('the command line builds, waits and shows the log', async () => {

@@ -164,6 +164,14 @@ suite('a shared builder', { concurrency: 1 }, () => {
     return execFileSync('tar', ['-xzO', '--wildcards', '*made'], { input }).toString();
   };
 
+  test('what a recipe leaves in a cache mount is there for no other one', async () => {
+    const mount = 'RUN --mount=type=cache,target=/root/.cache';
+    const left = `FROM ${base.reference}\n${mount} echo poison > /root/.cache/wheel\n`;
+    assert.doesNotMatch(await logOf(privileged, await request(privileged, left)), /failed/);
+    const found = `FROM ${base.reference}\n${mount} ls -A /root/.cache > /made\n`;
+    assert.equal(await madeIn(other, await request(other, found)), '');
+  });
+
   test('a cache that somebody else writes decides nothing, unless the operator trusts them all', async () => {
     const text = `FROM ${base.reference}\nRUN echo good > /made\n`;
     const cacheRepository = `${open.host}/somebody/cache`;

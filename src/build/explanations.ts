@@ -1,0 +1,43 @@
+/** A message of BuildKit, and what it means to who wrote the Dockerfile. */
+type Explanation = readonly [
+  pattern: RegExp,
+  explain: (found: RegExpExecArray, place: string) => string,
+];
+
+const explanations: readonly Explanation[] = [
+  [
+    /failed to (?:compute cache key|calculate checksum).*: not found/s,
+    ([found], place) =>
+      `a file is missing${place}: ${found}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
+  ],
+  [
+    /failed to load cache key: (.*)/s,
+    ([, reason], place) => `what ADD names cannot be fetched${place}: ${reason}`,
+  ],
+  [
+    /\bsecret (\S+): not found/,
+    ([, name], place) =>
+      `the Dockerfile requires the secret ${name}${place}: builds have none here`,
+  ],
+  [
+    /\bnetwork\.host is not allowed/,
+    (_, place) => `RUN --network=host is not allowed here${place}: take the option out`,
+  ],
+  [
+    /\bsecurity\.insecure is not allowed/,
+    (_, place) => `RUN --security=insecure is not allowed here${place}: take the option out`,
+  ],
+];
+
+/**
+ * What a message of BuildKit means, with the way out; undefined for one that says it well enough itself.
+ *
+ * @param place where in the Dockerfile, in brackets behind a blank; empty where that is not known
+ */
+export function explained(message: string, place: string): string | undefined {
+  for (const [pattern, explain] of explanations) {
+    const found = pattern.exec(message);
+    if (found) return explain(found, place);
+  }
+  return undefined;
+}

@@ -1,0 +1,59 @@
+/** Copying an image into a repository, when a part of it does not get there. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fault } from '../../src/fault.ts';
+import { createPublish } from '../../src/images/publish.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { documentOf } from '../../src/oci/document.ts';
+import { mediaTypes } from '../../src/oci/media-type.ts';
+import type { PushClient } from '../../src/upstream/push-client.ts';
+
+const part = (content: string) => ({
+  mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip',
+  digest: digestOf(content),
+  size: content.length,
+});
+const manifest = {
+  schemaVersion: 2,
+  mediaType: mediaTypes.ociManifest,
+  config: { ...part('{}'), mediaType: 'application/vnd.oci.image.config.v1+json' },
+  layers: ['one', 'two', 'three', 'four', 'five'].map(part),
+};
+const root = documentOf(Buffer.from(JSON.stringify(manifest)), mediaTypes.ociManifest);
+const place = { registry: 'registry.example.com', repository: 'a', credentials: undefined };
+
+test('one upload that fails ends the others, and none begins after it', async () => {
+  const begun: Digest[] = [];
+  const ended: Digest[] = [];
+  const refused = new Fault('denied', 'you may not', { phase: 'push' });
+  const pusher: Partial<PushClient> = {
+    putBlob: (_, { digest }, signal) => {
+      begun.push(digest);
+      const { promise, reject } = Promise.withResolvers<never>();
+      if (digest === digestOf('one')) setImmediate(reject, refused);
+      signal?.addEventListener('abort', () => {
+        ended.push(digest);
+        // It takes a while to put things away.
+        setImmediate(reject, signal.reason);
+      });
+      return promise;
+    },
+    putManifest: () => assert.fail('nothing is tagged'),
+  };
+  const publish = createPublish({ pusher, ownHost: 'own.example.com' } as never);
+  const publication = { image: { root, generated: new Map() }, added: [], source: place };
+  await assert.rejects(
+    publish(
+      { ...publication, target: { ...place, repository: 'b' }, tag: '1' },
+      () => {},
+      new AbortController().signal,
+    ),
+    refused,
+  );
+  assert.deepEqual(begun.length, 3);
+  const others = begun.filter(digest => digest !== digestOf('one'));
+  assert.deepEqual(
+    ended.filter(digest => digest !== digestOf('one')),
+    others,
+  );
+});

@@ -1,0 +1,81 @@
+/** Registries that refuse to tell of a repository before something was pushed to it, as Quay and Artifactory do. */
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+
+type Answer = ContainerAnswer & { readonly buildId: string; readonly cached: boolean };
+
+suite('a repository that nobody can see before it is there', () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let image: string;
+  let isOpen = true;
+
+  const refuse = (response: ServerResponse) => {
+    response.writeHead(403, { 'content-type': 'application/json' });
+    response.end('{"errors":[{"code":"DENIED","message":"you may not"}]}');
+  };
+  /** Hands a request on to the registry, and its answer back, save what it tells of what is missing. */
+  const relay = (incoming: IncomingMessage, response: ServerResponse) => {
+    const { method = 'GET', url: path = '/', headers } = incoming;
+    if (!isOpen && method === 'POST') return refuse(response);
+    const { hostname, port } = new URL(registry.url);
+    const onward = request({ hostname, port, method, path, headers }, answer => {
+      const { statusCode = 500 } = answer;
+      const isHidden = statusCode === 404 && path.includes('/manifests/');
+      if (isHidden) {
+        answer.resume();
+        return refuse(response);
+      }
+      response.writeHead(statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    incoming.pipe(onward);
+  };
+  const gate = createServer(relay);
+  const host = () => `127.0.0.1:${(gate.address() as AddressInfo).port}`;
+
+  before(async () => {
+    registry = await startRegistry();
+    image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    await new Promise<void>(resolve => gate.listen(0, '127.0.0.1', resolve));
+    sluice = await startSluice({
+      config: {
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true }, [host()]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await sluice?.stop();
+    gate.closeAllConnections();
+    gate.close();
+    await registry?.stop();
+  });
+
+  const freeze = async (repository: string): Promise<Answer> => {
+    const body = { containerImage: image, containerConfig: { env: ['A=1'] }, freeze: true };
+    return (await sluice.request({
+      ...body,
+      buildRepository: `${host()}/${repository}`,
+    })) as Answer;
+  };
+
+  test('who may push to it begins it, and it is found from then on', async () => {
+    const begun = await freeze('team/new');
+    assert.equal(begun.cached, false);
+    const path = `/v1alpha1/builds/${begun.buildId}/logs?follow=true`;
+    const log = await (await sluice.fetch(path)).text();
+    const again = await freeze('team/new');
+    assert.deepEqual([again.cached, again.buildId], [true, begun.buildId], log);
+  });
+
+  test('who may not is refused', async () => {
+    isOpen = false;
+    await assert.rejects(freeze('team/other'), /403: .*'buildRepository': .* refused access/);
+  });
+});
