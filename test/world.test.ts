@@ -5,15 +5,15 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
 import { fullLines } from './corpus/cfg.ts';
 import { pushCorpus } from './corpus/corpus.ts';
 import { clientsOf, pull, runWithPodman } from './world/clients.ts';
 import { startContainerd } from './world/containerd.ts';
 import { startDocker } from './world/docker.ts';
+import { eventually } from './world/eventually.ts';
 import { relaySite, startNginx } from './world/nginx.ts';
 import type { Result } from './world/program.ts';
-import { type Registry, startRegistry } from './world/registry.ts';
+import { type LoggedRequest, type Registry, startRegistry } from './world/registry.ts';
 import { openRoot } from './world/root.ts';
 import { requireApptainer, requireCommand, requireTools, suites } from './world/tools.ts';
 import { trustFiles } from './world/trust.ts';
@@ -33,11 +33,9 @@ suite('registry', () => {
       else assert.match(challenge ?? '', challenges[auth]);
       const pushed = await pushCorpus(registry, ['cfg:full']);
       assert.equal(pushed.get('cfg:full')?.reference, `${registry.host}/${image}`);
-      const isPushed = registry.requests.some(
-        ({ method, path, status }) =>
-          method === 'PUT' && path === '/v2/corpus/cfg/manifests/full' && status === 201,
-      );
-      assert.ok(isPushed, 'the access log knows the push');
+      const isPush = ({ method, path, status }: LoggedRequest) =>
+        method === 'PUT' && path === '/v2/corpus/cfg/manifests/full' && status === 201;
+      await eventually('the access log knows the push', () => registry.requests.some(isPush));
     });
   }
 
@@ -80,8 +78,8 @@ suite('clients', () => {
     await pushCorpus(secured, ['cfg:full']);
   });
   after(async () => {
-    await plain.stop();
-    await secured.stop();
+    await plain?.stop();
+    await secured?.stop();
   });
 
   for (const name of suites) {
@@ -139,13 +137,10 @@ suite('clients', () => {
   }
 
   test('two engines of one suite run at once', async () => {
-    const engines = await Promise.all([1, 2].map(() => startDocker({ suite: 'bookworm' })));
-    try {
-      const runs = engines.map(engine => engine.run(`${plain.host}/${image}`));
-      for (const result of await Promise.all(runs)) assert.equal(assertSuccess(result), full);
-    } finally {
-      await Promise.all(engines.map(engine => engine.stop()));
-    }
+    await using first = await startDocker({ suite: 'bookworm' });
+    await using second = await startDocker({ suite: 'bookworm' });
+    const runs = [first, second].map(engine => engine.run(`${plain.host}/${image}`));
+    for (const result of await Promise.all(runs)) assert.equal(assertSuccess(result), full);
   });
 
   test('nginx relays to a registry', async () => {
@@ -157,9 +152,9 @@ suite('clients', () => {
 
 suite('nothing is left behind', () => {
   test('after stop', async () => {
-    const registry = await startRegistry();
-    const nginx = await startNginx(() => relaySite(registry));
-    const docker = await startDocker({ suite: 'bookworm' });
+    await using registry = await startRegistry();
+    await using nginx = await startNginx(() => relaySite(registry));
+    await using docker = await startDocker({ suite: 'bookworm' });
     await pushCorpus(registry, ['cfg:full']);
     assertSuccess(await docker.run(`${nginx.host}/${image}`));
     const directories = [registry.directory, nginx.directory, docker.root.directory];
@@ -187,20 +182,18 @@ suite('nothing is left behind', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const [line] = await once(child.stdout, 'data');
-    const { code, directories } = JSON.parse(String(line)) as {
-      code: number;
-      directories: string[];
-    };
-    assert.equal(code, 0);
-    for (const directory of directories) assert.notDeepEqual(remains(directory), []);
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-    const started = Date.now();
-    while (directories.flatMap(remains).length > 0 && Date.now() - started < 10_000) {
-      await setTimeout(50);
+    let directories: string[] = [];
+    try {
+      const [line] = await once(child.stdout, 'data');
+      const started = JSON.parse(String(line)) as { code: number; directories: string[] };
+      assert.equal(started.code, 0);
+      directories = started.directories;
+      for (const directory of directories) assert.notDeepEqual(remains(directory), []);
+    } finally {
+      child.kill('SIGKILL');
     }
-    assert.deepEqual(directories.flatMap(remains), []);
+    const areGone = () => directories.flatMap(remains).length === 0;
+    await eventually('nothing of them is left', areGone, 60_000);
   });
 });
 

@@ -6,6 +6,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
+import { processorMs } from '../world/processor-time.ts';
 import { type Base, baseOf, describe, written } from './arbitraries.ts';
 
 const { ociConfig, ociIndex, ociManifest, ociLayerGzip } = mediaTypes;
@@ -152,9 +153,9 @@ test('indexes: one that leads to a great many others costs no more than its size
     below = written(indexText(Array(10).fill(describe(below)), `,"depth":${depth}`), ociIndex);
     all.push(below);
   }
-  const started = performance.now();
-  assert.equal(made(baseOf(below, ...all)).generated.size, 32);
-  assert.ok(performance.now() - started < 2000);
+  const base = baseOf(below, ...all);
+  const ms = processorMs(() => assert.equal(made(base).generated.size, 32));
+  assert.ok(ms < 2000, `${ms} ms`);
 });
 
 test('what cannot be changed is refused with a sentence', () => {

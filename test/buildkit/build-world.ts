@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type BuildError,
   type BuildkitClient,
@@ -42,15 +41,13 @@ const oci = 'application/vnd.oci.image';
 export const baseImage = 'busybox:oci';
 
 export async function startBuildWorld(options: BuildkitdOptions = {}): Promise<BuildWorld> {
-  const registry = await startRegistry();
-  const buildkitd = await startBuildkitd(options);
+  await using stack = new AsyncDisposableStack();
+  const registry = stack.use(await startRegistry());
+  const buildkitd = stack.use(await startBuildkitd(options));
   const pushed = await pushCorpus(registry, [baseImage]);
-  const client = connect(buildkitd.address);
-  const close = async () => {
-    client.close();
-    await buildkitd.stop();
-    await registry.stop();
-  };
+  const client = stack.adopt(connect(buildkitd.address), opened => opened.close());
+  const whole = stack.move();
+  const close = () => whole.disposeAsync();
   return {
     ...{ registry, buildkitd, client, base: pushed.get(baseImage)?.reference ?? '' },
     async build(buildOptions, run: LoggedRun = {}) {
@@ -87,11 +84,4 @@ export async function failureOf(promise: Promise<unknown>): Promise<BuildError> 
     return error as BuildError;
   }
   throw new Error(`It did not fail but was ${JSON.stringify(value)}`);
-}
-
-/** Waits until the check holds; throws when it does not within the time. */
-export async function until(check: () => boolean | Promise<boolean>, timeoutMs = 5_000) {
-  for (const started = Date.now(); !(await check()); await sleep(20)) {
-    if (Date.now() - started > timeoutMs) throw new Error(`Not within ${timeoutMs} ms`);
-  }
 }

@@ -4,13 +4,13 @@ import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { build, connect } from '../../src/buildkit/index.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
-import {
-  type BuildWorld,
-  failureOf,
-  type LoggedRun,
-  startBuildWorld,
-  until,
-} from './build-world.ts';
+import { eventually } from '../world/eventually.ts';
+import { type BuildWorld, failureOf, type LoggedRun, startBuildWorld } from './build-world.ts';
+
+// What must come at once: a busy machine may take a while, but what is wrong takes the length of the sleep.
+const soonMs = 30_000;
+// Half of what a question to a builder may take.
+const shortMs = 5_000;
 
 /** Why a build failed that sleeps for longer than any test; `asleep` waits until it does that. */
 function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
@@ -22,12 +22,13 @@ function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
     const commands = processes.map(id => readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => ''));
     return (await Promise.all(commands)).some(command => command.includes('987'));
   };
-  return { failure, asleep: () => until(isAsleep, 20_000) };
+  return { failure, asleep: () => eventually('it sleeps', isAsleep, 60_000) };
 }
 
-/** Waits until nothing runs in containers any more, which takes no longer than a moment. */
+/** Waits until nothing runs in containers any more. */
 function allGone({ buildkitd }: BuildWorld): Promise<void> {
-  return until(async () => (await buildkitd.containerProcesses()).length === 0);
+  const isEmpty = async () => (await buildkitd.containerProcesses()).length === 0;
+  return eventually('all containers are gone', isEmpty, soonMs);
 }
 
 /** How long something takes, in ms. */
@@ -48,7 +49,7 @@ suite('ending', { concurrency: 2 }, () => {
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'cancelled');
     await allGone(world);
-    assert.ok(ms < 3_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     assert.match(log.join(''), /CANCELED/);
     const again = await world.build({ dockerfile: `FROM ${world.base}\nRUN true\n` });
     assert.equal(again.steps.total, 2, 'the client and the builder go on');
@@ -69,7 +70,7 @@ suite('ending', { concurrency: 2 }, () => {
     const [error, ms] = await timed(() => startSleeper(world, { timeoutMs: 700 }).failure);
     assert.equal(error.kind, 'timeout');
     assert.match(error.message, /longer than 0.7 s/);
-    assert.ok(ms < 3_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     await allGone(world);
   });
 
@@ -81,11 +82,11 @@ suite('ending', { concurrency: 2 }, () => {
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'unavailable');
     assert.match(error.message, /unix:\/\//);
-    assert.ok(ms < 1_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     await world.buildkitd.ended;
     const [gone, goneMs] = await timed(() => failureOf(world.client.info()));
     assert.equal(gone.kind, 'unavailable');
-    assert.ok(goneMs < 1_000, `${goneMs} ms`);
+    assert.ok(goneMs < shortMs, `${goneMs} ms`);
   });
 
   test('a builder that is asked to stop while it builds', async () => {
@@ -97,19 +98,19 @@ suite('ending', { concurrency: 2 }, () => {
     await stopping;
   });
 
-  test('a builder that hangs is found out', async () => {
+  test('a builder that hangs is found out', async t => {
     await using world = await startBuildWorld();
     const client = connect(world.buildkitd.address, {
-      keepalive: { timeMs: 1_000, timeoutMs: 1_000 },
+      keepalive: { timeMs: 1_000, timeoutMs: 3_000 },
     });
+    t.after(() => client.close());
     const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
     await asleep();
     world.buildkitd.signal('SIGSTOP');
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'unavailable');
-    assert.ok(ms < 6_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     assert.equal((await failureOf(client.info({ timeoutMs: 300 }))).kind, 'timeout');
-    client.close();
     world.buildkitd.signal('SIGCONT');
   });
 
@@ -130,19 +131,20 @@ suite('ending', { concurrency: 2 }, () => {
     for (const call of calls) call.cancel();
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'session');
-    assert.ok(ms < 3_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     await allGone(world);
   });
 
-  test('a client that is closed', async () => {
+  test('a client that is closed', async t => {
     await using world = await startBuildWorld();
     const client = connect(world.buildkitd.address);
+    t.after(() => client.close());
     const { failure, asleep } = startSleeper({ ...world, build: (o, r) => build(client, o, r) });
     await asleep();
     client.close();
     const [error, ms] = await timed(() => failure);
     assert.equal(error.kind, 'cancelled');
-    assert.ok(ms < 3_000, `${ms} ms`);
+    assert.ok(ms < soonMs, `${ms} ms`);
     await allGone(world);
     assert.equal((await failureOf(client.info())).kind, 'cancelled');
   });
@@ -189,13 +191,13 @@ suite('ending', { concurrency: 2 }, () => {
     assert.equal((await failureOf(world.client.info({ signal }))).kind, 'cancelled');
   });
 
-  test('a builder that does not allow what a build asks for', async () => {
+  test('a builder that does not allow what a build asks for', async t => {
     await using buildkitd = await startBuildkitd({ entitlements: [] });
     const client = connect(buildkitd.address);
+    t.after(() => client.close());
     const options = { dockerfile: 'FROM scratch\n', network: 'host' as const };
     const error = await failureOf(build(client, options));
     assert.equal(error.kind, 'other');
     assert.match(error.message, /network.host is not allowed/);
-    client.close();
   });
 });

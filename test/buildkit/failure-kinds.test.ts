@@ -88,6 +88,11 @@ suite('kinds of failures', () => {
     for (const code of [status.UNAVAILABLE, status.CANCELLED]) {
       assert.equal(explain(serviceError('Connection dropped', { code })).kind, 'unavailable');
     }
+    // How grpc-js tells of a connection that ended between the parts of an answer.
+    const cut = 'Received RST_STREAM with code 0 (Call ended without gRPC status)';
+    const internal = { code: status.INTERNAL };
+    assert.equal(explain(serviceError(cut, internal)).kind, 'unavailable');
+    assert.equal(explain(serviceError('a panic', internal)).kind, 'other');
     const { RESOURCE_EXHAUSTED: code } = status;
     const pings = explain(serviceError('ENHANCE_YOUR_CALM: too_many_pings', { code }));
     assert.equal(pings.kind, 'unavailable');

@@ -132,7 +132,8 @@ suite('failures', { concurrency: 2 }, () => {
     assert.equal((await failureOf(world.build({ dockerfile, entitlements }))).kind, 'other');
     const platforms = ['linux/none/none/none'];
     assert.equal((await failureOf(world.build({ dockerfile, platforms }))).kind, 'other');
-    assert.ok(Date.now() - started < 3_000, 'the progress of no build was waited for');
+    // For each of them that would be 5 s.
+    assert.ok(Date.now() - started < 15_000, 'the progress of no build was waited for');
   });
 
   test('a file of the context that cannot be read', async () => {
@@ -179,14 +180,14 @@ suite('failures', { concurrency: 2 }, () => {
     assert.throws(() => memoryTree({ '../x': '' }), TypeError);
   });
 
-  test('no builder at the address', async () => {
+  test('no builder at the address', async t => {
     const client = connect('unix:///nowhere/buildkitd.sock');
+    t.after(() => client.close());
     const started = Date.now();
     assert.equal((await failureOf(client.info())).kind, 'unavailable');
     const error = await failureOf(build(client, { dockerfile: 'FROM scratch\n' }));
     assert.equal(error.kind, 'unavailable');
     assert.match(error.message, /unix:\/\/\/nowhere\/buildkitd.sock/);
-    assert.ok(Date.now() - started < 2_000);
-    client.close();
+    assert.ok(Date.now() - started < 8_000, 'no time-out was waited for');
   });
 });

@@ -9,7 +9,7 @@ import {
   Packet_PacketType as PacketType,
 } from '../../src/buildkit/gen/fsutil/types/wire_pb.js';
 import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
-import { until } from './build-world.ts';
+import { eventually } from '../world/eventually.ts';
 
 /** A builder that says what the test tells it to. */
 class Builder {
@@ -53,7 +53,7 @@ class Builder {
   /** Waits until all entries are told; they are `path mode size`. */
   async told(): Promise<string[]> {
     const isLast = ({ type, stat }: Packet) => type === PacketType.PACKET_STAT && !stat;
-    await until(() => this.received.some(isLast));
+    await eventually('all entries are told', () => this.received.some(isLast));
     return this.received.flatMap(({ stat }) =>
       stat ? [`${stat.path} ${stat.mode.toString(16)} ${stat.size} ${stat.linkname}`.trim()] : [],
     );
@@ -62,7 +62,8 @@ class Builder {
   /** The bytes of a file as soon as they are all there. */
   async bytes(ID: number): Promise<string> {
     const packets = () => this.received.filter(packet => packet.ID === ID && isData(packet));
-    await until(() => packets().some(({ data }) => data.length === 0));
+    const isWhole = () => packets().some(({ data }) => data.length === 0);
+    await eventually('all bytes are there', isWhole);
     return Buffer.concat(packets().map(({ data }) => data)).toString();
   }
 

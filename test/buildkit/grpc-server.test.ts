@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { frameOf, messagesIn } from '../../src/buildkit/grpc-frame.ts';
 import { GrpcError, type Handler, serveGrpc } from '../../src/buildkit/grpc-server.ts';
-import { until } from './build-world.ts';
+import { eventually } from '../world/eventually.ts';
 
 interface Answer {
   readonly messages: string[];
@@ -109,7 +109,7 @@ suite('a session server', () => {
     const stream = peer.client.request({ ':method': 'POST', ':path': '/wait' });
     stream.on('error', () => {});
     stream.on('response', () => stream.close(http2.constants.NGHTTP2_CANCEL));
-    await until(() => wasAborted);
+    await eventually('the call is aborted', () => wasAborted);
   });
 
   test('what the other side breaks off is not the fault of who reads it', async () => {
@@ -138,7 +138,7 @@ suite('a session server', () => {
     using peer = startPeer(echo);
     await peer.call('/echo', {}, ['x']);
     peer.client.destroy();
-    await until(() => peer.isClosed());
+    await eventually('the server is closed', () => peer.isClosed());
   });
 });
 

@@ -194,6 +194,22 @@ suite('recorded progress', () => {
     journal.add(written('a', 0, 'y'.repeat(100_000)));
     assert.equal(journal.lastLines('sha256:a').at(-1)?.length, 2_001);
   });
+
+  test('the journal tells why a program gave up, also where that came before the rest', () => {
+    const journal = new Journal();
+    journal.add(written('a', 0, 'early noise\n', 'stderr'));
+    journal.add(written('a', 900, 'cannot find it\ngiving', 'stderr'));
+    for (let count = 0; count < 30; count += 1) journal.add(written('a', 950, `${count}\n`));
+    journal.add(written('a', 951, ' up', 'stderr'));
+    const lines = journal.lastLines('sha256:a');
+    assert.deepEqual(lines.slice(-3), ['29', 'cannot find it', 'giving up']);
+    assert.equal(lines.length, 20);
+    // What was written long before has its place by its time.
+    const slow = new Journal();
+    slow.add(written('a', 0, 'early noise\n', 'stderr'));
+    slow.add(written('a', 900, 'last\n'));
+    assert.deepEqual(slow.lastLines('sha256:a'), ['early noise', 'last']);
+  });
 });
 
 test('buildctl prints the same', async () => {

@@ -28,6 +28,7 @@ suite('the question to the builder', () => {
         platforms: ['linux/amd64', 'linux/arm64'],
         ...{ buildArgs: { A: '1' }, labels: { b: '2' }, noCache: ['one', 'two'], pull: true },
         ...{ network: 'host', extraHosts: { a: '1.2.3.4', b: '::1' }, sourceDateEpoch: 0 },
+        cacheNamespace: 'mine',
         namedContexts: { more: memoryTree({}), base: 'docker-image://x' },
         exporters: [
           {
@@ -57,6 +58,7 @@ suite('the question to the builder', () => {
       FrontendAttrs: {
         ...{ filename: 'dir/My.Dockerfile', target: 'last', platform: 'linux/amd64,linux/arm64' },
         ...{ 'build-arg:A': '1', 'build-arg:SOURCE_DATE_EPOCH': '0', 'label:b': '2' },
+        'build-arg:BUILDKIT_CACHE_MOUNT_NS': 'mine',
         ...{ 'no-cache': 'one,two', 'image-resolve-mode': 'pull', 'force-network-mode': 'host' },
         ...{ 'add-hosts': 'a=1.2.3.4,b=::1', 'x-y': 'z' },
         ...{ 'context:more': 'local:context-0', 'context:base': 'docker-image://x' },

@@ -34,7 +34,7 @@ async function makeClientCertificate({ authority }: Certificates) {
   return { cert: await read(file('client.crt')), key: await read(file('client.key')) };
 }
 
-test('TLS of both sides, by address and by name', async () => {
+test('TLS of both sides, by address and by name', async t => {
   await using directory = await makeTempDir('tls');
   const files = await makeCertificates(join(directory.path, 'own'), ['127.0.0.1', 'builder.test']);
   const others = await makeCertificates(join(directory.path, 'other'));
@@ -48,9 +48,9 @@ test('TLS of both sides, by address and by name', async () => {
   for (const serverName of [undefined, 'builder.test']) {
     const tls = { ca, cert, key, ...(serverName ? { serverName } : {}) };
     const client = connect(buildkitd.tcpAddress, { tls });
+    t.after(() => client.close());
     assert.equal((await client.info()).version, 'v0.32.2');
     await build(client, options);
-    client.close();
   }
   const refused: Record<string, TlsOptions | undefined> = {
     'an authority that did not sign': { ca: await read(others.authority), cert, key },
@@ -61,11 +61,11 @@ test('TLS of both sides, by address and by name', async () => {
   };
   for (const [why, tls] of Object.entries(refused)) {
     const client = connect(buildkitd.tcpAddress, tls ? { tls } : {});
+    t.after(() => client.close());
     const error = await failureOf(build(client, options));
     assert.equal(error.kind, 'unavailable', why);
     assert.doesNotMatch(error.message, /Resolution note/);
     assert.doesNotMatch(error.message, /PRIVATE KEY/);
-    client.close();
   }
   process.off('warning', onWarning);
   assert.deepEqual(warnings, []);
@@ -73,13 +73,14 @@ test('TLS of both sides, by address and by name', async () => {
 
 for (const engine of ['forky', 'trixie'] as const) {
   suite(`the builder of a Docker engine of ${engine}`, () => {
-    test('builds, pushes, exports, fails and is cancelled', async () => {
+    test('builds, pushes, exports, fails and is cancelled', async t => {
       await using registry = await startRegistry({ auth: 'basic' });
       const { username, password } = registry;
       const pushed = await pushCorpus(registry, [baseImage]);
       const base = pushed.get(baseImage)?.reference ?? '';
       await using docker = await startDocker({ suite: engine, store: 'containerd' });
       const client = connect(`docker+unix://${docker.socket}`);
+      t.after(() => client.close());
       const common = {
         network: 'host' as const,
         credentials: async (host: string) =>
@@ -109,18 +110,19 @@ for (const engine of ['forky', 'trixie'] as const) {
       const started = Date.now();
       const late = await failureOf(build(client, sleeping, { timeoutMs: 1_500 }));
       assert.equal(late.kind, 'timeout');
-      assert.ok(Date.now() - started < 5_000);
+      assert.ok(Date.now() - started < 60_000, 'nobody waited for it to wake');
       client.close();
       assert.equal((await failureOf(client.info())).kind, 'cancelled');
     });
   });
 }
 
-test('an old Docker engine: no version, and its own store', async () => {
+test('an old Docker engine: no version, and its own store', async t => {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, [baseImage]);
   await using docker = await startDocker({ suite: 'bookworm' });
   const client = connect(`docker+unix://${docker.socket}`);
+  t.after(() => client.close());
   assert.deepEqual(await client.info(), {
     ...{ package: undefined, version: undefined, revision: undefined },
   });
@@ -141,15 +143,14 @@ test('an old Docker engine: no version, and its own store', async () => {
   assert.deepEqual([wrong.kind, wrong.source], ['dockerfile', { file: 'Dockerfile', line: 2 }]);
   const missing = { ...common, dockerfile: `FROM ${registry.host}/no/such:1\n` };
   assert.equal((await failureOf(build(client, missing))).kind, 'base');
-  client.close();
 });
 
-test('an engine that is not there, and a server that is none', async () => {
+test('an engine that is not there, and a server that is none', async t => {
   await using registry = await startRegistry();
   const client = connect('docker+unix:///nowhere/docker.sock');
+  t.after(() => client.close());
   assert.equal((await failureOf(client.info())).kind, 'unavailable');
-  client.close();
   const wrong = connect(registry.url.replace('http', 'tcp'));
-  assert.equal((await failureOf(wrong.info({ timeoutMs: 2_000 }))).kind, 'unavailable');
-  wrong.close();
+  t.after(() => wrong.close());
+  assert.equal((await failureOf(wrong.info({ timeoutMs: 8_000 }))).kind, 'unavailable');
 });

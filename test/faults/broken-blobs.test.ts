@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { eventually } from '../world/eventually.ts';
+import { type FaultWorld, shortMs, startFaultWorld } from './fault-world.ts';
 import { pattern, rangeStart, type Script } from './scripted-upstream.ts';
 
 let world: FaultWorld;
@@ -101,13 +102,13 @@ for (const mode of ['relay', 'cache'] as const) {
         if (sent < bytes.length) return;
         clearInterval(timer);
         response.end();
-      }, 200);
+      }, shortMs.idle / 5);
     });
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.ok(reply.isWhole);
     assert.deepEqual(reply.body, bytes);
-    assert.ok(reply.ms > 1000, 'it took longer than the idle time-out as a whole');
+    assert.ok(reply.ms > shortMs.idle, 'it took longer than the idle time-out as a whole');
     assert.equal(upstream.count('GET', '/v2/drip/fast/blobs/'), 1);
   });
 
@@ -124,7 +125,8 @@ for (const mode of ['relay', 'cache'] as const) {
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.equal(reply.isWhole, false);
-    assert.ok(reply.ms > 1500 && reply.ms < 8000, `${reply.ms} ms`);
+    const waited = reply.ms / shortMs.idle;
+    assert.ok(waited > 3 && waited < 30, `${reply.ms} ms`);
     await eventually('the connections are closed', () => upstream.connections() <= 1);
   });
 }

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, type BuildkitdOptions, startBuildkitd } from '../world/buildkitd.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
-import { eventually } from './fault-world.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -46,7 +46,8 @@ suite('builds that fail', { concurrency: 3 }, () => {
     options: BuildkitdOptions = {},
     builds: object = {},
   ): Promise<BuildWorld> => {
-    const buildkitd = await startBuildkitd(options);
+    await using stack = new AsyncDisposableStack();
+    const buildkitd = stack.use(await startBuildkitd(options));
     const sluice = await startSluice({
       config: {
         accounts: { admin: 'secret' },
@@ -56,6 +57,8 @@ suite('builds that fail', { concurrency: 3 }, () => {
         builds,
       },
     });
+    stack.use(sluice);
+    const whole = stack.move();
     const text = async (path: string) => (await sluice.fetch(path)).text();
     return {
       sluice,
@@ -87,10 +90,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
           },
         };
       },
-      async [Symbol.asyncDispose]() {
-        await sluice.stop();
-        await buildkitd.stop();
-      },
+      [Symbol.asyncDispose]: () => whole.disposeAsync(),
     };
   };
 
@@ -105,11 +105,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     assert.match(failure, /before/);
     // The builder is as good as before.
     const modest = await world.begin(`FROM ${base}\nRUN echo after > /after\n`);
-    await eventually(
-      'it is built',
-      async () => (await modest.details()).succeeded === true,
-      20_000,
-    );
+    await eventually('it is built', async () => (await modest.details()).succeeded === true);
   });
 
   test('a full disk: found by a step, or by the builder itself', async () => {
@@ -152,12 +148,16 @@ suite('builds that fail', { concurrency: 3 }, () => {
     assert.deepEqual(await queued.details().then(({ phase }) => phase), 'queued');
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
     assert.equal((await queued.details()).waitsFor, 'other builds, which come first');
+    // Who follows its log has an answer at once, although nothing is in it.
+    const followed = await world.sluice.fetch(`/v1alpha1/builds/${queued.id}/logs?follow=1`);
+    assert.equal(followed.status, 200);
     for (const { id } of [queued, endless]) {
       await world.sluice.fetch(`/v1alpha1/builds/${id}`, { method: 'DELETE', headers });
     }
     for (const build of [queued, endless]) {
       assert.equal(await build.failure(), 'The build was cancelled');
     }
+    assert.match(await followed.text(), /The build was cancelled/);
     await eventually('its processes are gone', async () => {
       return (await world.buildkitd.containerProcesses()).length === 0;
     });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { eventually, startFaultWorld } from './fault-world.ts';
+import { eventually } from '../world/eventually.ts';
+import { startFaultWorld } from './fault-world.ts';
 import { emptyLayer, pattern } from './scripted-upstream.ts';
 
 const blobBytes = 300_000;

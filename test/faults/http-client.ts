@@ -48,7 +48,7 @@ export function call(
 }
 
 /** Sends the text as it is and returns all that comes back until the server closes or is silent. */
-export function raw(port: number, text: string | Buffer, silenceMs = 2000): Promise<string> {
+export function raw(port: number, text: string | Buffer, silenceMs = 30_000): Promise<string> {
   return new Promise((resolve, reject) => {
     let received = '';
     const socket = connect(port, '127.0.0.1', () => socket.write(text));

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { digestOf } from '../../src/oci/digest.ts';
 import { administered, expect, Repository } from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -12,6 +12,7 @@ import { pattern } from './scripted-upstream.ts';
 
 const uploads = 200;
 const rounds = 2;
+const patienceMs = 120_000;
 
 /** What was sent, and what of it was acknowledged: repositories by blob digest, routes by manifest digest. */
 class Ledger {
@@ -68,14 +69,14 @@ test('after kill -9 among 200 uploads what was acknowledged is whole and nothing
 
   for (let round = 0; round < rounds; round += 1) {
     const before = ledger.blobs.size;
-    const sluice = await startSluice({ config: administered, data });
+    await using sluice = await startSluice({ config: administered, data });
     const pushes = Array.from({ length: uploads }, (_, worker) =>
       pushOn(sluice, `r${round}w${worker}`, worker, ledger),
     );
-    while (ledger.blobs.size < before + uploads) await sleep(5);
+    const areMany = () => ledger.blobs.size >= before + uploads;
+    await eventually('blobs are acknowledged', areMany, patienceMs);
     await sluice.kill();
     await Promise.all(pushes);
-    await sluice.stop();
   }
   assert.ok(ledger.manifests.size > 0 && ledger.sent.size > ledger.blobs.size, 'it was amidst');
 

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { assertLogged, eventually, type FaultWorld, startFaultWorld } from './fault-world.ts';
+import { eventually } from '../world/eventually.ts';
+import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
 import { assertApiFault } from './http-client.ts';
 import { pattern } from './scripted-upstream.ts';
 

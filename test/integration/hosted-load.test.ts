@@ -36,13 +36,10 @@ suite('pushes under load', () => {
   });
 
   const skopeo = (from: string, to: string) =>
-    root.exec(
-      [
-        ...['skopeo', 'copy', '--preserve-digests'],
-        ...['--src-tls-verify=false', '--dest-tls-verify=false', from, to],
-      ],
-      { timeoutMs: 120_000 },
-    );
+    root.exec([
+      ...['skopeo', 'copy', '--preserve-digests'],
+      ...['--src-tls-verify=false', '--dest-tls-verify=false', from, to],
+    ]);
   const nothingIsLeft = async () => {
     assert.deepEqual(await readdir(join(sluice.data, 'content/tmp')), [], 'unfinished content');
   };

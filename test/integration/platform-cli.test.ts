@@ -228,26 +228,23 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     const data = directory.join('data');
     const all = commands({ SLUICE_DATA: data });
     const names = ['a', 'b', 'c'];
-    const [sluice] = await Promise.all([
-      startSluice({ data }),
-      ...names.map(name => all.done(`user add ${name}@example.org`)),
-    ]);
-    try {
-      const { users } = await all.json('user list');
-      assert.equal(users.length, names.length);
-      await all.done(
-        'credentials add quay.io --user a@example.org --username a --password-stdin',
-        password,
-      );
-      const { token } = await all.json('token add --user a@example.org --name x');
-      const headers = { authorization: `Bearer ${token}` };
-      const list = await sluice.fetch('/platform/credentials', { headers });
-      const { credentials } = (await list.json()) as { credentials: { id: string }[] };
-      const path = `/platform/credentials/${credentials[0]?.id}/keys`;
-      assert.equal((await sluice.fetch(path, { headers })).status, 200);
-    } finally {
-      await sluice.stop();
-    }
+    const starting = startSluice({ data });
+    const adding = Promise.allSettled(names.map(name => all.done(`user add ${name}@example.org`)));
+    await using sluice = await starting;
+    const failed = (await adding).filter(({ status }) => status === 'rejected');
+    assert.deepEqual(failed, []);
+    const { users } = await all.json('user list');
+    assert.equal(users.length, names.length);
+    await all.done(
+      'credentials add quay.io --user a@example.org --username a --password-stdin',
+      password,
+    );
+    const { token } = await all.json('token add --user a@example.org --name x');
+    const headers = { authorization: `Bearer ${token}` };
+    const list = await sluice.fetch('/platform/credentials', { headers });
+    const { credentials } = (await list.json()) as { credentials: { id: string }[] };
+    const path = `/platform/credentials/${credentials[0]?.id}/keys`;
+    assert.equal((await sluice.fetch(path, { headers })).status, 200);
   });
 
   test('no word of a wrong command line is taken for something else', async () => {

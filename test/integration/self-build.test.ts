@@ -17,7 +17,7 @@ import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
-const patienceMs = 30_000;
+const patienceMs = 120_000;
 
 test('Sluice builds Sluice, and what it built is ready to serve', async () => {
   await using registry = await startRegistry();
@@ -52,7 +52,7 @@ test('Sluice builds Sluice, and what it built is ready to serve', async () => {
   const listen = `127.0.0.1:${port}`;
   const variables = ['-e', `SLUICE_LISTEN=${listen}`, '-e', 'SLUICE_BUILDKIT=off'];
   const run = ['run', '--detach', '--network', 'host', ...variables, image];
-  const container = assertSuccess(await docker.docker(run, { timeoutMs: 120_000 })).trim();
+  const container = assertSuccess(await docker.docker(run)).trim();
   const answer = await untilReady(`http://${listen}/readyz`);
   const log = async () => JSON.stringify(await docker.docker(['logs', container]));
   assert.equal(answer?.status, 200, await log());
@@ -63,7 +63,7 @@ test('Sluice builds Sluice, and what it built is ready to serve', async () => {
   assert.equal(info.serviceInfo.version, version);
   const user = assertSuccess(await docker.docker(['exec', container, 'id', '-u']));
   assert.equal(user, '1000\n');
-  assertSuccess(await docker.docker(['stop', container], { timeoutMs: 30_000 }));
+  assertSuccess(await docker.docker(['stop', '--time', '60', container]));
   const state = ['inspect', '--format', '{{.State.ExitCode}}', container];
   assert.equal(assertSuccess(await docker.docker(state)), '0\n', await log());
 });

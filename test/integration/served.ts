@@ -5,7 +5,6 @@ import { bytesOf } from '../corpus/content.ts';
 import { makeImage, type Pushed } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
 import type { Result } from '../world/program.ts';
-import type { Registry } from '../world/registry.ts';
 import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
 
 const script = `#!/bin/sh
@@ -115,13 +114,6 @@ export async function fetchJson<T>(sluice: Sluice, name: string, route: string):
   const answer = await fetch(sluice.at(name, route));
   assert.equal(answer.status, 200, `${route}: ${answer.status}`);
   return (await answer.json()) as T;
-}
-
-/** Requests for blobs that reached a registry. */
-export function blobRequests(registry: Registry): string[] {
-  return registry.requests
-    .filter(({ method, path }) => method === 'GET' && path.includes('/blobs/sha256:'))
-    .map(({ path }) => path);
 }
 
 /** The digest of an image of the corpus, without pushing it. */

@@ -16,6 +16,7 @@ interface SifAnswer {
   readonly cached: boolean;
   readonly freeze: boolean;
   readonly succeeded?: boolean;
+  readonly warnings?: readonly string[];
 }
 
 suite('singularity images', { concurrency: 1 }, () => {
@@ -144,6 +145,7 @@ suite('singularity images', { concurrency: 1 }, () => {
       '',
       '%post',
       '    echo "from post" > /post',
+      '    echo "export POSTED=1" >> $APPTAINER_ENVIRONMENT',
       '',
       '%environment',
       '    export KIND=definition',
@@ -165,6 +167,30 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.equal(await run(['run', file, 'and words']), 'definition from post and words\n');
     assert.match(await run(['inspect', file]), /Author: somebody/);
     assert.equal((await run(['inspect', '--deffile', file])).trim(), definition.trim());
+    assert.match(
+      await run(['inspect', '--environment', file]),
+      /env\/91-environment\.sh ===\nexport POSTED=1\n/,
+    );
+  });
+
+  test('what is asked for comes before what the definition file says', async () => {
+    const definition = [
+      `Bootstrap: docker\nFrom: ${nameOf('busybox:oci')}\nIncludeCmd: yes`,
+      '%environment\n  export KIND=definition',
+      '%runscript\n  echo definition',
+    ].join('\n');
+    const answer = await request({
+      containerFile: Buffer.from(definition).toString('base64'),
+      containerConfig: {
+        ...{ entrypoint: ['sh', '-c', 'echo "$KIND $0"'], cmd: ['cmd'] },
+        ...{ env: ['KIND=asked'], workingDir: '/tmp' },
+      },
+      buildRepository: `${open.host}/sif/changed`,
+    });
+    assert.match(answer.warnings?.join() ?? '', /'containerConfig.workingDir'.*--pwd/);
+    await finished(answer);
+    assert.equal(await run(['run', '--no-https', answer.targetImage]), 'asked cmd\n');
+    assert.equal(await run(['run', '--no-https', answer.targetImage, 'own']), 'asked own\n');
   });
 
   test('an image for arm64 is made here, and says so', async () => {
@@ -298,6 +324,11 @@ suite('singularity images', { concurrency: 1 }, () => {
       containerConfig: { env: ['IGNORED=1'] },
     });
     assert.match(through.warnings?.join() ?? '', /artifact/);
+    const ofArtifact = sif.targetImage.replace('oras://', '');
+    await assert.rejects(
+      request({ containerImage: ofArtifact, buildRepository: `${open.host}/sif/none` }),
+      /400: .*no container image but an artifact/,
+    );
     assert.equal(await run(['run', '--no-https', `oras://${through.targetImage}`]), 'through\n');
   });
 });

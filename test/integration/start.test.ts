@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Daemon, startDaemon, waitForLine } from '../world/daemon.ts';
+import { eventually } from '../world/eventually.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
@@ -31,6 +32,7 @@ interface Started {
 async function npmStart(env: Record<string, string>): Promise<Started> {
   const daemon = startDaemon('npm', ['start'], {
     cwd: project,
+    startsOthers: true,
     // Nothing is installed here: that has a test of its own.
     env: { PATH: machinePath, SLUICE_BUILDKIT: 'off', ...env },
   });
@@ -126,7 +128,8 @@ test('the log stays JSON lines when a client leaves in mid-transfer', async () =
   await once(transfer, 'data');
   transfer.once('error', () => {});
   transfer.socket.resetAndDestroy();
-  while (!(await sluice.requests()).some(({ aborted }) => aborted)) await setTimeout(20);
+  const isTold = async () => (await sluice.requests()).some(({ aborted }) => aborted);
+  await eventually('it is in the log', isTold);
   for (const line of sluice.output().trim().split('\n')) {
     assert.doesNotThrow(() => JSON.parse(line), line);
   }

@@ -10,6 +10,7 @@ import {
   type Reference,
 } from '../../src/oci/reference.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
+import { processorMs } from '../world/processor-time.ts';
 import { digests } from './arbitraries.ts';
 
 const words = fc.stringMatching(/^[a-z0-9]{1,8}$/);
@@ -187,7 +188,6 @@ test('references: names and tags alone', () => {
 });
 
 test('references: hostile names are refused in no time', () => {
-  const started = performance.now();
   for (const text of [
     `${'a-'.repeat(100_000)}!`,
     `${'a_'.repeat(60)}!/b`,
@@ -195,7 +195,7 @@ test('references: hostile names are refused in no time', () => {
     `${'/'.repeat(100_000)}`,
     `a:${'b'.repeat(1_000_000)}!`,
   ]) {
-    assert.throws(() => parseReference(text), OciSyntaxError);
+    const ms = processorMs(() => assert.throws(() => parseReference(text), OciSyntaxError));
+    assert.ok(ms < 1000, `${text.slice(0, 6)}: ${ms} ms`);
   }
-  assert.ok(performance.now() - started < 1000);
 });

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, startFaultWorld } from '../faults/fault-world.ts';
+import { startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
+import { eventually } from '../world/eventually.ts';
 
 test('an expired token is told apart from an unknown one', async () => {
-  await using world = await startFaultWorld({ tokenLife: '1s' });
+  await using world = await startFaultWorld({ tokenLife: '4s' });
   const image = world.upstreams.relay.image('team/app');
   const pull = await world.serve(image);
   assert.equal((await pull('manifests/latest')).status, 200);

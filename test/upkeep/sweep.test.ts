@@ -6,6 +6,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { call } from '../faults/http-client.ts';
 import { emptyLayer, pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { admin, administered, expect, Repository } from '../hosted/push-client.ts';
+import { freePort } from '../world/free-port.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
@@ -114,30 +115,23 @@ test('a request made again after a sweep works after a restart too', async () =>
     containerImage: image.name,
     containerConfig: { env: ['A=1'], layers: [injected] },
   };
-  const first = await startSluice({ config });
-  try {
-    await revoke(first, await first.request(body));
-    assert.ok((await gc(first, '0s')).removed.length > 0, 'the token has ended');
-    // All of it is in the memory of the server still: that is not enough.
-    const { targetImage } = await first.request(body);
-    await gc(first, '0s');
-    await first.kill();
-    await using second = await startSluice({ config, data: first.data, port: first.port });
-    upstream.on('/v2/', (_request, response) => response.writeHead(404).end());
-    await pullWhole(second, targetImage, ['config', 'injected']);
-  } finally {
-    await first.stop();
-  }
+  await using first = await startSluice({ config, port: await freePort() });
+  await revoke(first, await first.request(body));
+  assert.ok((await gc(first, '0s')).removed.length > 0, 'the token has ended');
+  // All of it is in the memory of the server still: that is not enough.
+  const { targetImage } = await first.request(body);
+  await gc(first, '0s');
+  await first.kill();
+  await using second = await startSluice({ config, data: first.data, port: first.port });
+  upstream.on('/v2/', (_request, response) => response.writeHead(404).end());
+  await pullWhole(second, targetImage, ['config', 'injected']);
 });
 
 test('sweeps beside pushes and pulls take nothing away from them', async () => {
-  await using sluice = await startSluice({
-    config: { ...administered, sweep: { interval: '20ms', grace: '0s' } },
-  });
   const shared = pattern(200_000, 'shared');
-  const push = async (worker: number) => {
+  const push = async (sluice: Sluice, worker: number, images: number) => {
     const repository = new Repository(sluice, `team/app${worker}`);
-    for (let at = 0; at < 15; at += 1) {
+    for (let at = 0; at < images; at += 1) {
       // With no grace a blob is gone before its manifest comes: the push of the manifest says so.
       for (let tries = 0; ; tries += 1) {
         assert.ok(tries < 200, 'it never succeeds');
@@ -160,7 +154,20 @@ test('sweeps beside pushes and pulls take nothing away from them', async () => {
       }
     }
   };
-  await Promise.all(Array.from({ length: 6 }, (_, worker) => push(worker)));
+  /** Pushes from six sides at once; returns how long each image took, in ms. */
+  const pushMany = async (sluice: Sluice, images: number): Promise<number> => {
+    const began = performance.now();
+    await Promise.all(Array.from({ length: 6 }, (_, worker) => push(sluice, worker, images)));
+    return (performance.now() - began) / images;
+  };
+
+  await using calm = await startSluice({ config: administered });
+  // As often as some pushes survive, on a slow machine too.
+  const interval = `${Math.round((await pushMany(calm, 3)) / 2)}ms`;
+  await using sluice = await startSluice({
+    config: { ...administered, sweep: { interval, grace: '0s' } },
+  });
+  await pushMany(sluice, 15);
   const verified = await sluiceCommand(['verify', '--data', sluice.data]);
   assert.match(verified.stdout, / 0 damaged, 0 missing/);
   assert.match(sluice.output(), /"msg":"swept"/);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parseChallenges } from '../../src/upstream/challenge.ts';
+import { processorMs } from '../world/processor-time.ts';
 
 const plain = (header: string) =>
   parseChallenges(header).map(({ scheme, parameters }) => [scheme, { ...parameters }]);
@@ -109,8 +110,7 @@ test('nothing that a server sends is thrown at, or takes long', () => {
     '\\"'.repeat(30_000),
     ' '.repeat(60_000),
   ]) {
-    const began = performance.now();
-    parseChallenges(`Basic ${text}`);
-    assert.ok(performance.now() - began < 1000, text.slice(0, 6));
+    const ms = processorMs(() => parseChallenges(`Basic ${text}`));
+    assert.ok(ms < 1000, text.slice(0, 6));
   }
 });

@@ -10,6 +10,7 @@ import { RelayError, type RelayOptions, relay } from '../../src/upstream/relay.t
 import { openWire } from '../../src/upstream/wire.ts';
 import { WirePool } from '../../src/upstream/wire-pool.ts';
 import { slabsPerBody } from '../../src/upstream/wire-source.ts';
+import { eventually } from '../world/eventually.ts';
 
 type Origin = (socket: Socket) => void | Promise<void>;
 
@@ -26,7 +27,12 @@ interface Promised {
   readonly length: number;
   readonly sha256?: string;
   readonly stallMs?: number;
+  /** How long the upstream may be silent. */
+  readonly idleMs?: number;
 }
+
+// Never reached, except by what is broken.
+const patienceMs = 20_000;
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
@@ -41,14 +47,14 @@ async function relayed(t: TestContext, promised: Promised, origin: Origin): Prom
   const slabs = new SlabPool();
   const pool = new WirePool({ slabs });
   const ends: (RelayError | 'whole')[] = [];
-  const { length, sha256: hex, stallMs } = promised;
+  const { length, sha256: hex, stallMs, idleMs = patienceMs } = promised;
   const server = createHttpServer(async (_request, response) => {
     const { port } = upstream.address() as AddressInfo;
     const { body } = await openWire(
       {
         url: new URL(`http://127.0.0.1:${port}/`),
         headers: {},
-        timeouts: { connectMs: 1000, headersMs: 1000, idleMs: 1000 },
+        timeouts: { connectMs: patienceMs, headersMs: patienceMs, idleMs },
       },
       pool,
     );
@@ -77,8 +83,7 @@ async function relayed(t: TestContext, promised: Promised, origin: Origin): Prom
     for (const socket of originSockets) socket.destroy();
     upstream.close();
     pool.close();
-    await sleep(20);
-    assert.equal(slabs.lent, 0, 'a buffer was not given back');
+    await eventually('every buffer is given back', () => slabs.lent === 0);
   });
   return {
     port: (server.address() as AddressInfo).port,
@@ -134,8 +139,10 @@ function random(size: number): Buffer {
   return bytes;
 }
 
-async function allClosed(sockets: readonly Socket[]): Promise<void> {
-  while (!sockets.every(socket => socket.closed)) await sleep(5);
+/** Waits until the sockets are closed, which must not take as long as a time-out. */
+function allClosed(sockets: readonly Socket[]): Promise<void> {
+  const areClosed = () => sockets.every(socket => socket.closed);
+  return eventually('the connections are closed', areClosed, patienceMs / 2);
 }
 
 /** Sends a pattern as long as the other side takes it; returns a counter of what it took. */
@@ -165,7 +172,7 @@ for (const size of [1, 1000, 70_000, 5_000_003]) {
     assert.ok((await fetchBody(port, size)).equals(body));
     assert.equal(await ended(), 'whole');
     assert.ok((await fetchBody(port, size)).equals(body));
-    while (ends.length < 2) await sleep(5);
+    await eventually('it has ended', () => ends.length === 2);
     assert.equal(ends[1], 'whole', 'a client that closes after the last byte has not left');
   });
 }
@@ -230,7 +237,7 @@ for (const [name, code, origin] of [
 ] as const) {
   test(`an upstream that ${name}: the client sees a broken answer`, async t => {
     const length = 300_000;
-    const { port, ended } = await relayed(t, { length }, origin);
+    const { port, ended } = await relayed(t, { length, idleMs: 1000 }, origin);
     const got = await fetchBody(port, length);
     assert.ok(got.length < length, `${got.length} bytes`);
     const end = await ended();
@@ -239,17 +246,15 @@ for (const [name, code, origin] of [
   });
 }
 
-test('a client that leaves frees the upstream within a second', async t => {
+test('a client that leaves frees the upstream at once', async t => {
   const length = 1 << 30;
   const { origin } = endless(length);
   const { port, ended, originSockets } = await relayed(t, { length }, origin);
   const reader = client(port);
   await once(reader, 'data');
-  const began = Date.now();
   reader.destroy();
-  const end = await ended();
   await allClosed(originSockets);
-  assert.ok(Date.now() - began < 1000);
+  const end = await ended();
   assert.ok(end instanceof RelayError);
   assert.equal(end.code, 'client-gone');
 });
@@ -262,11 +267,9 @@ test('so does one that leaves while the upstream is silent', async t => {
   );
   const reader = client(port);
   await once(reader, 'data');
-  const began = Date.now();
   reader.destroy();
-  await ended();
   await allClosed(originSockets);
-  assert.ok(Date.now() - began < 900);
+  await ended();
 });
 
 test('a client that does not read stops the upstream; when it reads on, all comes', async t => {
@@ -274,11 +277,16 @@ test('a client that does not read stops the upstream; when it reads on, all come
   const { origin, sent } = endless(length);
   const { port, ended, slabs } = await relayed(t, { length }, origin);
   const reader = client(port).pause();
-  await sleep(400);
-  const [stopped, memory] = [sent(), process.memoryUsage().rss];
+  let stopped = -1;
+  await eventually('the upstream is not read any more', async () => {
+    stopped = sent();
+    await sleep(400);
+    return stopped > 0 && sent() === stopped;
+  });
+  assert.ok(stopped < length / 2, `${stopped} bytes went nowhere`);
+  const memory = process.memoryUsage().rss;
   await sleep(400);
   assert.equal(sent(), stopped, 'the upstream is still read');
-  assert.ok(stopped < length / 2, `${stopped} bytes went nowhere`);
   assert.ok(slabs.lent <= slabsPerBody, `${slabs.lent} buffers`);
   assert.ok(process.memoryUsage().rss - memory < 8 * 1024 * 1024);
   let got = 0;
@@ -287,7 +295,7 @@ test('a client that does not read stops the upstream; when it reads on, all come
   });
   reader.resume();
   assert.equal(await ended(), 'whole');
-  while (got < length) await sleep(5);
+  await eventually('all has come', () => got >= length);
   reader.destroy();
 });
 
@@ -305,13 +313,13 @@ test('a client that never reads is given up', async t => {
 test('answers in a row on one connection wait for each other; leaving frees them all', async t => {
   const length = 1 << 30;
   const { origin } = endless(length);
-  const { port, ends, slabs } = await relayed(t, { length }, origin);
+  const { port, ends, slabs, originSockets } = await relayed(t, { length }, origin);
   const reader = client(port, request.repeat(3)).pause();
+  await eventually('all of them are asked for', () => originSockets.length === 3);
   await sleep(300);
   assert.ok(slabs.lent <= 3 * slabsPerBody);
   reader.destroy();
-  while (ends.length < 3) await sleep(5);
+  await eventually('all of them have ended', () => ends.length === 3);
   assert.ok(ends.every(end => end instanceof RelayError && end.code === 'client-gone'));
-  await sleep(50);
-  assert.equal(slabs.lent, 0);
+  await eventually('every buffer is given back', () => slabs.lent === 0);
 });

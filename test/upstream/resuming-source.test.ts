@@ -94,17 +94,21 @@ test('an error of the upstream is the one that is told, after four tries in vain
 });
 
 test('one that is destroyed gives nothing more and frees what it opens late', async () => {
+  const asked = Promise.withResolvers<void>();
   const opening = Promise.withResolvers<{ source: ByteSource; offset: number }>();
   const source = resumingSource({
     first: { source: body(0, 10, 10, 'error'), offset: 0 },
     start: 0,
     end: 199,
-    reopen: () => opening.promise,
+    reopen: () => {
+      asked.resolve();
+      return opening.promise;
+    },
   });
   await source.read();
   const waiting = source.read();
   waiting.catch(() => {});
-  await new Promise(resolve => setTimeout(resolve, 150));
+  await asked.promise;
   source.destroy(new Error('gone'));
   let isFreed = false;
   const late = body(10, 10, 1000, 'end');

@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import { sweepAtEnd } from './sweeper.ts';
 
 const top = '/sys/fs/cgroup';
-const patienceMs = 3_000;
+const patienceMs = 30_000;
 
 /** A control group that programs may make: they are told its name, and `remove` takes it away. */
 export interface ControlGroup {

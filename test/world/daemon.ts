@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { killGroup } from './program.ts';
 import { requireCommand } from './tools.ts';
 
 /** A program that runs beside the test until `stop`. */
@@ -18,10 +19,14 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: 'ignore' | 'pipe';
+  /** True for a program that starts others: where it does not end in time, they are ended with it. */
+  readonly startsOthers?: boolean;
 }
 
 const keptOutput = 256 * 1024;
-const patienceMs = 10_000;
+const patienceMs = 30_000;
+// For a program to be ready, on a busy machine.
+const readyMs = 120_000;
 
 /** Starts a program that dies with this process, even when this process is killed. */
 export function startDaemon(
@@ -34,15 +39,16 @@ export function startDaemon(
     ['--pdeathsig', 'KILL', requireCommand(command), ...args],
     {
       stdio: [options.stdin ?? 'ignore', 'pipe', 'pipe'],
+      detached: options.startsOthers ?? false,
       env: { ...process.env, ...options.env },
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     },
   );
-  return watch(child);
+  return watch(child, options.startsOthers);
 }
 
-/** Wraps a running child process; `stop` asks it to end, and then makes it. */
-export function watch(child: ChildProcess): Daemon {
+/** Wraps a running child process; `stop` asks it to end, and then makes it, with its process group if told. */
+export function watch(child: ChildProcess, isGroup = false): Daemon {
   let output = '';
   const listeners: ((line: string) => void)[] = [];
   for (const stream of [child.stdout, child.stderr]) {
@@ -60,9 +66,11 @@ export function watch(child: ChildProcess): Daemon {
   });
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const stop = async () => {
-    if (hasEnded() || child.pid === undefined) return;
+    const { pid } = child;
+    if (hasEnded() || pid === undefined) return;
     child.kill('SIGTERM');
-    const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+    const kill = () => (isGroup ? killGroup(pid) : child.kill('SIGKILL'));
+    const timer = setTimeout(kill, patienceMs);
     await ended;
     clearTimeout(timer);
   };
@@ -80,7 +88,7 @@ export function watch(child: ChildProcess): Daemon {
 export function waitForLine(
   daemon: Daemon,
   pattern: RegExp,
-  timeoutMs = 30_000,
+  timeoutMs = readyMs,
 ): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     const fail = (why: string) => {
@@ -103,7 +111,7 @@ export function waitForLine(
 export async function waitUntil(
   daemon: Daemon,
   isReady: () => Promise<boolean>,
-  timeoutMs = 30_000,
+  timeoutMs = readyMs,
 ): Promise<void> {
   const started = Date.now();
   while (!(await isReady())) {

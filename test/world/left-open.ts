@@ -5,7 +5,7 @@
  */
 import { after } from 'node:test';
 
-const graceMs = 30_000;
+const graceMs = 60_000;
 
 after(() => {
   const end = () => {

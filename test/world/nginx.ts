@@ -67,7 +67,7 @@ async function startOn(port: number, site: (directory: string) => NginxSite): Pr
     await directory.remove();
   };
   try {
-    await waitForLine(daemon, /start worker process /, 10_000);
+    await waitForLine(daemon, /start worker process /);
   } catch (error) {
     await stop();
     throw error;

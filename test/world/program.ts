@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
 /** What a program printed and how it ended; `code` is -1 when it was killed. */
 export interface Result {
@@ -17,7 +17,7 @@ export interface ProgramOptions {
   readonly cwd?: string;
 }
 
-const defaultTimeoutMs = 60_000;
+const defaultTimeoutMs = 300_000;
 
 /** Starts a program in a process group of its own, its output piped. */
 export function startProgram(
@@ -33,7 +33,7 @@ export function startProgram(
   });
 }
 
-/** Runs a program to its end, whatever that is; a minute unless told. */
+/** Runs a program to its end, whatever that is; five minutes unless told. */
 export async function runProgram(
   command: readonly string[],
   options: ProgramOptions,
@@ -50,12 +50,23 @@ export async function runProgram(
   child.stdin?.end(input);
   const timer = setTimeout(() => {
     stderr += `\nkilled after ${timeoutMs} ms`;
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    if (child.pid !== undefined) killGroup(child.pid);
   }, timeoutMs);
   const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
   clearTimeout(timer);
   // Not for ever: a daemon that the program left behind may hold its output open.
   await Promise.race([closed, sleep(500, undefined, { ref: false })]);
+  // Where this process was held up for as long, what was written is still to be read.
+  await nextTurn();
   return { code: code ?? -1, stdout, stderr };
+}
+
+/** Ends a process group at once; one that has just ended is no error. */
+export function killGroup(leader: number): void {
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }

@@ -6,7 +6,7 @@ const script = `
 trap '' INT TERM HUP
 while IFS= read -r path; do set -- "$@" "$path"; done
 for path; do
-  for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  for attempt in $(seq 50); do
     case $path in
       /sys/fs/cgroup/*) [ ! -d "$path" ] || find "$path" -depth -type d -exec rmdir {} + ;;
       *) rm -rf "$path" ;;

@@ -21,7 +21,9 @@ export function openTerminal(
 ): Terminal {
   const words = command.map(word => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
   const line = `stty rows 24 cols ${columns}; exec ${words}`;
-  const child = spawn(requireCommand('script'), ['-qefc', line, '/dev/null'], {
+  // It dies with this process, as one that is left over would keep the standard error open.
+  const terminal = ['--pdeathsig', 'KILL', requireCommand('script'), '-qefc', line, '/dev/null'];
+  const child = spawn(requireCommand('setpriv'), terminal, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh', ...env },
   });
