@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that the integration tests run: `node scripts/tools.ts [name...]`.
- * A name is `host`, `busybox`, `apptainer`, `buildkit` or a Debian suite; without names, all of them. What
- * is there already is left alone. Needs Debian and root; starts no service.
+ * A name is `host`, `busybox`, `apptainer`, `conda`, `buildkit` or a Debian suite; without names, all of
+ * them. What is there already is left alone. Needs Debian and root; starts no service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -16,12 +16,13 @@ import {
 import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
+import { buildConda, hasConda } from './tools/conda.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildRoot } from './tools/root.ts';
 
-const names = ['host', 'busybox', 'apptainer', 'buildkit', ...suites];
+const names = ['host', 'busybox', 'apptainer', 'conda', 'buildkit', ...suites];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter(name => !names.includes(name));
 if (unknown.length > 0) {
@@ -34,9 +35,12 @@ const missingCommands = Object.keys(hostPackages).filter(name => !findCommand(na
 const missingRoots = suites.filter(suite => isWanted(suite) && !existsSync(rootDirectory(suite)));
 const needsBusybox = isWanted('busybox') && !hasBusybox();
 const needsApptainer = isWanted('apptainer') && !hasApptainer();
+const needsConda = isWanted('conda') && !hasConda();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
-const needsHost = missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0);
-if (!needsHost && !needsBusybox && !needsBuildkit && !needsApptainer && missingRoots.length === 0) {
+const needsHost =
+  missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0 || needsConda);
+const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
+if (!needsHost && !needsBuildkit && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -51,13 +55,13 @@ await mkdir(toolsDirectory(), { recursive: true });
   await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
   if (needsBuildkit) await buildBuildkit(buildkitDirectory());
 }
-const needsMirror = missingRoots.length > 0 || needsBusybox || needsApptainer;
-const mirror = needsMirror ? await findMirror() : undefined;
+const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {
   const proxy = await findProxy();
   if (proxy !== undefined) process.env.http_proxy ??= proxy;
   if (needsBusybox) await buildBusybox(mirror);
   if (needsApptainer) await buildApptainer(mirror);
+  if (needsConda) await buildConda(mirror);
   // At once: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
 }

@@ -28,6 +28,7 @@ echo "\${CONDA_OVERRIDE_CUDA:+CUDA=$CONDA_OVERRIDE_CUDA }$*" >> "$CALLS"
 case "$1 $MODE \${CONDA_OVERRIDE_CUDA:-}" in
   'install cuda ') echo 'error    libmamba Could not solve for environment specs'
                    echo '  __cuda =* *, which is missing on the system.'; exit 1 ;;
+  'install locked ') case "$*" in *--freeze-installed*) echo 'no __cuda'; exit 1 ;; esac ;;
   'install broken '*) echo 'nothing provides tool'; exit 1 ;;
   'env '*) printf '@EXPLICIT\\nhttps://x.example.com/a-1-0.conda\\n' ;;
 esac
@@ -137,6 +138,19 @@ test('a lock file with pip lines is installed whole, and comes out as it went in
   assert.deepEqual(fetched.calls, given.calls);
   const without = runBuild(entries('https://x.example.com/conda.lock'), 'fine', '@EXPLICIT\n');
   assert.deepEqual(without.calls, [from, base, ...end]);
+});
+
+test('what is added to locked packages is told of CUDA when those need it', () => {
+  const { calls, status } = runBuild(
+    entries('https://x.example.com/conda.lock'),
+    'locked',
+    '@EXPLICIT\n',
+  );
+  const from = 'install --yes --name base --file /sluice/conda.lock';
+  const base =
+    'install --yes --name base --freeze-installed --channel conda-forge --channel bioconda conda-forge::procps-ng';
+  assert.equal(status, 0);
+  assert.deepEqual(calls, [from, base, `${base} --dry-run`, `CUDA=99 ${base}`, ...end]);
 });
 
 test('the pip part lists what pip installed, and where from', () => {

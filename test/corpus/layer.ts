@@ -44,7 +44,8 @@ function compress(tar: Buffer, compression: Compression): Buffer {
   return compression === 'zstd' ? zstdCompressSync(tar) : tar;
 }
 
-async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
+/** The tar of the entries. */
+export async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
   const tar = pack();
   for (const entry of entries) {
     const [header, body] = headerAndBody(entry);

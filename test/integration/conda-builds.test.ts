@@ -1,7 +1,7 @@
 /**
- * Conda builds on a real BuildKit. No package manager can be had from the machine's registries: an image
- * with a shell script stands in for micromamba. It understands the three commands of the recipe and makes
- * a program of each package that is asked for.
+ * What surrounds a Conda build, on a real BuildKit: names, referrers, formats, the command line. To be fast,
+ * a shell script stands in for the package manager: it understands the three commands of the recipe and makes
+ * a program of each package that is asked for. Real packages are in `conda-packages.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';

@@ -35,6 +35,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   python3: 'python3',
   script: 'bsdutils',
   mksquashfs: 'squashfs-tools',
+  pip3: 'python3-pip',
+  bzip2: 'bzip2',
 };
 
 /** The version of BuildKit that is brought along. */
@@ -69,6 +71,11 @@ export function buildkitDirectory(): string {
 /** Where Apptainer is, with siftool, squashfs-tools and an emulator of arm64, as in a root directory. */
 export function apptainerDirectory(): string {
   return join(toolsDirectory(), `apptainer-${recipeVersion}`);
+}
+
+/** Where a package manager for Conda is, with a small system to run it in. */
+export function condaDirectory(): string {
+  return join(toolsDirectory(), `conda-${recipeVersion}`);
 }
 
 /** The absolute path of a command of the machine, or undefined. */
@@ -107,6 +114,12 @@ export function requireBusybox(architecture: BusyboxArchitecture): string {
 export function requireApptainer(): string {
   if (!existsSync(apptainerDirectory())) throw missing('Apptainer is missing');
   return apptainerDirectory();
+}
+
+/** The directory of the package manager for Conda; throws when it is not installed. */
+export function requireConda(): string {
+  if (!existsSync(condaDirectory())) throw missing('The package manager for Conda is missing');
+  return condaDirectory();
 }
 
 function missing(what: string): Error {

@@ -20,6 +20,7 @@ export const lockPath = 'conda.lock';
 const lockStage = 'lock';
 const folder = '/sluice';
 const install = 'micromamba install --yes --name base';
+const solve = `/bin/sh ${folder}/solve.sh`;
 const python = '/opt/conda/bin/python';
 
 /** The part of a recipe that installs: lines of the Dockerfile, and the files it copies. */
@@ -101,7 +102,7 @@ function installEnvironment(
   if (pip.length > 0) files.set('pip-lock.py', pipLock);
   const lines = [
     copyOf(files),
-    ...(files.has('solve.sh') ? [`RUN /bin/sh ${folder}/solve.sh`] : []),
+    ...(files.has('solve.sh') ? [`RUN ${solve} --file ${folder}/conda.yml`] : []),
     ...(cuda === undefined
       ? []
       : [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${install} --file ${folder}/conda.yml`]),
@@ -116,11 +117,11 @@ function installLock(
   channels: readonly string[],
   basePackages: readonly string[],
 ): Installation {
-  const files = new Map([['conda.lock', lockText(urls, pip)]]);
   const missing = basePackages.filter(spec => {
     const name = parsePackage(spec)?.name;
     return name === undefined || !urls.some(url => packageOf(url) === name.toLowerCase());
   });
+  const files = new Map([['conda.lock', lockText(urls, pip)], ...solverFor(missing)]);
   const lines = [
     copyOf(files),
     ...installLocked(pip.length > 0),
@@ -136,24 +137,27 @@ function installLockUrl(
   channels: readonly string[],
   basePackages: readonly string[],
 ): Installation {
+  const solver = solverFor(basePackages);
   // The package manager tells a conda-lock file by the end of its name, and runs pip for it itself.
   if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/, ''))) {
+    const files = new Map([['pip-lock.py', pipLock], ...solver]);
     const lines = [
       `ADD ${url} ${folder}/conda-lock.yml`,
-      `COPY pip-lock.py ${folder}/`,
+      copyOf(files),
       `RUN ${install} --file ${folder}/conda-lock.yml`,
       ...addBase(basePackages, channels),
       exportLock([`if [ -x ${python} ]; then ${listPip}; fi`]),
     ];
-    return { lines, files: new Map([['pip-lock.py', pipLock]]) };
+    return { lines, files };
   }
   const lines = [
     `ADD ${url} ${folder}/conda.lock`,
+    ...(solver.size > 0 ? [copyOf(solver)] : []),
     ...installLocked(true),
     ...addBase(basePackages, channels),
     exportLock([keepPip]),
   ];
-  return { lines, files: new Map() };
+  return { lines, files: solver };
 }
 
 function copyOf(files: ReadonlyMap<string, string>): string {
@@ -171,11 +175,16 @@ function installLocked(hasPip: boolean): readonly string[] {
   ];
 }
 
+/** What {@link addBase} needs. */
+function solverFor(basePackages: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(basePackages.length > 0 ? [['solve.sh', solveScript]] : []);
+}
+
 function addBase(basePackages: readonly string[], channels: readonly string[]): readonly string[] {
   if (basePackages.length === 0) return [];
   const from = channels.map(channel => `--channel ${quoteShell(channel)}`).join(' ');
   const words = basePackages.map(quoteShell).join(' ');
-  return [`RUN ${install} --freeze-installed ${from} ${words}`];
+  return [`RUN ${solve} --freeze-installed ${from} ${words}`];
 }
 
 const listPip = `${python} ${folder}/pip-lock.py || echo '# what pip installed could not be listed'`;

@@ -1,0 +1,92 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { condaDirectory, suites } from '../../test/world/tools.ts';
+import { lock } from './lock.ts';
+import { privateApt } from './private-apt.ts';
+import { run } from './run.ts';
+
+const suite = suites[0];
+// A shell with what builds use, Python, what tells the version of the C library, and whom to trust.
+const packages = [
+  ...['dash', 'bash', 'coreutils', 'sed', 'grep', 'python3', 'python3-yaml', 'libc-bin'],
+  'ca-certificates',
+];
+// Python of the suite, and the oldest systems that the wheels are for.
+const target = ['--python-version', '3.11', '--only-binary', ':all:'];
+const platforms = ['manylinux2014_x86_64', 'manylinux_2_28_aarch64'];
+const requirements = `
+py-rattler==0.28.0 \\
+  --hash=sha256:4f4ab1d34d5394e7ce130a86e59009c95ace4f5757d9c3af04de1351bcea47eb \\
+  --hash=sha256:61b24202374188e72130f1b3dc63b455befaafc3e49e5481a38b6a6c8828c1e0
+pip==25.3 \\
+  --hash=sha256:9655943313a94722b7774661c21049070f6bbb0a1516bf02f7c8d5d9201514cd
+`;
+
+export function hasConda(): boolean {
+  return existsSync(condaDirectory());
+}
+
+/**
+ * Brings what images with a package manager are made of, in folders: `system`, a small Debian for this
+ * machine's architecture; `python`, the files that its Python adds; `rattler` and `pip`, packages of Python.
+ * Packages of Python come from the index that this machine's pip uses, and are held to their hashes.
+ */
+export async function buildConda(mirror: string): Promise<void> {
+  const destination = condaDirectory();
+  using _lock = await lock(basename(destination));
+  if (hasConda()) return;
+  console.log(`Fetching a package manager for Conda to ${destination}`);
+  const folder = `${destination}.unfinished`;
+  // What a run left behind that was killed; the lock says that no other is at it.
+  await rm(folder, { recursive: true, force: true });
+  try {
+    const result = join(folder, 'result');
+    await unpackDebian(join(folder, 'apt'), result, mirror);
+    await unpackWheels(join(folder, 'wheels'), result);
+    await rename(result, destination);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const trustAll = `
+cd "$1"
+mkdir -p etc/ssl/certs
+cat usr/share/ca-certificates/mozilla/*.crt > etc/ssl/certs/ca-certificates.crt`;
+
+async function unpackDebian(folder: string, result: string, mirror: string): Promise<void> {
+  const apt = await privateApt(folder, { mirror, suite });
+  await run('apt-get', ['install', '-y', '--download-only', ...packages], apt);
+  const archives = join(folder, 'cache/archives');
+  for (const file of await readdir(archives)) {
+    if (!file.endsWith('.deb')) continue;
+    const part = join(result, /^(?:lib)?python3/.test(file) ? 'python' : 'system');
+    await mkdir(part, { recursive: true });
+    await run('dpkg-deb', ['-x', join(archives, file), part]);
+  }
+  // As its installation would do.
+  await run('sh', ['-ec', trustAll, 'sh', join(result, 'system')]);
+  for (const part of ['python', 'system']) {
+    for (const name of ['doc', 'man', 'locale']) {
+      await rm(join(result, part, 'usr/share', name), { recursive: true, force: true });
+    }
+  }
+}
+
+async function unpackWheels(folder: string, result: string): Promise<void> {
+  await mkdir(folder);
+  const list = join(folder, 'requirements.txt');
+  await writeFile(list, requirements);
+  const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+  const systems = platforms.filter(name => name.endsWith(machine));
+  await run('pip3', [
+    ...['download', '--no-deps', '--require-hashes', '--requirement', list, '--dest', folder],
+    ...[...target, ...systems.flatMap(name => ['--platform', name])],
+  ]);
+  for (const file of await readdir(folder)) {
+    if (!file.endsWith('.whl')) continue;
+    const part = join(result, file.startsWith('pip-') ? 'pip' : 'rattler');
+    await run('python3', ['-m', 'zipfile', '-e', join(folder, file), part]);
+  }
+}

@@ -1,0 +1,68 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type CondaPackage, nativeSubdir, packPackage } from './conda-package.ts';
+
+/** Channels of Conda on a free port of 127.0.0.1. */
+export interface CondaChannels extends AsyncDisposable {
+  /** `http://127.0.0.1:<port>`; a channel is below it by its name. */
+  readonly url: string;
+  /** Paths that were asked for so far. */
+  readonly requests: string[];
+  /** Every file by its path; what is put in here is served, pages under paths that end in `/`. */
+  readonly files: Map<string, Uint8Array>;
+  stop(): Promise<void>;
+}
+
+/** Packs the packages of each channel, and serves them with a `repodata.json` for each subdirectory. */
+export async function startCondaChannels(
+  channels: Readonly<Record<string, readonly CondaPackage[]>>,
+): Promise<CondaChannels> {
+  const files = new Map<string, Uint8Array>();
+  for (const [channel, packages] of Object.entries(channels)) {
+    await fill(files, channel, packages);
+  }
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    const path = decodeURI(request.url ?? '');
+    requests.push(path);
+    const content = files.get(path);
+    const type = path.endsWith('/') ? 'text/html' : 'application/octet-stream';
+    if (content === undefined) response.writeHead(404).end();
+    else response.writeHead(200, { 'content-type': type }).end(content);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const stop = async () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  return { url, requests, files, stop, [Symbol.asyncDispose]: stop };
+}
+
+async function fill(
+  files: Map<string, Uint8Array>,
+  channel: string,
+  packages: readonly CondaPackage[],
+): Promise<void> {
+  const packed = await Promise.all(packages.map(packPackage));
+  for (const subdir of [nativeSubdir, 'noarch']) {
+    const here = packed.filter(one => one.subdir === subdir);
+    for (const { fileName, bytes } of here) files.set(`/${channel}/${subdir}/${fileName}`, bytes);
+    const recordsOf = (suffix: string) =>
+      Object.fromEntries(
+        here
+          .filter(({ fileName }) => fileName.endsWith(suffix))
+          .map(({ fileName, record }) => [fileName, record]),
+      );
+    const repodata = {
+      info: { subdir },
+      packages: recordsOf('.tar.bz2'),
+      'packages.conda': recordsOf('.conda'),
+      repodata_version: 1,
+    };
+    files.set(`/${channel}/${subdir}/repodata.json`, Buffer.from(JSON.stringify(repodata)));
+  }
+}
