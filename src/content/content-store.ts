@@ -89,7 +89,7 @@ export async function openContentStore(root: string): Promise<ContentStore> {
       await rename(path, pathOf(digest));
     },
 
-    ingest: (algorithm = 'sha256') => startIngest(newTemporary(), algorithm, adopt),
+    ingest: (algorithm = 'sha256') => startIngest(newTemporary(), algorithm, { pathOf, adopt }),
 
     claim(digest) {
       const now = new Date();

@@ -6,8 +6,10 @@ import { fileSource } from './file-source.ts';
 
 /** Content on its way in: a temporary file that becomes visible only as a whole. */
 export interface Ingest {
-  /** Where the bytes are until they are committed; readable up to `size` at any time. */
+  /** Where the bytes are until they are committed. */
   readonly path: string;
+  /** Opens what is written for reading, up to `size` at any time; also while it is committed, and after that. */
+  openToRead(): Promise<FileHandle>;
   /** Bytes written so far. */
   readonly size: number;
   /** Appends; resolves when the bytes are written, so the caller may reuse the buffers. One call at a time. */
@@ -22,10 +24,17 @@ export interface Ingest {
   abort(): Promise<void>;
 }
 
+/** Where content has its place once it is whole. */
+export interface Home {
+  pathOf(digest: Digest): string;
+  /** Moves a file there, durably. */
+  adopt(path: string, digest: Digest): Promise<void>;
+}
+
 export async function startIngest(
   path: string,
   initialAlgorithm: DigestAlgorithm,
-  adopt: (path: string, digest: Digest) => Promise<void>,
+  home: Home,
 ): Promise<Ingest> {
   const file: FileHandle = await open(path, 'wx');
   let algorithm = initialAlgorithm;
@@ -36,6 +45,17 @@ export async function startIngest(
 
   return {
     path,
+
+    async openToRead() {
+      try {
+        return await open(path, 'r');
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+        // It has been moved meanwhile.
+        return await open(home.pathOf(digest()), 'r');
+      }
+    },
+
     get size() {
       return size;
     },
@@ -62,7 +82,7 @@ export async function startIngest(
       isOpen = false;
       await file.close();
       const name = digest();
-      await adopt(path, name);
+      await home.adopt(path, name);
       return name;
     },
 

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Ingest } from '../content/ingest.ts';
@@ -224,8 +224,7 @@ class Fill {
       this.#readers -= 1;
       if (this.#readers === 0 && !this.#isWhole && !this.#failure) this.#abandon();
     };
-    // Opened at once: the file loses this name when the transfer is complete.
-    const file = open(this.#ingest.path, 'r');
+    const file = this.#ingest.openToRead();
     file.catch(() => {});
     return {
       size: this.#size,
