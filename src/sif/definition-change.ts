@@ -17,11 +17,10 @@ export function changeDefinition(
   definition: DefinitionRuntime,
   { entrypoint, cmd, env = [] }: RunChange,
 ): DefinitionRuntime {
-  const { runscript, environment } = definition;
   const isStarted = entrypoint !== undefined || cmd !== undefined;
   return {
     ...definition,
-    runscript: isStarted ? undefined : runscript,
-    environment: environment && `${environment}${exportLines(env)}`,
+    ...(isStarted ? { runscript: undefined } : {}),
+    ...(env.length > 0 ? { requestedEnvironment: exportLines(env) } : {}),
   };
 }

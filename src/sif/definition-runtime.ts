@@ -7,6 +7,8 @@ export interface DefinitionRuntime {
   readonly labels: Readonly<Record<string, string>>;
   /** Shell code that sets variables. */
   readonly environment?: string | undefined;
+  /** The same of a request, which comes after all that the definition sets. */
+  readonly requestedEnvironment?: string | undefined;
   /** Whole scripts, first line and all. */
   readonly runscript?: string | undefined;
   readonly startscript?: string | undefined;

@@ -100,14 +100,21 @@ interface RuntimeTexts {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-function textsOf({ config, architecture, createdAt, definition }: RuntimeWish): RuntimeTexts {
+function textsOf(wish: RuntimeWish): RuntimeTexts {
+  const { config, architecture, createdAt, definition, postEnvironment } = wish;
   const { entrypoint, cmd, env, labels } = readOciRuntime(config);
-  const { runscript, startscript, test } = definition;
+  const { runscript, startscript, test, environment, requestedEnvironment } = definition;
+  // Where the definition sets nothing, what is in the image config is enough, and gives way to the caller's own.
+  const isOverridden = environment !== undefined || postEnvironment !== undefined;
   return {
     environment: {
       // Clients know it by this name, and complete its PATH.
       'env/10-docker2singularity.sh': environmentScript(env),
-      'env/90-environment.sh': `#!/bin/sh\n${definition.environment ?? ''}`,
+      'env/90-environment.sh': `#!/bin/sh\n${environment ?? ''}`,
+      // Behind what `%post` has written.
+      ...(isOverridden && requestedEnvironment !== undefined
+        ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
+        : {}),
     },
     scripts: {
       runscript: runscript ?? ociRunscript(entrypoint, cmd),

@@ -176,6 +176,7 @@ suite('singularity images', { concurrency: 1 }, () => {
   test('what is asked for comes before what the definition file says', async () => {
     const definition = [
       `Bootstrap: docker\nFrom: ${nameOf('busybox:oci')}\nIncludeCmd: yes`,
+      '%post\n  echo "export KIND=post" >> $APPTAINER_ENVIRONMENT',
       '%environment\n  export KIND=definition',
       '%runscript\n  echo definition',
     ].join('\n');

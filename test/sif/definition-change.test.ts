@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { changeDefinition } from '../../src/sif/definition-change.ts';
+import type { DefinitionRuntime } from '../../src/sif/definition-runtime.ts';
+import { runtimeFiles } from '../../src/sif/runtime-files.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 
 const definition = {
   ...{ text: 'Bootstrap: docker\nFrom: x\n', headers: {}, labels: {}, help: 'Help' },
@@ -12,13 +17,38 @@ test('what is asked for comes before what a definition file says', () => {
   assert.deepEqual(changeDefinition(definition, { entrypoint: ['x'] }), started);
   assert.deepEqual(changeDefinition(definition, { cmd: ['x'] }), started);
   const set = changeDefinition(definition, { env: ["A=it's", 'no-name=x', 'B=1', 'B=2'] });
-  const environment = `export A=own\nexport A='it'"'"'s'\nexport B='2'\n`;
-  assert.deepEqual(set, { ...definition, environment });
+  const requestedEnvironment = `export A='it'"'"'s'\nexport B='2'\n`;
+  assert.deepEqual(set, { ...definition, requestedEnvironment });
+});
+
+test('variables that are asked for come before those of %environment and of %post', async () => {
+  await using directory = await makeTempDir('definition-change');
+  const { environment: _, ...plain } = definition;
+  /** What A is in the image, where the caller has one too. */
+  const valueIn = async (own: DefinitionRuntime, postEnvironment?: string) => {
+    const wish = {
+      ...{ config: { Env: ['A=asked'] }, architecture: 'amd64' as const, createdAt: 0 },
+      ...{ definition: changeDefinition(own, { env: ['A=asked'] }), postEnvironment },
+    };
+    const folder = directory.join(String(Math.random()));
+    await mkdir(folder);
+    const scripts = new Map([['91-environment.sh', Buffer.from(postEnvironment ?? '')]]);
+    for (const entry of runtimeFiles(wish)) {
+      const [, name] = /^\.singularity\.d\/env\/(.*)$/.exec(entry.path) ?? [];
+      if (name !== undefined && entry.kind === 'file')
+        scripts.set(name, Buffer.from(entry.content ?? ''));
+    }
+    for (const [name, script] of scripts) await writeFile(`${folder}/${name}`, script);
+    const all = `for script in ${folder}/*.sh; do . $script; done; echo "$A"`;
+    const env = { PATH: process.env.PATH, A: 'of the caller' };
+    return execFileSync('sh', ['-c', all], { env }).toString().trim();
+  };
+  assert.equal(await valueIn(definition), 'asked');
+  assert.equal(await valueIn(definition, 'export A=post\n'), 'asked');
+  assert.equal(await valueIn(plain, 'export A=post\n'), 'asked');
+  assert.equal(await valueIn(plain), 'of the caller');
 });
 
 test('what is not asked for stays as it is', () => {
   assert.deepEqual(changeDefinition(definition, {}), definition);
-  // The image config has the variables, and nothing comes before that.
-  const { environment: _, ...plain } = definition;
-  assert.equal(changeDefinition(plain, { env: ['A=1'] }).environment, undefined);
 });
