@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ConfigError, loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { type ContentStore, openContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { CommandError, type Option, text, type Values } from './command.ts';
 
@@ -43,16 +44,34 @@ export async function withLocalData<T>(
   if (!create && !existsSync(path)) {
     throw new CommandError(`${config.data} is no data directory of a server: name it with --data`);
   }
+  try {
+    return await withDatabase(path, async database => {
+      const content = await openContentStore(join(config.data, 'content'));
+      return work({ config, content, database });
+    });
+  } catch (error) {
+    if (error instanceof Fault) throw new CommandError(error.message);
+    if (!isOfSystem(error)) throw error;
+    throw new CommandError(
+      `The data directory ${config.data} cannot be used (${error.message}): run this as the user that the server runs as, or name another one with --data`,
+    );
+  }
+}
+
+async function withDatabase<T>(path: string, work: (database: Database) => Promise<T>): Promise<T> {
   const database = openDatabase(path);
   try {
-    return await work({
-      config,
-      content: await openContentStore(join(config.data, 'content')),
-      database,
-    });
+    return await work(database);
   } finally {
     database.close();
   }
+}
+
+/** True for what the file system and SQLite throw. */
+function isOfSystem(error: unknown): error is Error {
+  return (
+    error instanceof Error && 'code' in error && /^(?:E(?!RR_)|SQLITE_)/.test(String(error.code))
+  );
 }
 
 function configOf(environment: NodeJS.ProcessEnv): Config {

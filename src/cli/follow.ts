@@ -56,7 +56,7 @@ async function showLog(
   display: ProgressDisplay,
   signal: AbortSignal,
 ): Promise<{ readonly succeeded: boolean }> {
-  const path = `/v1alpha1/builds/${id}`;
+  const path = `/v1alpha1/builds/${encodeURIComponent(id)}`;
   for (let seen = 0; ; await sleep(pauseMs, undefined, { signal })) {
     let position = 0;
     try {

@@ -20,7 +20,7 @@ export const logsCommand: Command = {
   async run(values, args) {
     const id = only(args, 'logs BUILD-ID [options]');
     if (values.follow) return exitCodeOf(await followBuild(values, id, process.stdout));
-    await copy(values, `/v1alpha1/builds/${id}/logs`, process.stdout);
+    await copy(values, `/v1alpha1/builds/${encodeURIComponent(id)}/logs`, process.stdout);
     return 0;
   },
 };

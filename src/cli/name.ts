@@ -1,6 +1,8 @@
 import { pullName } from '../build/build-plan.ts';
 import { planBuild } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
+import { containerRequestSchema, parseBody } from '../http/schema.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { changeOf } from '../request/image-change.ts';
 import { checkRules } from '../request/rules.ts';
 import { buildRequestOf, sourceOptions, sourceUsage } from './build-source.ts';
@@ -19,8 +21,9 @@ export const nameCommand: Command = {
     if (!URL.canParse(SLUICE_URL))
       throw new CommandError(`SLUICE_URL: '${SLUICE_URL}' is not a URL`, 2);
     const repository = SLUICE_BUILD_REPOSITORY || `${new URL(SLUICE_URL).host}/builds`;
-    const { submission } = await buildRequestOf(values, positionals);
+    const asked = await buildRequestOf(values, positionals);
     try {
+      const submission = parseBody(containerRequestSchema, asked.submission);
       checkRules(submission, 'v1alpha2');
       const { buildContext, containerConfig, freeze } = submission;
       const context = buildContext && (await measureLayer(buildContext));
@@ -32,7 +35,8 @@ export const nameCommand: Command = {
       console.log(values.json ? JSON.stringify({ key: plan.key, name }) : name);
       return 0;
     } catch (error) {
-      if (error instanceof Fault) throw new CommandError(error.message, 2);
+      if (error instanceof Fault || error instanceof OciSyntaxError)
+        throw new CommandError(error.message, 2);
       throw error;
     }
   },

@@ -71,10 +71,11 @@ export async function serve(
     await stop(server, app, config.drainTime, log);
     return 0;
   } catch (error) {
-    log.fatal({ err: error }, 'the server cannot run');
+    if (error instanceof ConfigError) console.error(error.message);
+    else log.fatal({ err: error }, 'the server cannot run');
     server.closeAllConnections();
     server.close();
-    return 1;
+    return error instanceof ConfigError ? 2 : 1;
   } finally {
     log.flush();
   }

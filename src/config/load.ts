@@ -51,14 +51,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
 }
 
 function readConfigFile(path: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = parse(readFileSync(path, 'utf8')) ?? {};
-  } catch (error) {
-    const why =
-      error instanceof YAMLParseError ? `is not valid YAML: ${error.message}` : 'cannot be read';
-    throw new ConfigError(`The configuration file ${path} ${why}`, { cause: error });
-  }
+  const value = parseYaml(path, readText(path));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ConfigError(
       `The configuration file ${path} holds no settings: write 'name: value' lines`,
@@ -67,6 +60,31 @@ function readConfigFile(path: string): Record<string, unknown> {
   const values = value as Record<string, unknown>;
   resolvePaths(values, dirname(resolve(path)));
   return values;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`The configuration file ${path} cannot be read`, { cause });
+  }
+}
+
+function parseYaml(path: string, text: string): unknown {
+  try {
+    return parse(text, { logLevel: 'error' }) ?? {};
+  } catch (error) {
+    // Without the parser's words, which would show lines of the file, and with them passwords.
+    throw new ConfigError(`The configuration file ${path} is not valid YAML${placeOf(error)}`);
+  }
+}
+
+/** ` at line 2, column 10 (bad indent)`; nothing where the parser does not tell. */
+function placeOf(error: unknown): string {
+  const [start] = (error instanceof YAMLParseError && error.linePos) || [];
+  if (!start || !(error instanceof YAMLParseError)) return '';
+  const what = error.code.toLowerCase().replaceAll('_', ' ');
+  return ` at line ${start.line}, column ${start.col} (${what})`;
 }
 
 /** Paths in a file mean the same wherever the server is started. */
@@ -101,7 +119,13 @@ function describe(error: z.ZodError, environment: Environment): string {
     const name = isEnvironment ? setting.variable : `'${path.join('.')}'`;
     return issue.code === 'unrecognized_keys'
       ? `${path.length > 0 ? `${name}: ` : ''}no such setting: ${issue.keys.join(', ')}`
-      : `${name}: ${issue.message}`;
+      : `${name}: ${messageOf(issue)}`;
   });
   return `The configuration is wrong. ${lines.join('; ')}`;
+}
+
+/** What is wrong with a name in a map stands inside of what is wrong with the map. */
+function messageOf(issue: z.core.$ZodIssue): string {
+  const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
+  return message.replace(/^Invalid (?:input|option): /, '');
 }

@@ -1,28 +1,36 @@
 import { z } from 'zod';
 import { parseAddress } from '../buildkit/address.ts';
+import { parseReference } from '../oci/reference.ts';
 import { isAllowable } from '../platform/endpoint.ts';
 import { duration, limit, list, rate, size, splitList } from './units.ts';
 
 const address = z
   .string()
-  .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'expected address:port');
+  .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'expected address:port')
+  .refine(text => URL.canParse(`http://${text}`), 'expected address:port');
 
 const flag = z.preprocess(
   value => (value === 'true' ? true : value === 'false' ? false : value),
-  z.boolean(),
+  z.boolean('expected true or false'),
 );
 
-const count = z.coerce.number().int().nonnegative();
+const count = z.coerce
+  .number('expected a whole number')
+  .int('expected a whole number')
+  .nonnegative('expected a whole number');
 
 const password = z.string().min(1, 'expected a password');
 
-const account = z.union([
-  password.transform(word => ({ password: word, repositories: undefined })),
-  z.strictObject({
-    password,
-    repositories: z.record(z.string().min(1), z.enum(['pull', 'push', 'administer'])),
-  }),
-]);
+const account = z.union(
+  [
+    password.transform(word => ({ password: word, repositories: undefined })),
+    z.strictObject({
+      password,
+      repositories: z.record(z.string().min(1), z.enum(['pull', 'push', 'administer'])),
+    }),
+  ],
+  'expected a password, or {password, repositories} with the roles pull, push or administer',
+);
 
 /** `name:password,...` in the environment, a map in the file. */
 const accounts = z.preprocess(
@@ -42,8 +50,25 @@ const accounts = z.preprocess(
       .regex(/^[^:]+$/, 'a name has no colon')
       .refine(name => name !== 'token', 'this name is for bearer tokens'),
     account,
+    'expected a map of names to passwords',
   ),
 );
+
+const repository = z.string().refine(text => {
+  try {
+    // No tag and no digest: behind the one that is put here they would be no reference.
+    return parseReference(`${text}:tag`).repository !== '' && text.includes('/');
+  } catch {
+    return false;
+  }
+}, 'expected registry/path, without a tag');
+
+const registryHost = z
+  .string()
+  .refine(
+    text => /^[A-Za-z0-9.:[\]-]+$/.test(text) && URL.canParse(`https://${text}`),
+    'expected the host of a registry, such as registry.example.com:5000',
+  );
 
 const builder = z.string().superRefine((text, context) => {
   if (text === 'off') return;
@@ -280,12 +305,10 @@ export const configSchema = z.strictObject({
     .describe(
       'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: found by itself',
     ),
-  buildRepository: z
-    .string()
+  buildRepository: repository
     .optional()
     .describe('Where builds are pushed, `registry/path`. Default: hosted, `<own host>/builds`'),
-  cacheRepository: z
-    .string()
+  cacheRepository: repository
     .optional()
     .describe('Where the layers of builds are cached. Default: the builder keeps them itself'),
   builds: builds.prefault({}),
@@ -293,7 +316,7 @@ export const configSchema = z.strictObject({
   platform: platform.prefault({}),
   upstream: upstream.prefault({}),
   registries: z
-    .record(z.string(), registry)
+    .record(registryHost, registry)
     .default({})
     .describe('Settings by registry host, exact and with its port; in the file only'),
 });

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
+import { Fault } from '../fault.ts';
 
 const patienceMs = 60_000;
 const pauseMs = 200;
@@ -11,7 +12,7 @@ const pauseMs = 200;
  * stopping is waited for.
  *
  * @param onWait called once when somebody else has it
- * @throws `Error` when it is not free within a minute
+ * @throws {@link Fault} when it is not free within a minute
  */
 export async function lockData(directory: string, onWait: () => void): Promise<Disposable> {
   // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
@@ -25,7 +26,8 @@ export async function lockData(directory: string, onWait: () => void): Promise<D
       if (!isBusy(error) || performance.now() - began > patienceMs) {
         database.close();
         if (!isBusy(error)) throw error;
-        throw new Error(
+        throw new Fault(
+          'unavailable',
           'Another server uses the data directory: stop it, or name another directory with SLUICE_DATA',
           { cause: error },
         );

@@ -79,6 +79,19 @@ test('a variable that is no setting is warned of', () => {
 
 const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
   [{ SLUICE_LISTEN: '9090' }, /SLUICE_LISTEN: expected address:port/],
+  [{ SLUICE_LISTEN: '127.0.0.1:99999' }, /SLUICE_LISTEN: expected address:port/],
+  [
+    { SLUICE_BUILD_REPOSITORY: 'x.example/a b' },
+    /SLUICE_BUILD_REPOSITORY: expected registry\/path/,
+  ],
+  [
+    { SLUICE_CACHE_REPOSITORY: 'x.example/a:1' },
+    /SLUICE_CACHE_REPOSITORY: expected registry\/path/,
+  ],
+  [{ SLUICE_ACCOUNTS: 'ada' }, /SLUICE_ACCOUNTS: expected name:password/],
+  [{ SLUICE_BUILD_REPOSITORY: 'builds' }, /SLUICE_BUILD_REPOSITORY: expected registry\/path/],
+  [{ SLUICE_TRUSTED_PROXIES: 'one' }, /SLUICE_TRUSTED_PROXIES: expected a whole number/],
+  [{ SLUICE_BUILDS_TRUST_CACHES: 'yes' }, /SLUICE_BUILDS_TRUST_CACHES: expected true or false/],
   [{ SLUICE_URL: 'ftp://x' }, /SLUICE_URL: expected an http/],
   [{ SLUICE_PREFIX: 'a/b' }, /SLUICE_PREFIX: expected one path segment/],
   [{ SLUICE_TOKEN_LIFE: '36' }, /SLUICE_TOKEN_LIFE: expected a time/],
@@ -126,6 +139,44 @@ test('a misspelled setting in the file is named', async () => {
   await withFile('prefixx: ct\n', path => {
     assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /no such setting: prefixx/);
   });
+});
+
+test('what is wrong with names and values of a map is told', async () => {
+  for (const [yaml, message] of [
+    ['accounts: {ada: [secret]}\n', /'accounts\.ada': expected a password, or/],
+    ['accounts: 5\n', /'accounts': expected a map of names to passwords/],
+    ['registries: {"https://x.example": {}}\n', /expected the host of a registry/],
+    ['registries: {"a b": {}}\n', /expected the host of a registry/],
+  ] as const) {
+    await withFile(yaml, path => {
+      assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), message);
+    });
+  }
+  await withFile('registries: {"[::1]:5000": {}, registry: {}, docker.io: {}}\n', path => {
+    assert.equal(Object.keys(loadConfig({ SLUICE_CONFIG: path }).config.registries).length, 3);
+  });
+});
+
+test('a file that is no YAML is refused with the place, and without a line of it', async () => {
+  for (const yaml of [
+    'accounts:\n  ada: "secret\nprefix: x\n',
+    'accounts:\n  ada: secret: x\n',
+    'accounts:\n  ada: *secret\n',
+    'accounts: {ada: secret\n',
+  ]) {
+    await withFile(yaml, path => {
+      assert.throws(
+        () => loadConfig({ SLUICE_CONFIG: path }),
+        (error: unknown) => {
+          assert.ok(error instanceof ConfigError);
+          assert.match(error.message, /sluice\.yaml is not valid YAML/);
+          if (!yaml.includes('*')) assert.match(error.message, /at line \d+, column \d+ \(/);
+          assert.doesNotMatch(`${error.message} ${error.cause}`, /secret/);
+          return true;
+        },
+      );
+    });
+  }
 });
 
 test('a file that is no YAML, or no settings, is refused with its name', async () => {

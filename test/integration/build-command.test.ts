@@ -283,13 +283,16 @@ suite('sluice build', { concurrency: 2 }, () => {
   });
 
   test('a wrong command line is told', async () => {
-    const place = await project('wrong', { Dockerfile: 'FROM scratch\n', bad: '[]' });
+    const place = await project('wrong', {
+      ...{ Dockerfile: 'FROM scratch\n', bad: '[]', odd: '{"env": "A=b"}' },
+    });
     for (const [args, wording] of [
       [[], /Say what to build/],
       [[place, '.'], /One build context can be given/],
       [[place, '--build-context', 'a=../b'], /write NAME=docker-image:\/\/IMAGE/],
       [[place, '--build-context', 'A B=docker-image://x'], /namedContexts\.A B/],
       [[place, '--config', `${place}/bad`], /bad is not a JSON object/],
+      [[place, '--config', `${place}/odd`], /'containerConfig\.env': expected array/],
       [[place, '--format', 'tar'], /write docker or sif/],
       [[place, '--freeze'], /'freeze' requires 'buildRepository'/],
       [[`${place}/Dockerfile`], /Dockerfile is neither a directory|cannot be read/],

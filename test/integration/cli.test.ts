@@ -212,6 +212,21 @@ suite('command line', { concurrency: 2 }, () => {
     }
   });
 
+  test('a data directory that cannot be used is told in a sentence', async () => {
+    await using directory = await makeTempDir('cli-data');
+    await writeFile(directory.join('sluice.db'), 'no database');
+    for (const [args, wording] of [
+      [['gc'], /\(file is not a database\)/],
+      [['user', 'list'], /\(file is not a database\)/],
+      [['user', 'add', 'a@b.example', '--data', directory.join('sluice.db/x')], /ENOTDIR/],
+    ] as const) {
+      const { code, stdout, stderr } = await sluiceCommand(args, { SLUICE_DATA: directory.path });
+      assert.deepEqual([code, stdout], [1, ''], stderr);
+      assert.match(stderr, wording);
+      assert.doesNotMatch(stderr, /\n./, 'a sentence, without a stack');
+    }
+  });
+
   test('a server that does not run is told with what to do', async () => {
     const server = `http://127.0.0.1:${await freePort()}`;
     for (const args of [
