@@ -120,6 +120,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     pairing: client.pairing,
     drain() {
       isDraining = true;
+      building.builds.drain();
     },
     async close() {
       await work.stop();

@@ -8,7 +8,8 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /**
  * Makes sure that whoever asks for a build may pull what it begins with: a builder that has an image
- * already does not ask its registry again. Throws a {@link Fault} that names the image: 400, or what stands for a registry that does not answer.
+ * already does not ask its registry again. Throws a {@link Fault} that names the image: 400, or what stands for
+ * a registry that does not answer.
  */
 export async function checkBaseImages(
   references: readonly string[],

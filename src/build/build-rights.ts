@@ -1,3 +1,4 @@
+import type { TokenSource } from '../buildkit/index.ts';
 import { tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { parseReference } from '../oci/reference.ts';
@@ -5,7 +6,7 @@ import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource, Credentials } from '../upstream/credentials.ts';
 import type { FetchToken } from '../upstream/fetch-token.ts';
-import { type BuilderTokens, builderTokens } from './builder-tokens.ts';
+import { builderTokens } from './builder-tokens.ts';
 
 /** In which right the images of a build are pulled and pushed. */
 export interface BuildRights {
@@ -19,7 +20,7 @@ export interface BuildRights {
 export interface BuilderAccess {
   /** For registries that have tokens only where the builder gets them itself. */
   readonly credentials: CredentialSource;
-  readonly tokens: BuilderTokens;
+  readonly tokens: TokenSource;
 }
 
 /** Names of the images that a builder has to do with. */

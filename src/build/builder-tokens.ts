@@ -1,16 +1,8 @@
-import type { TokenQuestion } from '../buildkit/index.ts';
+import type { TokenSource } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { FetchToken } from '../upstream/fetch-token.ts';
-
-/** Gets tokens for a builder, each with the credentials for the repository that it is for. */
-export interface BuilderTokens {
-  /** True for a registry that there are credentials for. */
-  covers(host: string): Promise<boolean>;
-  /** Throws a {@link Fault}. */
-  fetch(question: TokenQuestion): Promise<{ readonly token: string; readonly lifeSeconds: number }>;
-}
 
 type Repository = Pick<Reference, 'registry' | 'repository'>;
 
@@ -19,12 +11,15 @@ interface Scope {
   readonly actions: readonly string[];
 }
 
-/** Tokens for a build that pulls and pushes these images: for other repositories they allow to pull at most. */
+/**
+ * Tokens for a build that pulls and pushes these images, each got with the credentials for the repository that it
+ * is for: for other repositories they allow to pull at most. Registries that there are credentials for are covered.
+ */
 export function builderTokens(
   images: { readonly pulled: readonly Repository[]; readonly pushed: readonly Repository[] },
   credentials: CredentialSource,
   fetchToken: FetchToken,
-): BuilderTokens {
+): TokenSource {
   const all = [...images.pushed, ...images.pulled];
   const isAmong = (list: readonly Repository[], host: string, name: string) =>
     list.some(({ registry, repository }) => registry === host && repository === name);

@@ -66,6 +66,11 @@ export interface Builds {
   resume(): void;
   /** Forgets builds that were over before the moment (ms since the epoch), save those that requests need. */
   purge(endedBefore: number): void;
+  /**
+   * Refuses new builds from now on. What runs goes on; what fails is taken up again by the next process, for it
+   * may have failed because this one takes no connections any more, such as those of its push.
+   */
+  drain(): void;
   /** Stops what runs; it is taken up again by the next process. */
   close(): Promise<void>;
 }
@@ -136,7 +141,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return await attempt(row, writer, stop);
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
-      if (abortReason === closing) {
+      if (abortReason === closing || (isClosing && !isAborted)) {
         writer.write('\nThe server stops: the build begins again when it is back.\n');
         return undefined;
       }
@@ -273,6 +278,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
     purge(endedBefore) {
       store.purge(endedBefore, Date.now());
       logs.retain(id => store.find(id) !== undefined);
+    },
+
+    drain() {
+      isClosing = true;
     },
 
     async close() {

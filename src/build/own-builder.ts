@@ -26,7 +26,7 @@ export interface OwnBuilder {
   stop(): Promise<void>;
 }
 
-const readyMs = 20_000;
+const readyMs = 60_000;
 const pollMs = 50;
 const stopMs = 10_000;
 // That of a server which was killed ends its builds first.

@@ -55,10 +55,12 @@ export const containerAnswerSchema = z
   })
   .meta({ title: 'ContainerAnswer' });
 
-/** Answer of the deprecated endpoint. */
-export const legacyAnswerSchema = containerAnswerSchema
-  .pick({ containerToken: true, targetImage: true, expiration: true, warnings: true })
-  .meta({ title: 'ContainerTokenAnswer' });
+/** Answer of the deprecated endpoint. A frozen image tells its build, for no pull waits for it. */
+export const legacyAnswerSchema = containerAnswerSchema.partial({ containerImage: true }).meta({
+  title: 'ContainerTokenAnswer',
+  description:
+    'Only `containerToken`, `targetImage`, `expiration` and `warnings`, but with `freeze` or `dryRun`',
+});
 
 export const containerStatusSchema = z
   .object({

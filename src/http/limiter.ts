@@ -20,7 +20,10 @@ export interface Limiter {
   take(key: string, rate: Rate): Allowance;
   /** Throws like {@link take} when none is left, but takes nothing. */
   check(key: string, rate: Rate): void;
-  /** Counts one event that has happened, whether one was left or not. */
+  /**
+   * Counts one event that has happened, whether one was left or not. Beyond the limit so many count again as
+   * there were: nobody waits for longer than the time of the rate.
+   */
   note(key: string, rate: Rate): void;
   /** What is left. */
   peek(key: string, rate: Rate): Allowance;
@@ -76,7 +79,8 @@ export function createLimiter(
     },
     check: refuseBelowOne,
     note(key, rate) {
-      full.set(key, look(key, rate, 1).fullAt);
+      const { fullAt } = look(key, rate, 1);
+      full.set(key, Math.min(fullAt, now() + 2 * rate.seconds * 1000));
     },
     peek: (key, rate) => look(key, rate, 0).allowance,
   };

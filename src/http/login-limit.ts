@@ -21,13 +21,9 @@ export interface LoginLimit {
  * @param rate undefined for no limit
  * @param trustedProxies see {@link callerAddress}
  */
-export function createLoginLimit(
-  rate: Rate | undefined,
-  trustedProxies: number,
-  now?: () => number,
-): LoginLimit {
+export function createLoginLimit(rate: Rate | undefined, trustedProxies: number): LoginLimit {
   const advice = 'check the name, password or token that is sent: every wrong one counts';
-  const limiter = createLimiter('failed logins from one address', now, advice);
+  const limiter = createLimiter('failed logins from one address', Date.now, advice);
   // Who has one address of IPv6 has many.
   const keyOf = (request: IncomingMessage) => networkOf(callerAddress(request, trustedProxies));
   return {

@@ -89,7 +89,7 @@ const operations: readonly Operation[] = [
     answerType: 'text/plain',
     query: {
       follow:
-        'true: until the build is over, as it is written; as events where text/event-stream is accepted',
+        'true: until the build is over, as it is written; where text/event-stream is accepted always, as events',
     },
   },
   {

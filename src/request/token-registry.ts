@@ -79,7 +79,11 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
       return request;
     },
 
-    describe: token => find(token).request,
+    describe(token) {
+      const { request, revokedAt } = find(token);
+      const expiresAt = Math.min(request.expiresAt, revokedAt ?? Number.POSITIVE_INFINITY);
+      return { ...request, expiresAt };
+    },
 
     revoke(token) {
       find(token);

@@ -24,14 +24,16 @@ export function createCheckLogin(transport: Transport, registries: Registries): 
       answer.body.destroy();
       return answer;
     };
+    const isLetIn = async (authorization: string) =>
+      wasLetIn(registry, (await ask({ authorization })).status);
     const first = await ask({});
-    if (first.status !== 401) return first.status < 400;
+    if (first.status !== 401) return wasLetIn(registry, first.status);
     const challenges = parseChallenges(first.headers.get('www-authenticate') ?? '');
     const challenge = challenges.find(({ scheme }) => scheme === 'bearer');
     if (!challenge) {
       if (credentials.kind !== 'password') return false;
       const { username, password } = credentials;
-      return (await ask({ authorization: basicHeader(username, password) })).status < 400;
+      return isLetIn(basicHeader(username, password));
     }
     const settings = settingsOf(registries, registry);
     const asked = {
@@ -45,10 +47,21 @@ export function createCheckLogin(transport: Transport, registries: Registries): 
     };
     try {
       const { token } = await fetchBearer(transport, asked);
-      return (await ask({ authorization: `Bearer ${token}` })).status < 400;
+      return await isLetIn(`Bearer ${token}`);
     } catch (error) {
       if (error instanceof Fault && error.kind === 'denied') return false;
       throw error;
     }
   };
+}
+
+/** Throws for an answer that does not tell: a registry that is ill says nothing about a password. */
+function wasLetIn(registry: string, status: number): boolean {
+  if (status < 400) return true;
+  if (status === 401 || status === 403) return false;
+  throw new Fault(
+    'upstream',
+    `The registry ${registry} answered ${status} to a login: try later, and check that it is a registry`,
+    { phase: 'upstream' },
+  );
 }

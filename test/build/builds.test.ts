@@ -212,6 +212,29 @@ suite('the end of a build', () => {
     assert.equal((await second.builds.settled(ids[1] ?? '', patienceMs)).succeeded, true);
   });
 
+  test('what fails while the server takes no connections any more is left to the next one', async () => {
+    await using first = await startBench({ concurrent: 3 });
+    const [lost, made, cancelled] = [
+      idOf(await ask(first, 'lost')),
+      idOf(await ask(first, 'made')),
+      idOf(await ask(first, 'cancelled')),
+    ];
+    await runningAre(first, ['lost', 'made', 'cancelled']);
+    first.builds.drain();
+    await assert.rejects(ask(first, 'new'), /The server is stopping/);
+    first.builds.cancel(cancelled);
+    first.running[1]?.succeed();
+    first.running[0]?.fail(new Fault('bad-request', 'the image cannot be pushed'));
+    assert.equal((await first.builds.settled(lost, patienceMs)).succeeded, null);
+    assert.equal((await first.builds.settled(made, patienceMs)).succeeded, true);
+    assert.equal((await first.builds.settled(cancelled, patienceMs)).succeeded, false);
+    await first.builds.close();
+    await using second = first.restart();
+    second.builds.resume();
+    await runningAre(second, ['lost']);
+    assert.match(await second.logOf(lost), /server stops[\s\S]*begins again/);
+  });
+
   test('what is asked of a stopping server begins nothing', async () => {
     const slow = Promise.withResolvers<void>();
     await using world = await startBench({ admit: () => slow.promise });

@@ -66,6 +66,7 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
     assert.throws(() => own.get(token), refused(/was revoked at .*Z: make a new/));
     assert.throws(() => own.revoke(token), refused(/^Unknown container token/));
     assert.equal(own.describe(token).fixed?.served.digest, digestOf('served'));
+    assert.ok(own.describe(token).expiresAt <= Date.now(), 'it has ended');
   }
   registry.purge();
   assert.equal(registry.describe(token).token, token, 'remembered for a while');
