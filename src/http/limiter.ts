@@ -21,8 +21,8 @@ export interface Limiter {
   /** Throws like {@link take} when none is left, but takes nothing. */
   check(key: string, rate: Rate): void;
   /**
-   * Counts one event that has happened, whether one was left or not. Beyond the limit so many count again as
-   * there were: nobody waits for longer than the time of the rate.
+   * Counts one event that has happened, whether one was left or not; but nobody waits for longer than the
+   * time of the rate, however many have happened.
    */
   note(key: string, rate: Rate): void;
   /** What is left. */
@@ -79,8 +79,8 @@ export function createLimiter(
     },
     check: refuseBelowOne,
     note(key, rate) {
-      const { fullAt } = look(key, rate, 1);
-      full.set(key, Math.min(fullAt, now() + 2 * rate.seconds * 1000));
+      const longestMs = (2 - 1 / rate.count) * rate.seconds * 1000;
+      full.set(key, Math.min(look(key, rate, 1).fullAt, now() + longestMs));
     },
     peek: (key, rate) => look(key, rate, 0).allowance,
   };
