@@ -2,7 +2,7 @@
  * Names that clients in use send for fields and paths of this API, each with the name it has here.
  * The one place that knows them.
  */
-export const fieldAliases: Readonly<Record<string, string>> = {
+const fieldAliases: Readonly<Record<string, string>> = {
   towerAccessToken: 'platformAccessToken',
   towerRefreshToken: 'platformRefreshToken',
   towerEndpoint: 'platformEndpoint',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Digest, isDigest } from './digest.ts';
 
-export const digestSchema = z.custom<Digest>(
+const digestSchema = z.custom<Digest>(
   value => typeof value === 'string' && isDigest(value),
   'not a digest',
 );
@@ -13,7 +13,7 @@ const textOrEmpty = z
   .transform(text => text ?? '');
 
 /** Platform of an index entry. Source: OCI image specification image-index.md, `platform`. */
-export const platformSchema = z.looseObject({
+const platformSchema = z.looseObject({
   architecture: textOrEmpty,
   os: textOrEmpty,
   variant: z.string().nullish(),

@@ -101,7 +101,7 @@ export function formatReference(reference: Reference): string {
 }
 
 /** `[:tag][@digest]`. */
-export function referenceSuffix(reference: Reference): string {
+function referenceSuffix(reference: Reference): string {
   const tag = reference.tag === undefined ? '' : `:${reference.tag}`;
   return reference.digest === undefined ? tag : `${tag}@${reference.digest}`;
 }

@@ -81,7 +81,7 @@ export function guardedLookup(host: string): LookupFunction {
 }
 
 /** An address that is refused. */
-export class ClosedAddress extends Fault {}
+class ClosedAddress extends Fault {}
 
 /** The refused address among an error and its causes, if that is what is behind it. */
 export function closedAddressIn(error: unknown): ClosedAddress | undefined {

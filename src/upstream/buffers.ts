@@ -7,7 +7,7 @@
 /** Bytes of a large buffer: one read fills it in a few system calls (measured: 1.5 times the throughput of 128 KiB). */
 export const largeBytes = 512 * 1024;
 /** Bytes of a small buffer: what a transfer gets that is slow, young, or comes when the large ones are gone. */
-export const smallBytes = 64 * 1024;
+const smallBytes = 64 * 1024;
 
 /** A buffer and the number of its users. */
 export class Slab {

@@ -15,7 +15,7 @@ export type Framing =
   | { readonly kind: 'close' };
 
 /** Bytes; a longer head is an error. */
-export const headLimit = 64 * 1024;
+const headLimit = 64 * 1024;
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a field value excludes exactly the control characters (RFC 9110, 5.5)
@@ -101,7 +101,7 @@ export class HeadReader {
  * Returns the head in the text (without the final empty line). Throws {@link WireError} `protocol`;
  * folded lines (RFC 9112, 5.2) and blanks before the colon (5.1) are refused, not mended.
  */
-export function parseHead(text: string): ResponseHead {
+function parseHead(text: string): ResponseHead {
   const [first = '', ...lines] = text.split('\r\n');
   const status = statusLine.exec(first);
   if (status === null || control.test(first)) throw broken('a malformed status line');

@@ -3,7 +3,7 @@ import { refuse, shown } from './refuse.ts';
 import { isUrl, plainUrl } from './web-address.ts';
 
 /** Where packages come from when a request does not say: what the specification's examples use. */
-export const defaultChannels: readonly string[] = ['conda-forge', 'bioconda'];
+const defaultChannels: readonly string[] = ['conda-forge', 'bioconda'];
 
 // A name with labels or subdirectories, and the platforms that mamba takes in brackets.
 const channelName = /^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:\[[a-z0-9_,-]+\])?$/;

@@ -8,7 +8,7 @@ import { sortedOnce } from './sorted.ts';
 import type { SubmittedCondaOptions } from './submitted.ts';
 
 /** What holds where a request says nothing. */
-export const defaultOptions = {
+const defaultOptions = {
   mambaImage: 'mambaorg/micromamba:1.5.10-noble',
   baseImage: 'ubuntu:24.04',
   basePackages: 'conda-forge::procps-ng',
