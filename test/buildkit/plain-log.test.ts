@@ -241,10 +241,12 @@ test('buildctl prints the same', async () => {
   const log: string[] = [];
   const context = directoryTree(directory.path);
   await world.build({ dockerfile, context, noCache: true }, { log });
-  assert.deepEqual(linesOf(log.join('')), linesOf(theirs));
+  const lines = linesOf(theirs);
+  assert.ok(lines.length >= 12, lines.join('\n'));
+  assert.deepEqual(linesOf(log.join('')), lines);
 });
 
-/** What is told of each step in its order, steps by name; without times, sizes and pauses. */
+/** What is told of each step, steps by name; without times, sizes and pauses. */
 function linesOf(text: string): string[] {
   const names = new Map<string, string>();
   const lines: string[] = [];
@@ -258,5 +260,10 @@ function linesOf(text: string): string[] {
       .replace(/^\d+\.\d+ /, 'N ');
     if (!isHeader) lines.push(`${name}: ${bare}`);
   }
-  return [...new Set(lines)].sort();
+  const told = [...new Set(lines)];
+  // On a busy machine parts are told while they are under way too, and steps that turn out to be cached.
+  const isOvertaken = (line: string): boolean =>
+    told.some(other => other !== line && other.startsWith(line) && other.endsWith(' done')) ||
+    (line.endsWith(': DONE') && told.includes(line.replace(/DONE$/, 'CACHED')));
+  return told.filter(line => !isOvertaken(line)).sort();
 }
