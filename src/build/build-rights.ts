@@ -1,7 +1,7 @@
 import type { TokenSource } from '../buildkit/index.ts';
 import { tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
-import { parseReference } from '../oci/reference.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource, Credentials } from '../upstream/credentials.ts';
@@ -46,8 +46,9 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
   return grant => {
     const credentials = credentialsOf(grant);
     return {
-      forBuilder({ pulled, pushed }) {
-        const images = [...pushed, ...pulled].map(parseReference);
+      forBuilder(images) {
+        const pulled = images.pulled.map(parseReference);
+        const pushed = images.pushed.map(parseReference);
         const ownToken = async (): Promise<Credentials> => {
           const access = [
             ...accessOf(pushed, ownHost, ['pull', 'push']),
@@ -58,21 +59,21 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
         };
         const ofHost: CredentialSource = async host => {
           // The builder asks by host alone for a password: the first of its images there that has one decides.
-          for (const { repository } of images.filter(({ registry }) => registry === host)) {
+          for (const { registry, repository } of [...pushed, ...pulled]) {
+            if (registry !== host) continue;
             const found = await (host === ownHost ? ownToken() : credentials(host, repository));
             if (found) return found;
           }
           return undefined;
         };
-        const elsewhere = (names: readonly string[]) =>
-          names.map(parseReference).filter(({ registry }) => registry !== ownHost);
+        const isElsewhere = ({ registry }: Reference) => registry !== ownHost;
+        const elsewhere = {
+          pulled: pulled.filter(isElsewhere),
+          pushed: pushed.filter(isElsewhere),
+        };
         return {
           credentials: ofHost,
-          tokens: builderTokens(
-            { pulled: elsewhere(pulled), pushed: elsewhere(pushed) },
-            credentials,
-            fetchToken,
-          ),
+          tokens: builderTokens(elsewhere, credentials, fetchToken),
         };
       },
 
@@ -96,12 +97,11 @@ export async function accessInOwnRight(
 }
 
 function accessOf(
-  names: readonly string[],
+  images: readonly Reference[],
   ownHost: string,
   actions: readonly ('pull' | 'push')[],
 ) {
-  return names
-    .map(parseReference)
+  return images
     .filter(({ registry }) => registry === ownHost)
     .map(({ repository }) => ({ type: 'repository' as const, name: repository, actions }));
 }

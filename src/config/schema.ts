@@ -57,7 +57,8 @@ const accounts = z.preprocess(
 const repository = z.string().refine(text => {
   try {
     // No tag and no digest: behind the one that is put here they would be no reference.
-    return parseReference(`${text}:tag`).repository !== '' && text.includes('/');
+    parseReference(`${text}:tag`);
+    return text.includes('/');
   } catch {
     return false;
   }
