@@ -1,14 +1,18 @@
-FROM node:24-bookworm-slim AS build
+# To pin it: docker pull it, then pass --build-arg NODE_IMAGE=NAME@sha256:... with the digest from the line "Digest:".
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
 WORKDIR /sluice
 COPY package.json package-lock.json ./
-# The image has Node 24 already: the copy that npm brings along is left out.
-RUN npm ci --omit=dev --omit=optional
+# The image has Node 24 already: the copy that npm brings along is left out. Other optional packages are needed, such
+# as the native parts of those that compute password hashes.
+RUN npm ci --omit=dev && rm -rf node_modules/node-linux-* node_modules/.bin/node
 COPY bin bin
 COPY src src
 COPY proto proto
 COPY README.md LICENSE ./
 
-FROM node:24-bookworm-slim
+FROM ${NODE_IMAGE}
 ARG COMMIT=unknown
 ENV NODE_ENV=production \
     SLUICE_COMMIT=$COMMIT \

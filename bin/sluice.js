@@ -21,7 +21,8 @@ if (major >= 24) {
 } else if (existsSync(own)) {
   const args = [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
   const child = spawn(own, args, { stdio: 'inherit' });
-  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+    process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
 } else {
   console.error(`sluice needs Node 24 and this is ${process.versions.node}: run 'npm ci' first`);

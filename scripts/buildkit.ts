@@ -1,13 +1,22 @@
-/** Brings a builder along: `npm run buildkit` puts buildkitd into .buildkit, and installs runc with it. */
+/**
+ * Brings a builder along: `npm run buildkit` puts buildkitd into .buildkit, and installs runc and what gives the
+ * builder a network and a disk of its own.
+ */
 import { fileURLToPath } from 'node:url';
-import { buildkitVersion, findCommand } from '../test/world/tools.ts';
+import { buildkitVersion, findCommand, hostPackages } from '../test/world/tools.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
+import { ending, handleEnding } from './tools/ending.ts';
 import { installOnHost } from './tools/host.ts';
 
 const directory = fileURLToPath(new URL('../.buildkit', import.meta.url));
+const containment = ['slirp4netns', 'nft', 'ip', 'mkfs.ext4'];
+
+// Given by a server, with which the installation is to end.
+handleEnding(process.argv.includes('--leashed'));
 
 try {
   if (!findCommand('runc')) await installOnHost(['runc']);
+  await installContainment();
   if (hasBuildkit(directory)) {
     console.log(`BuildKit is there (${directory})`);
   } else {
@@ -17,5 +26,22 @@ try {
   }
 } catch (error) {
   console.error((error as Error).message);
-  process.exitCode = 1;
+  process.exitCode = ending.aborted ? 130 : 1;
+}
+// Standard input may still be open.
+process.exit();
+
+/** Without it there is a builder too, for callers with an access token. */
+async function installContainment(): Promise<void> {
+  const missing = containment.filter(name => !findCommand(name));
+  if (missing.length === 0) return;
+  try {
+    await installOnHost(missing);
+  } catch (error) {
+    ending.throwIfAborted();
+    const packages = missing.map(name => hostPackages[name]).join(', ');
+    console.error(
+      `${packages} cannot be installed, without which nobody builds without an access token: ${(error as Error).message}`,
+    );
+  }
 }

@@ -1,6 +1,12 @@
 /** Writes what is made from the code: `npm run generate`. Continuous integration wants no difference. */
 import { writeFileSync } from 'node:fs';
-import { registrySettings, type Setting, settings } from '../src/config/settings.ts';
+import {
+  accountFileSettings,
+  builderTlsSettings,
+  registrySettings,
+  type Setting,
+  settings,
+} from '../src/config/settings.ts';
 import { createOpenApi } from '../src/http/openapi.ts';
 import { describePlatformApi } from '../src/http/platform/api.ts';
 import { readVersion } from '../src/version.ts';
@@ -20,7 +26,8 @@ function configurationPage(): string {
   return `# Configuration
 
 Settings come from the environment, else from the YAML file that \`SLUICE_CONFIG\` names, else they have
-their default. Sizes are written as \`10 MiB\`, times as \`30s\` or \`36h\`, rates as \`250/hour\` or \`off\`.
+their default. Sizes are written as \`10 MiB\`, times as \`30s\` or \`36h\`, rates as \`250/hour\`, \`0\` (none)
+or \`off\` (no limit).
 Lists are separated by commas in the environment. A wrong setting stops the start with a sentence.
 
 This page is made from the schema by \`npm run generate\`.
@@ -28,9 +35,28 @@ This page is made from the schema by \`npm run generate\`.
 | in the file | environment variable | default | meaning |
 |---|---|---|---|
 ${settings
-  .filter(({ path }) => path[0] !== 'registries')
+  .filter(({ variable }) => variable !== undefined)
   .map(row)
   .join('\n')}
+
+## Account files
+
+In the file only: \`accountFiles:\` lists \`htpasswd\` files. What their accounts may do is written here, so that
+nobody becomes an administrator by a line in such a file. A name may be listed once in all files and \`accounts\`.
+
+| setting | default | meaning |
+|---|---|---|
+${accountFileSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+accountFiles:
+  - file: /etc/sluice/htpasswd
+    repositories: { "team/*": push }
+    administrators: [ada]
+\`\`\`
+
+\`htpasswd -B /etc/sluice/htpasswd ada\` adds an account or changes its password; \`htpasswd -D\` removes it. A removed
+account loses its rights within seconds. A token that a registry client got with an old password lasts five minutes.
 
 ## Registries
 
@@ -46,9 +72,26 @@ registries:
   registry.example.com:
     username: reader
     password: secret
+    anonymous: true      # these credentials also serve callers without a login
   127.0.0.1:5000:
     plainHttp: true
     blobs: cache
+\`\`\`
+
+## Builders with TLS
+
+In the file only: \`buildkitTls:\` maps the address of a builder, as it stands in \`buildkit\`, to its certificates. The
+files are checked at the start and read again when they have changed.
+
+| setting | default | meaning |
+|---|---|---|
+${builderTlsSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+buildkit: [tcp://builder-1.example.com:1234, tcp://10.0.0.7:1234]
+buildkitTls:
+  tcp://builder-1.example.com:1234: { ca: ca.pem, certificate: client.pem, key: client.key }
+  tcp://10.0.0.7:1234: { ca: other-ca.pem, certificate: other.pem, key: other.key, serverName: builder-2 }
 \`\`\`
 `;
 }

@@ -7,11 +7,20 @@ import { createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registries.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/state.ts';
+import { accessRules } from './config/access.ts';
 import { Fault } from './fault.ts';
-import { createAdministratorCheck } from './http/basic-auth.ts';
+import { createGate } from './http/access/gate.ts';
+import { createPullGuard } from './http/access/pull-guard.ts';
+import { createNoteDeed } from './http/audit.ts';
+import { createAdministratorCheck, createCheckAccount } from './http/basic-auth.ts';
+import { createBodyMemory, lendMemory, usualBodyMemory } from './http/body-memory.ts';
+import { requireHost } from './http/broken-requests.ts';
 import { buildRoutes } from './http/builds.ts';
+import { createCallers } from './http/callers.ts';
 import { containerRoutes } from './http/container.ts';
 import { outermost } from './http/errors.ts';
+import { refuseForeignPages } from './http/foreign-page.ts';
+import { gate } from './http/gate.ts';
 import { createIdentify } from './http/identify.ts';
 import { inspectRoutes } from './http/inspect.ts';
 import { createLimiter } from './http/limiter.ts';
@@ -23,11 +32,14 @@ import { createCallLimits } from './http/platform/call-limits.ts';
 import { platformRoutes } from './http/platform/routes.ts';
 import { registryRoutes, tokenPath } from './http/registry.ts';
 import { createRegistryAuth } from './http/registry-auth.ts';
+import { createLogIn } from './http/registry-login.ts';
+import { limitRequestsAtOnce } from './http/requests-at-once.ts';
 import { serviceRoutes } from './http/service.ts';
 import type { RequestState } from './http/state.ts';
 import { validateRoutes } from './http/validate-credentials.ts';
 import type { Pairing } from './platform/pairing.ts';
 import { createMetricsRegistry } from './telemetry.ts';
+import { createReadiness } from './upkeep/readiness.ts';
 
 export interface App {
   readonly koa: Koa<RequestState>;
@@ -50,69 +62,101 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
   const containers = createContainers(deps, state, registries, people, places);
-  const { hosted, accounts, transport, urlOf, checkLogin } = registries;
+  const { hosted, accounts, accountCheck, transport, layerTransport, urlOf, checkLogin } =
+    registries;
   const { identities, platform, client } = people;
   const { building } = containers;
-  const { usage, content } = state;
+  const { usage, content, space } = state;
 
   let isDraining = false;
-  const ready = async () => {
-    if (isDraining) throw new Error('the server is stopping');
-    state.database.prepare('SELECT 1').get();
-  };
+  const readiness = createReadiness({ ...state, directory: state.pathOf('content') });
 
   const router = new Router<RequestState>();
   const { bodyBytes: maxBodyBytes } = config.limits;
   const logins = createLoginLimit(config.limits.logins, config.trustedProxies);
-  const requireAdministrator = createAdministratorCheck(accounts, logins);
-  const identify = createIdentify(identities, logins);
-  containerRoutes(router, {
-    ...containers,
+  const callers = createCallers();
+  const checkAccount = createCheckAccount(accounts, accountCheck, logins, callers);
+  const requireAdministrator = createAdministratorCheck(checkAccount);
+  const identify = createIdentify({ identities, checkAccount, logins, callers });
+  const rules = accessRules(config, publicUrl);
+  const accessGate = createGate(rules);
+  log.info({ access: rules }, 'who may use this server');
+  const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
+  const asking = {
+    gate: accessGate,
     identify,
-    requireAdministrator,
     maxBodyBytes,
     trustedProxies: config.trustedProxies,
     limiter: createLimiter('container requests'),
     rates: config.limits.requests,
+  };
+  containerRoutes(router, {
+    ...containers,
+    ...asking,
+    noteDeed,
+    requireAdministrator,
     buildLimiter: createLimiter('builds'),
     buildRates: config.limits.builds,
     usage,
     builds: building.builds,
+    space,
   });
-  buildRoutes(router, { ...building, requireAdministrator, urlOf });
+  buildRoutes(router, { ...building, requireAdministrator, urlOf, noteDeed });
   const { credentialsOf } = identities;
-  inspectRoutes(router, { inspect: containers.inspect, identify, credentialsOf, maxBodyBytes });
-  validateRoutes(router, { checkLogin, logins, maxBodyBytes });
+  inspectRoutes(router, { ...asking, inspect: containers.inspect, credentialsOf });
+  validateRoutes(router, { checkLogin, gate: accessGate, identify, logins, maxBodyBytes });
   metricsRoutes(router, { usage, requireAdministrator });
   const metrics = createMetricsRegistry();
   const openapi = createOpenApi(version.version);
-  serviceRoutes(router, { version, ready, metrics, openapi });
+  const isStopping = () => isDraining;
+  serviceRoutes(router, { version, readiness, isStopping, metrics, openapi });
 
   const koa = new Koa<RequestState>();
-  // Whatever goes wrong is in the log already; Koa would print it besides, a client that leaves included.
+  // Whatever goes wrong is in the log already; Koa would also print it, even for clients that leave.
   koa.silent = true;
-  koa.use(outermost(log, createObserver(metrics)));
+  const { trustedProxies } = config;
+  koa.use(outermost({ log, callers, trustedProxies, observe: createObserver(metrics) }));
+  const { perAddress, requestTime } = config.limits.connections;
+  const bodies = createBodyMemory(config.limits.bodyMemory ?? usualBodyMemory());
+  koa.use(
+    gate(
+      requireHost,
+      refuseForeignPages(publicUrl),
+      ...(trustedProxies > 0 ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
+      lendMemory(bodies, trustedProxies, requestTime),
+    ),
+  );
   const realm = new URL(tokenPath, publicUrl).href;
-  const auth = createRegistryAuth(hosted.keeper, realm, hosted.tokens.service, logins);
+  const { keeper, tokens } = hosted;
+  const pullsNeedLogin = rules.pulls === 'login';
+  const logIn = createLogIn({
+    ...{ keeper, logins, identify, callers },
+    takesAccessTokens: pullsNeedLogin,
+  });
+  const auth = createRegistryAuth({ keeper, tokens, realm, logIn, callers, pullsNeedLogin });
   koa.use(
     registryRoutes({
       prefix: config.prefix,
-      served: createPulls(deps, state, registries, people, containers),
-      hosted: { ...hosted, content, auth },
-      token: {
-        keeper: hosted.keeper,
-        tokens: hosted.tokens,
-        logins,
-        servedPrefix: `${config.prefix}/`,
+      served: {
+        ...createPulls(deps, state, registries, people, containers),
+        guard: createPullGuard(rules.pulls, auth),
+        prefix: config.prefix,
       },
+      hosted: { ...hosted, content, auth, noteDeed },
+      token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
   koa.use(router.routes());
   const limits = createCallLimits();
-  koa.use(platformRoutes({ platform, version, requireAdministrator, logins, limits }));
+  koa.use(
+    platformRoutes({
+      ...{ platform, version, requireAdministrator, logins, limits, callers, space },
+      ...{ audit: state.audit, trustedProxies: config.trustedProxies },
+    }),
+  );
   koa.use(noRoute);
 
-  building.builds.resume();
+  await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
   const work = startRegularWork(deps, state, registries, people, containers);
 
   return {
@@ -125,10 +169,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
     async close() {
       await work.stop();
       await building.close();
-      usage.flush();
+      await usage.flush().catch(err => log.error({ err }, 'usage'));
+      await state.audit.flush();
       await client.close();
-      await transport.close();
-      state.close();
+      await Promise.all([transport.close(), layerTransport.close()]);
+      await state.close();
     },
   };
 }

@@ -16,6 +16,7 @@ const kinds = {
   'upload-unknown': { status: 404, code: 'BLOB_UPLOAD_UNKNOWN' },
   'manifest-blob-unknown': { status: 404, code: 'MANIFEST_BLOB_UNKNOWN' },
   'method-not-allowed': { status: 405, code: 'UNSUPPORTED' },
+  'too-slow': { status: 408, code: 'UNSUPPORTED' },
   'in-use': { status: 409, code: 'DENIED' },
   'too-large': { status: 413, code: 'SIZE_INVALID' },
   'unsupported-media': { status: 415, code: 'UNSUPPORTED' },
@@ -87,9 +88,32 @@ export class Fault extends Error {
   }
 }
 
+/** True for what SQLite throws while another process has locked the database. */
+export function isDatabaseBusy(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^SQLITE_BUSY/.test(String(error.code));
+}
+
+/** A change that was not made, since another process had locked the database for too long. */
+export function databaseLocked(cause?: unknown): Fault {
+  return new Fault(
+    'unavailable',
+    'Another process has locked the database, and nothing was changed: try again in a moment',
+    { phase: 'store', retryAfterSeconds: lockedRetrySeconds, cause },
+  );
+}
+
+const lockedRetrySeconds = 5;
 const fullCodes = new Set<unknown>(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 
 /** True for what is thrown when there is no room on the disk of the service. */
 export function isDiskFull(error: unknown): boolean {
+  if (error instanceof Fault) return error.kind === 'storage-full';
   return error instanceof Error && 'code' in error && fullCodes.has(error.code);
+}
+
+/** True for what is thrown when nothing can be written now: a full, read-only, broken or locked disk. */
+export function isUnwritable(error: unknown): boolean {
+  if (isDiskFull(error)) return true;
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return /^(?:EROFS|EIO|SQLITE_(?:READONLY|IOERR|BUSY|CANTOPEN))/.test(code);
 }

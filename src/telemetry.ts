@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { Registry } from 'prom-client';
+import { openLogDestination } from './log-destination.ts';
 
 export type Logger = PinoLogger;
 
@@ -13,9 +14,7 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
   };
-  // Written in chunks by a background write: a line a request must not cost a system call each.
-  const chunks = { sync: false, minLength: 4096, periodicFlush: 1000 };
-  return pino(options, destination ?? pino.destination(chunks));
+  return pino(options, destination ?? openLogDestination());
 }
 
 /** The time as pino wants it; formatted once a millisecond, for a busy server writes many lines in one. */
@@ -53,9 +52,15 @@ function describeError(error: unknown): object {
  * out where somebody has put one there, as is the token of a pairing in the path of one.
  */
 export function withoutToken(text: string): string {
-  return text
-    .replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>')
-    .replace(/(\/pairing\/.*\/token\/).+/g, '$1<token>');
+  return withoutPairingToken(text.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>'));
+}
+
+/** By searches, each of which reads the text once: a pattern would try every `/pairing/` of a long path. */
+function withoutPairingToken(text: string): string {
+  const pairing = text.indexOf('/pairing/');
+  const token = pairing < 0 ? -1 : text.indexOf('/token/', pairing + '/pairing'.length);
+  const end = token + '/token/'.length;
+  return token < 0 || end === text.length ? text : `${text.slice(0, end)}<token>`;
 }
 
 const idBytes = 6;

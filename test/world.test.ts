@@ -84,7 +84,7 @@ suite('clients', () => {
 
   for (const name of suites) {
     test(`of ${name} pull over HTTP, and over HTTPS with an account`, async () => {
-      await using root = await openRoot(name, await trustFiles(secured));
+      await using root = await openRoot(name, { files: await trustFiles(secured) });
       for (const client of clientsOf(name)) {
         assertSuccess(await pull(root, client, `${plain.host}/${image}`));
         const options = { tls: true, account: secured };

@@ -1,3 +1,5 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { buildkitVersion } from '../../test/world/tools.ts';
 import { run } from './run.ts';
 
@@ -16,8 +18,10 @@ export type Runner = (command: string, ...args: string[]) => Promise<string>;
  * @param runner runs Go where it is; `result` is a folder there
  */
 export async function compileModule(runner: Runner, result: string): Promise<void> {
+  console.log(`Downloading the modules of BuildKit ${buildkitVersion}`);
   const found = await runner('go', 'mod', 'download', '-json', `${module}@v${buildkitVersion}`);
   const { Dir: source } = JSON.parse(found) as { Dir: string };
+  console.log('Compiling BuildKit');
   await runner(
     ...(['nice', '-n', '19', 'go', 'build', '-C', source] as const),
     ...['-trimpath', '-buildvcs=false', '-ldflags', linkerFlags(`v${buildkitVersion}`)],
@@ -30,7 +34,16 @@ export function linkerFlags(version: string): string {
   return `-s -w -X ${module}/version.Version=${version}`;
 }
 
-/** Compiles BuildKit with the machine's own Go. */
-export async function buildWithGo(result: string): Promise<void> {
-  await compileModule((command, ...args) => run(command, args, { CGO_ENABLED: '0' }), result);
+/** Compiles BuildKit with the machine's own Go; all that Go keeps is in the scratch folder, and goes with it. */
+export async function buildWithGo(result: string, scratch: string): Promise<void> {
+  const folders = { GOMODCACHE: 'modules', GOCACHE: 'compiled', GOTMPDIR: 'tmp' };
+  const variables: Record<string, string> = {
+    CGO_ENABLED: '0',
+    GOFLAGS: `${process.env.GOFLAGS ?? ''} -modcacherw`.trim(),
+  };
+  for (const [variable, name] of Object.entries(folders)) {
+    variables[variable] = join(scratch, name);
+    await mkdir(join(scratch, name));
+  }
+  await compileModule((command, ...args) => run(command, args, variables), result);
 }

@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toolsDirectory } from '../../test/world/tools.ts';
 import { buildWithDebiansGo } from './buildkit-debian-go.ts';
 import { buildFromDebian } from './buildkit-debian-source.ts';
 import { buildWithGo, programs } from './buildkit-go.ts';
 import { type Machine, type Road, roadsOf } from './buildkit-roads.ts';
+import { ending } from './ending.ts';
 import { lock } from './lock.ts';
 import { run } from './run.ts';
 
@@ -22,8 +23,9 @@ const builds: Readonly<Record<Road, Build>> = {
   'debian-source': buildFromDebian,
 };
 
-const elsewhere =
-  "start a builder elsewhere, such as 'docker run -d --privileged --name buildkitd -v /run/buildkit:/run/buildkit moby/buildkit'";
+const scratchPrefix = 'buildkit-scratch-';
+
+const elsewhere = "start a builder with Docker: 'docker compose -f builder/compose.yaml up -d'";
 
 /**
  * Brings buildkitd and buildctl into the directory. They are Go programs of which nobody has a package,
@@ -35,14 +37,17 @@ export async function buildBuildkit(directory: string): Promise<void> {
   if (hasBuildkit(directory)) return;
   const roads = roadsOf(await examineMachine());
   const failures: string[] = [];
+  await removeLeftovers();
   for (const road of roads) {
-    const scratch = await mkdtemp(join(toolsDirectory(), 'buildkit-scratch-'));
+    const scratch = await mkdtemp(join(toolsDirectory(), scratchPrefix));
+    console.log(`Building BuildKit (${road})`);
     try {
       const result = join(scratch, 'result');
       await mkdir(result);
       await builds[road](result, scratch);
       return await place(result, directory);
     } catch (error) {
+      ending.throwIfAborted();
       failures.push(`${road}: ${(error as Error).message}`);
       console.error(`BuildKit cannot be built this way (${failures.at(-1)})`);
     } finally {
@@ -51,6 +56,14 @@ export async function buildBuildkit(directory: string): Promise<void> {
   }
   const why = failures.length > 0 ? 'see above' : 'there is no Go, and this is not Debian as root';
   throw new Error(`BuildKit cannot be built (${why}): install Go 1.26 or newer, or ${elsewhere}`);
+}
+
+/** Removes what a run has left that was killed: the lock says that no other is at it. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(toolsDirectory())) {
+    if (!name.startsWith(scratchPrefix)) continue;
+    await rm(join(toolsDirectory(), name), { recursive: true, force: true });
+  }
 }
 
 async function examineMachine(): Promise<Machine> {

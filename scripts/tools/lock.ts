@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toolsDirectory } from '../../test/world/tools.ts';
+import { ending } from './ending.ts';
 
 /**
  * Holds a lock of this machine until it is disposed of or this process ends, however it ends: the
@@ -14,12 +15,17 @@ export async function lock(name: string): Promise<Disposable> {
   const holder = spawn('flock', [join(folder, name), 'sh', '-c', 'echo locked; exec cat'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
+  const end = () => holder.kill();
+  ending.addEventListener('abort', end, { once: true });
   const notice = setTimeout(() => console.log(`Waiting for another run: ${name}`), 1000);
   await Promise.race([
     once(holder.stdout, 'data'),
     once(holder, 'exit').then(([code]) => {
+      ending.throwIfAborted();
       throw new Error(`flock ended with ${code}`);
     }),
   ]).finally(() => clearTimeout(notice));
+  // Held until what was begun is removed.
+  ending.removeEventListener('abort', end);
   return { [Symbol.dispose]: () => holder.stdin.end() };
 }

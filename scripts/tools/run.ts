@@ -1,4 +1,8 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { ending, handlesEnding } from './ending.ts';
+
+// For a program to remove what it has begun.
+const patienceMs = 3000;
 
 /** Runs a program to its end and returns its output; a failure throws with the output's tail. */
 export function run(
@@ -7,10 +11,15 @@ export function run(
   env: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   return new Promise((resolve, reject) => {
+    if (ending.aborted) return reject(ending.reason);
     const child = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that what it has started is ended with it.
+      detached: handlesEnding(),
       env: { ...process.env, LC_ALL: 'C', DEBIAN_FRONTEND: 'noninteractive', ...env },
     });
+    const end = () => endGroup(child);
+    ending.addEventListener('abort', end, { once: true });
     let all = '';
     let out = '';
     child.stdout.on('data', chunk => {
@@ -22,9 +31,25 @@ export function run(
     });
     child.on('error', reject);
     child.on('close', code => {
+      ending.removeEventListener('abort', end);
+      if (ending.aborted) return reject(ending.reason);
       if (code === 0) return resolve(out);
       const tail = all.trimEnd().split('\n').slice(-15).join('\n');
       reject(new Error(`'${command} ${args.join(' ')}' ended with ${code}:\n${tail}`));
     });
   });
+}
+
+/** Asks a program and all that it has started to end, and then makes them. */
+function endGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  const kill = (signal: NodeJS.Signals) => {
+    try {
+      process.kill(-pid, signal);
+    } catch {
+      // All of them have ended.
+    }
+  };
+  kill('SIGTERM');
+  setTimeout(kill, patienceMs, 'SIGKILL').unref();
 }

@@ -1,3 +1,4 @@
+import type { BringBuilder } from '../build/find-builders.ts';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Version } from '../version.ts';
@@ -11,5 +12,5 @@ export interface AppDeps {
   /** Text of a Docker configuration with credentials. */
   readonly dockerAuthConfig?: string | undefined;
   /** Installs a builder, called when there is none. */
-  readonly bringBuilder?: (() => Promise<void>) | undefined;
+  readonly bringBuilder?: BringBuilder | undefined;
 }

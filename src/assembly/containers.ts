@@ -1,23 +1,30 @@
 import { fileURLToPath } from 'node:url';
 import { accessInOwnRight } from '../build/build-rights.ts';
 import { createBuildService } from '../build/build-service.ts';
+import { closedSourceRules } from '../build/closed-sources.ts';
 import { findBuilders } from '../build/find-builders.ts';
 import type { BuildPlaces } from '../build/plan.ts';
+import { configuredBuilderTls } from '../config/builders.ts';
+import type { ContentStore } from '../content/content-store.ts';
 import { createBaseResolver } from '../images/base-image.ts';
 import { createDocuments } from '../images/documents.ts';
 import { createImageMaker } from '../images/image-maker.ts';
+import { createRightWatch } from '../images/right-watch.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { createAccept } from '../request/accept.ts';
 import { createBaseFinder } from '../request/asked-image.ts';
 import { createBuildIntake } from '../request/built-image.ts';
 import { createDryRun } from '../request/dry-run.ts';
 import { createInspect } from '../request/inspect.ts';
+import { createLayerSource } from '../request/layer-source.ts';
 import { createLayerIntake } from '../request/layers.ts';
 import { createTokenRegistry } from '../request/token-registry.ts';
+import { createAnonymousShare } from '../store/anonymous-share.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import { credentialKey } from '../upstream/credentials.ts';
 import { fetchUrl } from '../upstream/fetch-url.ts';
 import type { AppDeps } from './app-deps.ts';
+import { containmentOf, privateRegistries } from './containment.ts';
 import type { People } from './people.ts';
 import type { RegistryAccess } from './registries.ts';
 import type { State } from './state.ts';
@@ -25,8 +32,19 @@ import type { State } from './state.ts';
 /** Container requests and what is made for them. */
 export type Containers = ReturnType<typeof createContainers>;
 
+function keyOfAccess({ isService, credentials }: Access): string {
+  return isService ? 'service' : credentialKey(credentials);
+}
+
+/** Returns the content store for callers that only read. */
+function withoutWrites(content: ContentStore): ContentStore {
+  return { ...content, write: async () => {} };
+}
+
 // What is used is marked so often within the grace of the sweep.
 const renewalsInGrace = 4;
+/** How long the last answer of a registry or platform counts while it does not answer, ms. */
+export const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
   { config, log, bringBuilder }: AppDeps,
@@ -36,13 +54,16 @@ export function createContainers(
   places: BuildPlaces,
 ) {
   const { content, cachedBlobs, pathOf } = state;
-  const { registry, pusher, ownHost, hosted, transport, urlOf, isPlainHttp } = registries;
+  const { registry, pusher, ownHost, hosted, urlOf, isPlainHttp } = registries;
   const { credentialsOf, serviceCredentialsOf, isOfService } = identities;
-  const documents = createDocuments(content, registry, config.sweep.grace / renewalsInGrace);
+  const share = createAnonymousShare(state.anonymousUse, config.anonymous);
+  const renewMs = config.sweep.grace / renewalsInGrace;
+  const documents = createDocuments(content, registry, renewMs, share);
+  // For inspections and dry runs: they keep nothing, so they cannot fill the disk.
+  const glanced = createDocuments(withoutWrites(content), registry, renewMs, share);
   const makeImage = createImageMaker(documents);
-  const bases = createBaseResolver(registry, documents, access =>
-    access.isService ? 'service' : credentialKey(access.credentials),
-  );
+  const bases = createBaseResolver(registry, documents, keyOfAccess);
+  const rights = createRightWatch({ registry, lifeMs: config.rightLife, graceMs: rightGraceMs });
   const accessToBuilt = (
     image: Pick<Access, 'registry' | 'repository'>,
     grant: SealedGrant | undefined,
@@ -58,9 +79,12 @@ export function createContainers(
       directory: pathOf('buildkit'),
       folders: [fileURLToPath(new URL('../../.buildkit', import.meta.url))],
       plainHttp: [...registries.settings.keys()].filter(isPlainHttp),
+      open: config.builds.openBuilders,
+      containment: containmentOf(config, registries.settings),
       bring: bringBuilder,
       log,
     }),
+    builderTls: configuredBuilderTls(config),
     content,
     documents,
     makeImage,
@@ -68,23 +92,38 @@ export function createContainers(
     fetchToken: registries.fetchToken,
     isPlainHttp,
     limits: config.builds,
+    sourceRules: closedSourceRules(
+      privateRegistries(registries.settings),
+      config.builds.privateHosts,
+      ownHost,
+    ),
     ownCache: places.cache,
     sifDirectory: pathOf('sif'),
     sif: config.sif,
-    removeHosted: hosted.manifests.removeAll,
+    hosted: hosted.manifests,
+    hostedBytes: state.hosted.repositoryBytes,
+    tidily: state.hosted.tidily,
+    maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,
   });
   const layers = createLayerIntake({
     content,
     cachedBlobs,
     fetched: state.fetchedLayers,
-    openUrl: url => fetchUrl(transport, url),
+    source: createLayerSource({
+      fetch: url => fetchUrl(registries.layerTransport, url),
+      registry,
+      credentialsOf,
+      registries: registries.settings,
+    }),
     limits: config.layers,
+    share,
   });
   const { builds } = building;
-  const build = createBuildIntake({ ...common, builds, places, layers, isOfService });
+  const build = createBuildIntake({ ...common, builds, places, layers, rights, isOfService });
   const baseOf = createBaseFinder(bases);
-  const tokens = createTokenRegistry(state.requests, config.tokenLife);
+  const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
+  const tokens = createTokenRegistry(state.requests, config.tokenLife, share);
   const accept = createAccept({
     build,
     accessToBuilt,
@@ -93,12 +132,13 @@ export function createContainers(
     makeImage,
     layers,
     tokens,
+    rights,
     credentialsOf,
     servedBase: `${ownHost}/${config.prefix}`,
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
-    baseOf,
+    baseOf: createBaseFinder(glancedBases),
     layers,
     build,
     registry,
@@ -106,6 +146,11 @@ export function createContainers(
     identities,
     accessToBuilt,
   });
-  const inspect = createInspect({ bases, documents, registry, urlOf });
-  return { documents, makeImage, accessToBuilt, building, tokens, accept, dryRun, inspect };
+  const inspect = createInspect({
+    bases: glancedBases,
+    documents: glanced,
+    registry,
+    urlOf,
+  });
+  return { documents, makeImage, accessToBuilt, building, tokens, rights, accept, dryRun, inspect };
 }

@@ -9,6 +9,9 @@ import type { State } from './state.ts';
 /** Who asks, as platforms know it. */
 export type People = ReturnType<typeof createPeople>;
 
+// What a request brings is good for the life of its token; a build that waits may take a little longer.
+const dayMs = 24 * 3_600_000;
+
 export function createPeople(
   { config, publicUrl, log }: AppDeps,
   { database, secrets, tokenPairs, pairings }: State,
@@ -20,9 +23,11 @@ export function createPeople(
     settings: config.platform,
     own: { platform, address: new URL('/platform', publicUrl).href },
     registries: registries.settings,
+    answerLifeMs: config.rightLife,
     connectMs: config.upstream.connectTimeout,
     idleMs: config.upstream.idleTimeout,
     tokenPairs,
+    tokenPairsKeptMs: config.tokenLife + dayMs,
     pairings,
     box: secrets,
     log,
@@ -32,6 +37,8 @@ export function createPeople(
     ...client,
     box: secrets,
     service: registries.credentials,
+    anonymous: registries.anonymousCredentials,
+    accounts: registries.accounts,
     serviceRepositories: [places.repository, places.cache].filter(name => name !== undefined),
   });
   return { platform, client, identities };

@@ -3,12 +3,15 @@ import { createPullMeter } from '../http/pull-meter.ts';
 import type { ServedDeps } from '../http/served.ts';
 import { createBlobFinder } from '../pull/blob.ts';
 import { createBlobCache } from '../pull/blob-cache.ts';
+import { createBlobRelays } from '../pull/blob-relays.ts';
 import { createBuiltBy } from '../pull/built.ts';
 import { createImageFinder } from '../pull/image.ts';
 import { createManifestFinder } from '../pull/manifest.ts';
 import { createPullCounter } from '../pull/pull-counter.ts';
+import { createLookAtRight } from '../pull/right.ts';
+import { createTransfers } from '../pull/transfers.ts';
 import type { AppDeps } from './app-deps.ts';
-import type { Containers } from './containers.ts';
+import { type Containers, rightGraceMs } from './containers.ts';
 import type { People } from './people.ts';
 import type { RegistryAccess } from './registries.ts';
 import type { State } from './state.ts';
@@ -16,19 +19,24 @@ import type { State } from './state.ts';
 /** All that pulls of served names need. */
 export function createPulls(
   { config, publicUrl }: AppDeps,
-  { content, cachedBlobs, hosted, usage }: State,
+  { content, slabs, cachedBlobs, hosted, usage }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { identities }: People,
-  { documents, makeImage, accessToBuilt, building, tokens }: Containers,
-): ServedDeps {
+  { documents, makeImage, accessToBuilt, building, tokens, rights }: Containers,
+): Omit<ServedDeps, 'guard' | 'prefix'> {
+  const transfers = createTransfers(content, slabs);
   return {
     tokens,
     registry,
     findImage: createImageFinder({
       documents,
       makeImage,
-      identities,
-      accessToBuilt,
+      lookAtRight: createLookAtRight({
+        ...{ identities, accessToBuilt, builds: building.builds },
+        watch: rights,
+        lifeMs: config.rightLife,
+        graceMs: rightGraceMs,
+      }),
       builtBy: createBuiltBy(
         building.builds,
         config.builds.pullWait,
@@ -39,7 +47,11 @@ export function createPulls(
     blobs: createBlobFinder({
       content,
       registry,
-      cache: createBlobCache({ content, cachedBlobs, hosted, maxBytes: config.cacheBytes }),
+      cache: createBlobCache({
+        ...{ content, cachedBlobs, hosted, transfers },
+        maxBytes: config.cacheBytes,
+      }),
+      relays: createBlobRelays(transfers, config.cacheBytes),
       modeOf,
       ownHost,
     }),
@@ -50,5 +62,6 @@ export function createPulls(
       usage,
     }),
     trustedProxies: config.trustedProxies,
+    rightLifeMs: config.rightLife,
   };
 }

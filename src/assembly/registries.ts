@@ -1,4 +1,10 @@
-import { configuredCredentials, configuredRegistries } from '../config/registries.ts';
+import {
+  anonymousCredentials,
+  configuredCredentials,
+  configuredRegistries,
+  uselessMirrorCredentials,
+} from '../config/registries.ts';
+import { createAccountCheck } from '../hosted/account-check.ts';
 import { createHosted } from '../hosted/hosted.ts';
 import { withOwnLogin } from '../hosted/own-login.ts';
 import { withOwnPusher } from '../hosted/own-pusher.ts';
@@ -9,8 +15,9 @@ import { createFetchToken } from '../upstream/fetch-token.ts';
 import { createCheckLogin } from '../upstream/login.ts';
 import { createPushClient } from '../upstream/push-client.ts';
 import { createRegistryClient } from '../upstream/registry-client.ts';
-import { endpointOf, settingsOf } from '../upstream/registry-settings.ts';
+import { endpointOf, settingsOf, withoutReach } from '../upstream/registry-settings.ts';
 import { createTransport } from '../upstream/transport.ts';
+import { noteChanges, openAccounts } from './accounts.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { State } from './state.ts';
 
@@ -21,39 +28,54 @@ const firstRetryMs = 250;
 const longestRetryMs = 3000;
 
 export function createRegistries(
-  { config, publicUrl, dockerAuthConfig }: AppDeps,
-  { content, hosted: store, cachedBlobs, signingKey }: State,
+  { config, publicUrl, dockerAuthConfig, log }: AppDeps,
+  { content, slabs, hosted: store, cachedBlobs, signingKey, audit }: State,
 ) {
   const settings = configuredRegistries(config, publicUrl);
   const credentials = configuredCredentials(settings, config, dockerAuthConfig);
+  const anonymous = anonymousCredentials(settings, credentials);
+  for (const { setting, why } of uselessMirrorCredentials(settings)) log.warn({ setting }, why);
   const { upstream } = config;
-  const transport = createTransport(
-    settings,
-    {
-      connectMs: upstream.connectTimeout,
-      headersMs: upstream.headersTimeout,
-      idleMs: upstream.idleTimeout,
-    },
+  const timeouts = {
+    connectMs: upstream.connectTimeout,
+    headersMs: upstream.headersTimeout,
+    idleMs: upstream.idleTimeout,
+  };
+  const bounds = { slabs, connections: upstream.connections };
+  const transport = createTransport(settings, timeouts, [], bounds);
+  // Closed addresses are open to image names where a registry is listed, to layer URLs where their host is.
+  const layerTransport = createTransport(
+    withoutReach(settings),
+    timeouts,
     config.layers.privateHosts,
+    bounds,
   );
   const exchange = createExchange({
     transport,
-    authorizer: createAuthorizer(transport, settings),
+    authorizer: createAuthorizer(transport, settings, config.rightLife),
     registries: settings,
-    mirrorCredentials: credentials,
+    // A mirror answers everybody.
+    mirrorCredentials: anonymous,
     retry: {
       attempts: upstream.attempts,
       firstDelayMs: firstRetryMs,
       longestDelayMs: longestRetryMs,
     },
   });
-  const accounts = new Map(Object.entries(config.accounts));
+  const accountFiles = openAccounts(config, log, changes => {
+    accountCheck.reset();
+    noteChanges(audit, changes);
+  });
+  const { accounts } = accountFiles;
+  const accountCheck = createAccountCheck(accounts);
   const ownHost = publicUrl.host;
   const hosted = createHosted({
     content,
     store,
     cachedBlobs,
     accounts,
+    accountCheck,
+    hasAccountFiles: config.accountFiles.length > 0,
     anonymous: config.hosted.anonymous,
     limits: config.hosted,
     signingKey,
@@ -65,8 +87,13 @@ export function createRegistries(
     settings,
     /** What the operator has listed. */
     credentials,
+    /** Of those the ones that serve callers without a login. */
+    anonymousCredentials: anonymous,
     transport,
+    layerTransport,
     accounts,
+    accountFiles,
+    accountCheck,
     ownHost,
     hosted,
     registry: withOwnRegistry(ownHost, hosted.registry, createRegistryClient(exchange)),

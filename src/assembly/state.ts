@@ -2,20 +2,28 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../build/sif-leftovers.ts';
-import { openContentStore } from '../content/content-store.ts';
+import { SlabPool } from '../content/buffers.ts';
+import { type ContentStore, openContentStore } from '../content/content-store.ts';
+import { createDiskSpace } from '../content/disk-space.ts';
 import { Fault } from '../fault.ts';
+import { createAnonymousUseStore } from '../store/anonymous-use.ts';
+import { createAuditLog } from '../store/audit-log.ts';
 import { createBuildStore } from '../store/builds.ts';
 import { createCachedBlobStore } from '../store/cached-blobs.ts';
+import { createClockReadingStore } from '../store/clock-readings.ts';
 import { lockData } from '../store/data-lock.ts';
 import { openDatabase } from '../store/database.ts';
 import { createFetchedLayerStore } from '../store/fetched-layers.ts';
 import { createHostedStore } from '../store/hosted.ts';
 import { readKeyFile } from '../store/key-file.ts';
 import { createPairingStore } from '../store/pairings.ts';
+import { makePrivate } from '../store/private-modes.ts';
 import { createRequestStore } from '../store/requests.ts';
-import { createSecretBox } from '../store/secret-box.ts';
+import { openSecretBox } from '../store/secret-keys.ts';
 import { createTokenPairStore } from '../store/token-pairs.ts';
 import { createUsageStore } from '../store/usage.ts';
+import { requireContent, requireDatabase, requireSecretsKey } from '../store/whole-data.ts';
+import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
 
 /** Everything that is kept, below the data directory. */
@@ -25,30 +33,68 @@ export type State = Awaited<ReturnType<typeof openState>>;
 export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>) {
   const pathOf = (name: string) => join(config.data, name);
   await makeDirectory(config.data);
-  const content = await openContentStore(pathOf('content'));
+  for (const path of await makePrivate(config.data)) {
+    log.warn({ path }, 'other users of the machine may read this, and its mode cannot be changed');
+  }
   const lock = await lockData(config.data, () =>
     log.warn('another server uses the data directory: this one waits until it has ended'),
   );
-  // What was on its way in when the last process ended.
+  await requireDatabase(config.data);
+  const space = await createDiskSpace(config.data, config.disk.minFreeBytes, log);
+  // SQLite removes its log when it is closed.
+  const wasKilled = existsSync(pathOf('sluice.db-wal'));
+  let content: ContentStore | undefined;
+  const database = openDatabase(pathOf('sluice.db'), {
+    settleFirst: async () => content?.settle(),
+    onFailedCopy: reason =>
+      log.error(
+        { reason },
+        'the write-ahead log of the database cannot be copied into the database, and grows',
+      ),
+  });
+  await requireContent(config.data, database);
+  requireSecretsKey(config.data, database);
+  const slabs = new SlabPool();
+  content = await openContentStore(pathOf('content'), {
+    isOwner: true,
+    wasKilled,
+    space,
+    slabs,
+    trustMs: config.scrub.trust,
+    onDamaged: digest =>
+      log.error(
+        { digest },
+        'content is damaged on the disk: it was set aside in content/damaged. Cached content is fetched again; push or request other content again',
+      ),
+  });
+  const opened = content;
+  // Content that was being received when the last process ended.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   await removeSifLeftovers(pathOf('sif'));
-  const database = openDatabase(pathOf('sluice.db'));
   return {
     pathOf,
+    slabs,
+    space,
     content,
     database,
     usage: createUsageStore(database),
+    audit: createAuditLog(database, err =>
+      log.error({ err }, 'the audit log cannot be written: its entries wait'),
+    ),
     cachedBlobs: createCachedBlobStore(database),
     fetchedLayers: createFetchedLayerStore(database),
     hosted: createHostedStore(database),
     requests: createRequestStore(database),
     builds: createBuildStore(database),
+    anonymousUse: createAnonymousUseStore(database),
+    clock: createSteadyClock(createClockReadingStore(database)),
     tokenPairs: createTokenPairStore(database),
     pairings: createPairingStore(database),
-    secrets: createSecretBox(readKeyFile(pathOf('secrets.key'))),
+    secrets: openSecretBox(config.data),
     signingKey: readKeyFile(pathOf('registry-token.key')),
-    close() {
-      database.close();
+    async close() {
+      await opened.close();
+      await database.end();
       lock[Symbol.dispose]();
     },
   };

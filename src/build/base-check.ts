@@ -1,10 +1,17 @@
 import { Fault } from '../fault.ts';
 import { parseReference } from '../oci/reference.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
-import { accessTo } from '../upstream/authorizer.ts';
+import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import { findManifest } from '../upstream/find-manifest.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+
+/** A base image that its registry has shown. */
+export interface ShownBase {
+  readonly access: Access;
+  /** Tag or digest. */
+  readonly reference: string;
+}
 
 /**
  * Makes sure that whoever asks for a build may pull what it begins with: a builder that has an image
@@ -15,22 +22,24 @@ export async function checkBaseImages(
   references: readonly string[],
   registry: RegistryClient,
   credentials: CredentialSource,
-): Promise<void> {
-  await Promise.all(references.map(reference => checkOne(reference, registry, credentials)));
+): Promise<readonly ShownBase[]> {
+  return Promise.all(references.map(reference => checkOne(reference, registry, credentials)));
 }
 
 async function checkOne(
   text: string,
   registry: RegistryClient,
   credentials: CredentialSource,
-): Promise<void> {
+): Promise<ShownBase> {
   try {
     const image = parseReference(text);
     const access = await accessTo(image, credentials);
-    await findManifest(registry, access, image.digest ?? image.tag ?? 'latest');
+    const reference = image.digest ?? image.tag ?? 'latest';
+    await findManifest(registry, access, reference);
+    return { access, reference };
   } catch (error) {
     if (!(error instanceof OciSyntaxError || error instanceof Fault)) throw error;
-    const message = `The base image ${text} cannot be had: ${error.message}`;
+    const message = `The base image ${text} is unavailable: ${error.message}`;
     const isOurs = error instanceof Fault && error.status >= 500;
     if (isOurs) throw error.retold(message);
     throw new Fault('bad-request', message, { phase: 'build', cause: error });

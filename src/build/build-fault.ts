@@ -3,6 +3,7 @@ import type { BuildError } from '../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../fault.ts';
 import { BuilderLost } from './builders.ts';
 import { explained } from './explanations.ts';
+import { unreachable } from './unreachable.ts';
 
 /** The failure as its user is told it: what happened, where, and what can be done about it. */
 export function buildFault(error: BuildError): Fault {
@@ -31,8 +32,12 @@ export function buildFault(error: BuildError): Fault {
       `${unnamed} is taken from${place}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
     );
   }
+  const missed = unreachable(message);
+  if (kind === 'push' && missed !== undefined) {
+    return fault(`the push failed: ${missed}`, 'push', 'unavailable');
+  }
   if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
-  if (kind === 'base') return fault(`a base image cannot be had${place}: ${message}`);
+  if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
   const explanation = explained(message, place);
   if (explanation !== undefined) return fault(explanation);
   if (kind !== 'dockerfile') return fault(message);
@@ -75,13 +80,19 @@ function likelyReason(lines: readonly string[]): string | undefined {
 // What a shell tells of a child that SIGKILL ended.
 const killed = 137;
 
-function endOf({ exitCode, message }: BuildError): string {
+// What contained/runc.sh writes.
+const wroteTooMuch = /^This step was ended: it has written more than the \d+ (?:MiB|files)/;
+
+function endOf({ exitCode, message, lastLogLines }: BuildError): string {
+  if (exitCode === killed && lastLogLines.some(line => wroteTooMuch.test(line))) {
+    return 'was ended because it wrote too much: have it write less, or the operator raise builds.step.disk and builds.builderDisk';
+  }
   // With control groups of version 2 the builder knows; with those before nobody tells it.
   if (/did not complete successfully: cannot allocate memory/.test(message)) {
-    return 'ran out of memory: have it use less, or the operator give the builder more';
+    return 'ran out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
   }
   if (exitCode === killed) {
-    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more';
+    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
   }
   return `ended with exit code ${exitCode ?? 'unknown'}`;
 }

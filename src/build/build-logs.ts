@@ -1,12 +1,14 @@
-import { readdirSync, rmSync } from 'node:fs';
-import { appendFile, mkdir, open, readFile, stat } from 'node:fs/promises';
+import { appendFile, mkdir, open, opendir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { maskAddresses } from '../buildkit/index.ts';
 
 /** The log of one build while it is written. */
 export interface LogWriter {
   /** Appends text; what is beyond the bound is left out, and that is said. */
   write(text: string): void;
+  /** Resolves when everything until now is in the file, or is lost. */
+  written(): Promise<void>;
   /** Resolves when all of it is in the file; who follows comes to the end. */
   end(): Promise<void>;
 }
@@ -19,12 +21,15 @@ export interface BuildLogs {
   read(id: string): Promise<string | undefined>;
   /** The log from its beginning, piece by piece, until the build has ended or the signal says so. */
   follow(id: string, signal: AbortSignal): AsyncGenerator<Buffer>;
+  /** Removes the log of a build. */
+  remove(id: string): Promise<void>;
   /** Removes the logs of all builds but those that are known. */
-  retain(isKnown: (id: string) => boolean): void;
+  retain(isKnown: (id: string) => boolean, signal?: AbortSignal): Promise<void>;
 }
 
 const maxBytes = 10 * 1024 * 1024;
 const cutMark = '\n[the log is longer than 10 MiB: the rest is left out]\n';
+const lostMark = '\n[a part of the log is missing: it could not be written]\n';
 const suffix = '.log';
 const pieceBytes = 64 * 1024;
 
@@ -46,31 +51,41 @@ export function createBuildLogs(directory: string): BuildLogs {
         writing.changed.resolve();
         writing.changed = Promise.withResolvers();
       };
-      let size = 0;
+      let size: number | undefined;
       let pending = '';
-      let chain = (async () => {
-        await mkdir(directory, { recursive: true });
-        size = await sizeOf(pathOf(id));
-      })();
+      let isLost = false;
+      let chain: Promise<void> = Promise.resolve();
       /** All that has come until now: much of it when the disk is slow. */
       const append = async () => {
-        const bytes = Buffer.from(pending);
+        const text = isLost && pending !== '' ? lostMark + pending : pending;
+        const bytes = Buffer.from(text);
         pending = '';
+        if (size === undefined) {
+          await mkdir(directory, { recursive: true, mode: 0o700 });
+          size = await sizeOf(pathOf(id));
+        }
         const room = maxBytes - size;
         if (bytes.length === 0 || room < 0) return;
-        size += bytes.length;
         const cut = bytes.subarray(0, room);
-        await appendFile(pathOf(id), size > maxBytes ? cut.toString() + cutMark : bytes);
+        const kept = cut.length < bytes.length ? cut.toString() + cutMark : bytes;
+        await appendFile(pathOf(id), kept, { mode: 0o600 });
+        size += bytes.length;
+        isLost = false;
         announce();
+      };
+      // A full disk costs a part of the log, never the build or the server.
+      const lose = () => {
+        isLost = true;
       };
       return {
         write(text) {
-          pending += stripVTControlCharacters(text);
-          chain = chain.then(append);
-          chain.catch(() => {});
+          // Everybody who knows the id of a build can read its log.
+          pending += maskAddresses(stripVTControlCharacters(text));
+          chain = chain.then(append).catch(lose);
         },
+        written: () => chain,
         async end() {
-          await chain.catch(() => {});
+          await chain;
           writing.isEnded = true;
           writings.delete(id);
           announce();
@@ -105,22 +120,25 @@ export function createBuildLogs(directory: string): BuildLogs {
       }
     },
 
-    retain(isKnown) {
-      for (const name of namesIn(directory)) {
+    remove: id => rm(pathOf(id), { force: true }),
+
+    async retain(isKnown, signal) {
+      for await (const name of namesIn(directory)) {
+        signal?.throwIfAborted();
         const id = name.slice(0, -suffix.length);
-        // At once after the look: a build that begins now may have the id of one that is forgotten.
-        if (name.endsWith(suffix) && !isKnown(id)) rmSync(join(directory, name), { force: true });
+        // A build has its row before it has a log.
+        if (name.endsWith(suffix) && !isKnown(id)) await rm(join(directory, name), { force: true });
       }
     },
   };
 }
 
-function namesIn(directory: string): string[] {
+/** The names in a directory, which may have very many. */
+async function* namesIn(directory: string): AsyncGenerator<string> {
   try {
-    return readdirSync(directory);
+    for await (const { name } of await opendir(directory)) yield name;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
 }
 

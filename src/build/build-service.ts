@@ -1,15 +1,18 @@
 import { boundedCache } from '../bounded-cache.ts';
+import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
+import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { createAttach } from '../images/attach.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';
-import { parseReference } from '../oci/reference.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { requireMksquashfs } from '../sif/squashfs/mksquashfs.ts';
 import type { BuildStore } from '../store/builds.ts';
+import type { HostedStore } from '../store/hosted.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import { type CredentialSource, credentialKey } from '../upstream/credentials.ts';
@@ -19,6 +22,7 @@ import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
 import { createBuildRights } from './build-rights.ts';
+import { createBuilderTls } from './builder-tls.ts';
 import { createBuilders } from './builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
 import type { FoundBuilders } from './find-builders.ts';
@@ -37,6 +41,8 @@ export interface BuildServiceDeps {
   readonly store: BuildStore;
   readonly logDirectory: string;
   readonly found: FoundBuilders;
+  /** Certificate files of builders by address. */
+  readonly builderTls: ReadonlyMap<string, TlsFiles>;
   readonly content: ContentStore;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
@@ -56,22 +62,36 @@ export interface BuildServiceDeps {
     readonly trustedTimeLimit: number;
     /** ms */
     readonly retryAfter: number;
+    /** ms; how long finished builds are kept */
+    readonly keep: number;
+    /** ms */
+    readonly keepFailed: number;
+    /** ms */
+    readonly keepAnonymous: number;
+    readonly maxWaiting: number;
+    readonly maxWaitingPerCaller: number;
     /** Caches that requests name are read too. */
     readonly trustCaches: boolean;
   };
+  readonly sourceRules: readonly SourceRule[];
   /** Where layers are cached when a request does not say. */
   readonly ownCache: string | undefined;
   /** Where Singularity images are on their way. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
-  readonly removeHosted: (repository: string) => void;
+  readonly hosted: Pick<HostedManifests, 'removeAll' | 'removeImage'>;
+  /** Bytes of a hosted repository. */
+  readonly hostedBytes: (repository: string) => number;
+  readonly tidily: HostedStore['tidily'];
+  /** Bytes of a hosted repository, beyond which nobody unknown begins a build into it; undefined for no limit. */
+  readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
 }
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
   const { store, registry, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
-  const builders = createBuilders(found.find, found.isComing, log);
+  const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
 
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
@@ -86,7 +106,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { createRunRecipe } = await import('./run-recipe.ts');
     const { content, isPlainHttp, ownCache } = deps;
     const isTrustedCache = (name: string) => limits.trustCaches || name === ownCache;
-    return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache })(run);
+    const { sourceRules } = deps;
+    return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache, sourceRules })(run);
   };
 
   // The same for what makes Singularity images.
@@ -125,7 +146,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       rightsOf,
       staging: {
         repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
-        drop: id => deps.removeHosted(`builds/staging/${id}`),
+        drop: id =>
+          deps.hosted
+            .removeAll(`builds/staging/${id}`)
+            .catch(err => log.error({ buildId: id, err }, 'the staged image stays')),
       },
     }),
     async find(target, grant) {
@@ -141,9 +165,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
         throw error;
       }
     },
-    async admit(plan, grant) {
+    async admit(plan, { grant, isTrusted }) {
+      if (grant === undefined) requireAnonymousRoom(deps, parseReference(plan.target));
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
-      if (plan.origin.kind === 'recipe') await builders.require();
+      if (plan.origin.kind === 'recipe') await builders.require(isTrusted ? 'known' : 'stranger');
       await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
     },
     builders,
@@ -151,6 +176,19 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     concurrent: limits.concurrent,
     timeLimits: { usual: limits.timeLimit, trusted: limits.trustedTimeLimit },
     retryAfterMs: limits.retryAfter,
+    keep: {
+      usual: limits.keep,
+      failed: limits.keepFailed,
+      anonymous: limits.keepAnonymous,
+    },
+    remove: ({ id, target, digest, isTrusted }, at) =>
+      deps.tidily(() => {
+        if (!store.remove(id, at) || isTrusted || digest === null) return;
+        // Nobody unknown can name a repository here: the image is where builds go by default.
+        const { registry: host, repository, tag = 'latest' } = parseReference(target);
+        if (host === ownHost) deps.hosted.removeImage(repository, tag, digest);
+      }),
+    waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
   });
 
   return {
@@ -162,6 +200,19 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       await found.close();
     },
   };
+}
+
+/** Throws a {@link Fault} (507) when the builds of strangers fill the repository. */
+function requireAnonymousRoom(
+  { ownHost, hostedBytes, maxAnonymousBytes: most }: BuildServiceDeps,
+  { registry, repository }: Reference,
+): void {
+  if (most === undefined || registry !== ownHost || hostedBytes(repository) < most) return;
+  throw new Fault(
+    'storage-full',
+    `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, name a repository of yours as 'buildRepository', or have the operator raise anonymous.maxBuildBytes`,
+    { phase: 'limit', retryAfterSeconds: 3600 },
+  );
 }
 
 const tokenMarginMs = 60_000;

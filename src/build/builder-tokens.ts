@@ -59,7 +59,10 @@ export function builderTokens(
         credentials: await credentials(host, repository),
         challenge: { scheme: 'bearer', parameters: { realm, ...(service ? { service } : {}) } },
       });
-      return { token, lifeSeconds: Math.max(1, Math.floor((expiresAt - Date.now()) / 1000)) };
+      return {
+        token,
+        lifeSeconds: Math.max(1, Math.floor((expiresAt - performance.now()) / 1000)),
+      };
     },
   };
 }

@@ -1,6 +1,8 @@
-import type { BuildkitClient } from '../buildkit/index.ts';
+import type { BuildkitClient, TlsOptions } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Logger } from '../telemetry.ts';
+import type { TlsOf } from './builder-tls.ts';
+import { troubleOf } from './builder-trouble.ts';
 import { canPush, isInDocker } from './push-ability.ts';
 
 /** The builder went away, or none answers: another one, or another try, may do. */
@@ -14,97 +16,147 @@ export class BuilderLost extends Fault {
   }
 }
 
+/** Whose build it is: builds of strangers run only where they cannot connect to closed addresses. */
+export type Customer = 'known' | 'stranger';
+
 /** The builders there are. */
 export interface Builders {
   /**
    * Runs the work on the healthy builder with the least of it. Throws {@link BuilderLost} when none
-   * answers, and a {@link Fault} (503) that tells how to get a builder when there is none.
+   * answers, a {@link Fault} (503) with instructions when there is no builder, and one (401) when there is
+   * none for strangers.
    */
-  use<T>(signal: AbortSignal, work: (client: BuildkitClient) => Promise<T>): Promise<T>;
+  use<T>(
+    customer: Customer,
+    signal: AbortSignal,
+    work: (client: BuildkitClient) => Promise<T>,
+  ): Promise<T>;
   /** True while there is none yet, but one is being installed. */
   isComing(): boolean;
-  /** Resolves when no builder is being installed any more. */
-  untilThere(signal: AbortSignal): Promise<void>;
+  /** Resolves when no builder that the customer needs is being installed. */
+  untilThere(customer: Customer, signal: AbortSignal): Promise<void>;
   /** Throws like {@link use} when builds are not possible at all. */
-  require(): Promise<void>;
+  require(customer: Customer): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Finds the addresses of builders; resolves late while one is being brought along. */
-export type FindBuilders = () => Promise<readonly string[]>;
+/** A builder that was found. */
+export interface FoundBuilder {
+  readonly address: string;
+  /** Strangers may build there. */
+  readonly isOpen: boolean;
+}
+
+/** Finds builders for a customer; resolves late while one is being brought along. */
+export type FindBuilders = (customer: Customer) => Promise<readonly FoundBuilder[]>;
+
+/** How builders are found, and with which certificates they are connected. */
+export interface BuilderSource {
+  readonly find: FindBuilders;
+  /** True while a builder is being brought along. */
+  isComing(): boolean;
+  /** Why what was found cannot be used; empty where nothing was found. */
+  troubles(): readonly string[];
+}
 
 interface Builder {
   readonly client: BuildkitClient;
+  readonly tls: TlsOptions | undefined;
   load: number;
 }
 
 const healthMs = 3000;
 
-/** @param isComing true while a builder is being brought along */
-export function createBuilders(find: FindBuilders, isComing: () => boolean, log: Logger): Builders {
+export function createBuilders(
+  { find, isComing, troubles }: BuilderSource,
+  log: Logger,
+  tlsOf: TlsOf = () => undefined,
+): Builders {
   const builders = new Map<string, Builder>();
+  // Those with certificates that have been replaced, while they still build.
+  const leaving = new Set<Builder>();
 
-  /** The builders that there are now, each with its connection. */
-  const known = async (): Promise<Builder[]> => {
-    const addresses = await find();
+  // The builders that each kind of customer has found last. Others are closed.
+  const listed = new Map<Customer, readonly string[]>();
+
+  /** The builders that there are now for a customer, each with its connection. */
+  const known = async (customer: Customer): Promise<Builder[]> => {
+    const found = await find(customer);
     // Loaded when it is first needed: gRPC takes a third of the time of a start.
     const { connect } = await import('../buildkit/index.ts');
-    for (const [address, { client, load }] of builders) {
-      if (load > 0 || addresses.includes(address)) continue;
-      client.close();
+    const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
+    if (found.length > 0 && usable.length === 0) throw closedToStrangers();
+    const addresses = usable.map(({ address }) => address);
+    listed.set(customer, addresses);
+    const wanted = new Set([...listed.values()].flat());
+    for (const builder of leaving) {
+      if (builder.load > 0) continue;
+      builder.client.close();
+      leaving.delete(builder);
+    }
+    for (const [address, builder] of builders) {
+      const isWanted = wanted.has(address);
+      const isCurrent = isWanted && tlsOf(address) === builder.tls;
+      if (isCurrent || (!isWanted && builder.load > 0)) continue;
+      if (builder.load > 0) leaving.add(builder);
+      else builder.client.close();
       builders.delete(address);
     }
     return addresses.map(address => {
-      const builder = builders.get(address) ?? { client: connect(address), load: 0 };
+      const known = builders.get(address);
+      if (known) return known;
+      const tls = tlsOf(address);
+      const builder = { client: connect(address, tls ? { tls } : {}), tls, load: 0 };
       builders.set(address, builder);
       return builder;
     });
   };
 
-  /** Undefined when it does not answer. */
+  /** Whether it can push; the reason when it does not answer. */
   const isAble = async (
     { client }: Builder,
     signal?: AbortSignal,
-  ): Promise<boolean | undefined> => {
+  ): Promise<boolean | { readonly trouble: string }> => {
     try {
       return await canPush(client, { timeoutMs: healthMs, signal });
     } catch (err) {
       signal?.throwIfAborted();
       log.warn({ builder: client.address, err }, 'the builder does not answer');
-      return undefined;
+      return { trouble: await troubleOf(client.address, err) };
     }
   };
 
   /** The builder to use next, its load counted already: who chooses meanwhile sees it. */
-  const choose = async (signal: AbortSignal): Promise<Builder> => {
-    const left = new Set(await unlessAborted(known(), signal));
-    if (left.size === 0) throw noBuilder();
-    let isAnySilent = false;
+  const choose = async (customer: Customer, signal: AbortSignal): Promise<Builder> => {
+    const left = new Set(await unlessAborted(known(customer), signal));
+    if (left.size === 0) throw noBuilder(troubles());
+    const silent = new Set<string>();
     while (left.size > 0) {
       const builder = [...left].reduce((best, one) => (one.load < best.load ? one : best));
       left.delete(builder);
       builder.load += 1;
-      let able: boolean | undefined;
+      let able: Awaited<ReturnType<typeof isAble>> | undefined;
       try {
         able = await isAble(builder, signal);
       } finally {
         if (able !== true) builder.load -= 1;
       }
       if (able === true) return builder;
-      if (able === undefined) isAnySilent = true;
+      if (typeof able === 'object') silent.add(able.trouble);
     }
-    throw isAnySilent ? new BuilderLost('No builder answers', false) : classicStore();
+    if (silent.size === 0) throw classicStore();
+    throw new BuilderLost(`No builder answers: ${[...silent].join('; ')}`, false);
   };
 
   return {
     isComing,
 
-    async untilThere(signal) {
-      await unlessAborted(find(), signal);
+    async untilThere(customer, signal) {
+      await unlessAborted(find(customer), signal);
     },
 
-    async use(signal, work) {
-      const builder = await choose(signal);
+    async use(customer, signal, work) {
+      const builder = await choose(customer, signal);
       try {
         return await work(builder.client);
       } finally {
@@ -112,18 +164,18 @@ export function createBuilders(find: FindBuilders, isComing: () => boolean, log:
       }
     },
 
-    async require() {
+    async require(customer) {
       if (isComing()) return;
-      const addresses = await find();
-      if (addresses.length === 0) throw noBuilder();
-      if (!addresses.every(isInDocker)) return;
+      const found = await known(customer);
+      if (found.length === 0) throw noBuilder(troubles());
+      if (!found.every(({ client }) => isInDocker(client.address))) return;
       // One that does not answer now may do so when its turn has come.
-      const able = await Promise.all((await known()).map(builder => isAble(builder)));
+      const able = await Promise.all(found.map(builder => isAble(builder)));
       if (able.every(answer => answer === false)) throw classicStore();
     },
 
     async close() {
-      for (const { client } of builders.values()) client.close();
+      for (const { client } of [...builders.values(), ...leaving]) client.close();
     },
   };
 }
@@ -141,14 +193,24 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
 }
 
 const howToGetOne =
-  "have its operator start one (docker run -d --privileged --name buildkitd -v /run/buildkit:/run/buildkit moby/buildkit, or 'npm run buildkit' on Debian) or name one with SLUICE_BUILDKIT";
+  "ask its operator to start one ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice, or 'npm run buildkit' on Debian) or to name one with SLUICE_BUILDKIT";
 
-function noBuilder(): Fault {
-  const message = `This server has no builder: ${howToGetOne}`;
+function noBuilder(troubles: readonly string[]): Fault {
+  const message =
+    troubles.length === 0
+      ? `This server has no builder: ${howToGetOne}`
+      : `This server cannot use the builder that it found: ${troubles.join('; ')}. Ask its operator, whose log has the address`;
   return new Fault('unavailable', message, { phase: 'build' });
 }
 
+/** Build steps can connect to everything that their builder can connect to. */
+function closedToStrangers(): Fault {
+  const message =
+    "This server builds only for callers with an access token, because its builder is not closed off from the server's network: send one (`towerAccessToken`; for the command line, SLUICE_TOKEN). Its operator can open a builder to everybody (SLUICE_BUILDS_OPEN_BUILDERS), or install what it needs for its own network: the log names the packages";
+  return new Fault('unauthorized', message, { phase: 'build' });
+}
+
 function classicStore(): Fault {
-  const message = `The only builder of this server is in a Docker engine with the classic image store, which cannot push what it builds: have its operator switch on the containerd image store (Docker 23 or newer: "features": {"containerd-snapshotter": true} in /etc/docker/daemon.json), or ${howToGetOne}`;
+  const message = `The only builder of this server is in a Docker engine with the classic image store, which cannot push what it builds: ask its operator to switch on the containerd image store (Docker 23 or newer: "features": {"containerd-snapshotter": true} in /etc/docker/daemon.json), or ${howToGetOne}`;
   return new Fault('unavailable', message, { phase: 'build' });
 }

@@ -1,13 +1,16 @@
+import { maskAddresses } from '../buildkit/index.ts';
 import { Fault, isDiskFull } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
-import type { BuildOutcome, BuildRow, BuildStore } from '../store/builds.ts';
+import type { BuildOutcome, BuildRow, BuildStore, ExpiredBuild } from '../store/builds.ts';
+import { eachRow } from '../store/small-steps.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
 import { type BuildPlan, pullName } from './build-plan.ts';
 import type { BuilderLost, Builders } from './builders.ts';
 import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
+import { ownQueueFull, queueFull, stopping } from './refusals.ts';
 import { startTimeLimit, type TimeLimits } from './time-limit.ts';
 
 /** What a request for a build is answered with. */
@@ -44,6 +47,8 @@ export interface BuildRun {
   readonly plan: BuildPlan;
   /** In whose right images are pulled and pushed. */
   readonly grant: SealedGrant | undefined;
+  /** False for the build of a caller whom nobody knows. */
+  readonly isTrusted: boolean;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -62,10 +67,12 @@ export interface Builds {
   settled(id: string, ms: number): Promise<BuildRow>;
   /** Ends a build that is queued or runs; false when it is over. */
   cancel(id: string): boolean;
-  /** Takes up what the last process left. */
-  resume(): void;
-  /** Forgets builds that were over before the moment (ms since the epoch), save those that requests need. */
-  purge(endedBefore: number): void;
+  /** Resumes the builds that the last process left, a few at a time, except those that are no longer allowed. */
+  resume(mayBuild?: (build: Pick<BuildRow, 'isTrusted'>) => boolean): Promise<void>;
+  /** Deletes finished builds that need not be kept any longer, and their logs. */
+  purge(signal?: AbortSignal): Promise<void>;
+  /** Deletes the logs of builds that do not exist, which a process that ended at the wrong moment left. */
+  removeStrayLogs(signal?: AbortSignal): Promise<void>;
   /**
    * Refuses new builds from now on. What runs goes on; what fails is taken up again by the next process, for it
    * may have failed because this one takes no connections any more, such as those of its push.
@@ -85,13 +92,28 @@ export interface BuildsDeps {
     grant: SealedGrant | undefined,
   ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
   /** Throws a {@link Fault} when a build need not begin: nothing to build with, no right to push. */
-  readonly admit: (plan: BuildPlan, grant: SealedGrant | undefined) => Promise<void>;
+  readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
   readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
   readonly log: Logger;
   readonly concurrent: number;
   readonly timeLimits: TimeLimits;
   /** ms that a failure is the answer. */
   readonly retryAfterMs: number;
+  readonly keep: KeepTimes;
+  /** Removes a build that need not be kept at the moment, and what nobody else needs of it. */
+  readonly remove: (build: ExpiredBuild, at: number) => Promise<void>;
+  /** Builds that may run and wait at once, in all and of one asker. */
+  readonly waiting: { readonly inAll: number; readonly ofOne: number };
+  /** ms since the epoch */
+  readonly now?: () => number;
+}
+
+/** How long finished builds are kept, in ms; the shortest that fits counts, but none is shorter than its requests. */
+export interface KeepTimes {
+  readonly usual: number;
+  readonly failed: number;
+  /** Builds of callers without a login. */
+  readonly anonymous: number;
 }
 
 interface Active {
@@ -101,10 +123,11 @@ interface Active {
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
-  const { store, logs, builders, log } = deps;
+  const { store, logs, builders, log, keep, now = Date.now } = deps;
   const permits = createPermits(deps.concurrent);
   const active = new Map<string, Active>();
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
+  const beginning = new Map<string, Promise<BuildTicket>>();
   const closing = new Error('the server is stopping');
   let isClosing = false;
 
@@ -114,17 +137,20 @@ export function createBuilds(deps: BuildsDeps): Builds {
     // Neither the permit nor the time of a build is for waiting until there is anything to build with.
     if (needsBuilder(plan) && builders.isComing()) {
       writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(signal);
+      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
     }
     using _permit = await permits.take(row.owner, signal);
-    store.start(row.id, Date.now());
+    await store.start(row.id, now());
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     const onLost = (err: BuilderLost) => {
       log.warn({ buildId: row.id, err }, 'the build begins again');
       writer.write(`\n${err.message}: trying again\n`);
     };
     const outcome = await withPatience(signal, onLost, () =>
-      deps.solve({ id: row.id, plan, grant: grantOf(row), log: writer, signal }),
+      deps.solve({
+        ...{ id: row.id, plan, grant: grantOf(row), isTrusted: row.isTrusted },
+        ...{ log: writer, signal },
+      }),
     );
     // The steps may end with a failure that does no harm, as of a cache.
     writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
@@ -148,7 +174,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       if (!(error instanceof Fault) && !isAborted) {
         log.error({ buildId: row.id, err: error }, 'build');
       }
-      const reason = reasonOf(isAborted ? abortReason : error);
+      const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
       writer.write(`\nThe build failed: ${reason}\n`);
       return { succeeded: false, reason };
     }
@@ -158,7 +184,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
     try {
       const outcome = await outcomeOf(row, writer, stop);
       if (!outcome) return;
-      store.finish(row.id, outcome, Date.now());
+      // Whoever sees that a build is finished finds all of its log.
+      await writer.written();
+      const at = now();
+      await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
     } finally {
       await writer.end();
@@ -194,11 +223,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return { id, isCached: true, succeeded: true, image: found };
     }
     const last = store.latest(target);
-    const hasJustFailed =
-      last?.succeeded === false &&
-      last.owner === owner &&
-      Date.now() - (last.finishedAt ?? 0) < deps.retryAfterMs;
-    return hasJustFailed ? ticketOf(last) : undefined;
+    if (last?.succeeded !== false || last.owner !== owner) return undefined;
+    const age = now() - (last.finishedAt ?? 0);
+    // A failure in the future was dated by a wrong clock: the build does not wait for that.
+    return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
   };
 
   /** All requests of one asker that come while the image is looked for share one look. */
@@ -210,6 +238,13 @@ export function createBuilds(deps: BuildsDeps): Builds {
       looking.set(key, pending);
     }
     return pending;
+  };
+
+  /** Throws a {@link Fault} (429, 503) when too many builds run or wait already. */
+  const requireRoom = (owner: string): void => {
+    if (active.size >= deps.waiting.inAll) throw queueFull(deps.waiting.inAll);
+    const own = [...active.values()].filter(({ row }) => row.owner === owner).length;
+    if (own >= deps.waiting.ofOne) throw ownQueueFull(deps.waiting.ofOne);
   };
 
   const get = (id: string): BuildRow => {
@@ -226,22 +261,28 @@ export function createBuilds(deps: BuildsDeps): Builds {
       // Looked for first: who may not see the image is not to see a build of it either.
       const known = (await lookTogether(target, asker)) ?? underWay(target);
       if (known) return known;
-      await deps.admit(plan, grant);
-      // Nothing waits from here on: of those who came together the first begins the build, and the
-      // others find it, even when it is over already.
+      await deps.admit(plan, { grant, isTrusted });
+      // Of those who came together the first begins the build, and the others find it, even when it is
+      // over already.
+      const begun = beginning.get(target) ?? underWay(target);
+      if (begun) return begun;
       const last = store.latest(target);
       const isNews = last?.id !== before?.id || last?.finishedAt !== before?.finishedAt;
       if (last && isNews) return ticketOf(last);
       if (isClosing) throw stopping();
+      requireRoom(owner);
       onBegin();
       const { key } = plan;
       const build = {
         ...{ key, target, plan: JSON.stringify(plan), owner, isTrusted },
         grant: grant ?? null,
       };
-      const row = store.insert(build, Date.now());
-      begin(row);
-      return ticketOf(row);
+      const entered = store.insert(build, now()).then(row => {
+        begin(row);
+        return ticketOf(row);
+      });
+      beginning.set(target, entered);
+      return entered.finally(() => beginning.delete(target));
     },
 
     get,
@@ -269,16 +310,32 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return true;
     },
 
-    resume() {
-      for (const row of store.unfinished()) {
-        begin(row, '\nThe server was started anew: the build begins again.\n');
+    async resume(mayBuild = () => true) {
+      let last = 0;
+      const rows = eachRow(limit => {
+        const page = store.unfinished(last, limit);
+        last = page.at(-1)?.row ?? last;
+        return page;
+      });
+      for await (const { row: _, ...row } of rows) {
+        if (isClosing) return;
+        if (mayBuild(row)) begin(row, '\nThe server was started again: the build begins again.\n');
+        else await store.finish(row.id, notAllowed, now(), now() + keep.failed);
       }
     },
 
-    purge(endedBefore) {
-      store.purge(endedBefore, Date.now());
-      logs.retain(id => store.find(id) !== undefined);
+    async purge(signal) {
+      const read = (rows: number) => store.expired(now(), Math.min(rows, purgedAtOnce));
+      for (let found = read(purgedAtOnce); found.length > 0; found = read(purgedAtOnce)) {
+        for (const build of found) {
+          await deps.remove(build, now());
+          await logs.remove(build.id);
+          signal?.throwIfAborted();
+        }
+      }
     },
+
+    removeStrayLogs: signal => logs.retain(id => store.find(id) !== undefined, signal),
 
     drain() {
       isClosing = true;
@@ -292,6 +349,20 @@ export function createBuilds(deps: BuildsDeps): Builds {
     },
   };
 }
+
+const purgedAtOnce = 100;
+
+function keepMs(keep: KeepTimes, { isTrusted }: BuildRow, { succeeded }: BuildOutcome): number {
+  const failed = succeeded ? keep.usual : keep.failed;
+  const anonymous = isTrusted ? keep.usual : keep.anonymous;
+  return Math.min(keep.usual, failed, anonymous);
+}
+
+const notAllowed: BuildOutcome = {
+  succeeded: false,
+  reason:
+    'The operator has restricted builds since this build was requested: request it again, with a login',
+};
 
 function grantOf({ grant }: BuildRow): SealedGrant | undefined {
   return grant === null ? undefined : (grant as SealedGrant);
@@ -310,11 +381,4 @@ function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
   if (isDiskFull(cause)) return 'The disk of the service is full: have its operator make room';
   return 'Something went wrong inside the service: its log tells more, under the id of the build';
-}
-
-function stopping(): Fault {
-  return new Fault('unavailable', 'The server is stopping: try again in a moment', {
-    phase: 'request',
-    retryAfterSeconds: 5,
-  });
 }

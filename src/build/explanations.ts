@@ -4,6 +4,8 @@ type Explanation = readonly [
   explain: (found: RegExpExecArray, place: string) => string,
 ];
 
+const closedAddress = 'a loopback, private or otherwise closed network address';
+
 const explanations: readonly Explanation[] = [
   [
     /failed to (?:compute cache key|calculate checksum).*: not found/s,
@@ -11,8 +13,14 @@ const explanations: readonly Explanation[] = [
       `a file is missing${place}: ${found}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
   ],
   [
+    /source "(?:https?|git):\/\/(?:[^/?#"]*@)?([^/?#"]*)[^"]*" denied by policy/,
+    ([, host], place) =>
+      `ADD from ${host} is refused${place}: it is at ${closedAddress}, or a registry. Send the file in the build context, or ask the operator to list the host in builds.privateHosts`,
+  ],
+  [
     /failed to load cache key: (.*)/s,
-    ([, reason], place) => `what ADD names cannot be fetched${place}: ${reason}`,
+    ([, reason = ''], place) =>
+      `what ADD names cannot be fetched${place}: ${reason}${/no route to host|host is unreachable/i.test(reason) ? `. It may be at ${closedAddress}, which builds cannot reach` : ''}`,
   ],
   [
     /\bsecret (\S+): not found/,

@@ -17,6 +17,8 @@ export async function readLockFile(
       if (header.type === 'file' && size <= maxBytes) parts.push(part);
     });
     stream.once('end', next);
+    // An archive that breaks off fails each of its streams; the export reports the reason.
+    stream.on('error', () => {});
     stream.resume();
   });
   await exportTo(() => tar as unknown as Writable);

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { architectureOf } from '../augment/image-config.ts';
 import { sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { fileSource } from '../content/file-source.ts';
+import { wholeFile } from '../content/file-source.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
 import { blobsOf, type MadeOf } from '../images/made-blobs.ts';
@@ -102,7 +102,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
       { digest: sifConfig.digest, size: bytes.length, open: async () => sourceOfBytes(bytes) },
       signal,
     );
-    const file = { digest, size, open: async () => fileSource(path, 0, size - 1) };
+    const file = { digest, size, open: async () => wholeFile(path, size) };
     const done = await pusher.putBlob(target, file, signal);
     log.write(`pushed the SIF file ${digest} (${size} bytes): ${done}\n`);
     await pusher.putManifest(target, tag, manifest, signal);
@@ -112,7 +112,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
   return async (run, made, plan, target) => {
     const directory = join(deps.directory, run.id);
     await rm(directory, { recursive: true, force: true });
-    await mkdir(directory, { recursive: true });
+    await mkdir(directory, { recursive: true, mode: 0o700 });
     try {
       return await push(run, await convert(run, made, plan, directory), target);
     } finally {

@@ -1,50 +1,60 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { accessSync, constants, existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, realpath, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../telemetry.ts';
+import { builderConfiguration } from './builder-configuration.ts';
+import { type OwnBuilder, runBuilder } from './builder-process.ts';
+import { startContained } from './contained/contained-builder.ts';
+import type { ContainmentOptions } from './contained/containment.ts';
+import { obstacleToContainment } from './contained/requirements.ts';
+import { findProgram } from './find-program.ts';
+import { releaseMounts } from './stale-mounts.ts';
 
 export interface OwnBuilderOptions {
   /** Where its state goes. */
   readonly directory: string;
-  /** Folders to look for buildkitd in besides those of the PATH. */
+  /** Folders to look for buildkitd in, in addition to those of the PATH. */
   readonly folders: readonly string[];
-  /** The PATH, that of this process unless told. */
+  /** The PATH, that of this process by default. */
   readonly path?: string | undefined;
   /** Registries that are spoken to without TLS. */
   readonly plainHttp: readonly string[];
+  /** Its own network and limits; without this the builder uses the machine's. */
+  readonly containment?: ContainmentOptions | undefined;
   readonly log: Logger;
 }
 
-/** A buildkitd that this process has started. */
-export interface OwnBuilder {
-  readonly address: string;
-  hasEnded(): boolean;
-  stop(): Promise<void>;
-}
-
-const readyMs = 60_000;
-const pollMs = 50;
-const stopMs = 10_000;
-// That of a server which was killed ends its builds first.
+// The builder of a server that was killed ends its builds first.
 const lockTries = 10;
 const lockPauseMs = 1000;
 
 /**
- * Starts buildkitd and waits until it listens; undefined where it is not installed. Who is not root
- * has it run in a user namespace, for which RootlessKit must be installed.
+ * Starts buildkitd and waits until it listens; undefined where it is not installed. With root it has
+ * its own network and limits if the machine supports that. Without root it runs in a user namespace, which
+ * requires RootlessKit.
  */
-export async function startOwnBuilder(options: OwnBuilderOptions): Promise<OwnBuilder | undefined> {
-  const inherited = [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter);
-  const path = [...options.folders, options.path ?? inherited].join(delimiter);
+export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuilder | undefined> {
+  const options = { ...given, directory: resolve(given.directory) };
+  const path = builderPath(options);
   const program = findProgram('buildkitd', path);
   if (program === undefined) return undefined;
+  const { containment, log } = options;
+  if (containment !== undefined) {
+    try {
+      const obstacle = obstacleToContainment(path);
+      if (obstacle === undefined) {
+        return await startContained({ ...options, program, path, containment });
+      }
+      log.warn(closedToStrangers(obstacle));
+    } catch (err) {
+      log.error({ err }, closedToStrangers('its start failed'));
+    }
+  }
   for (let tried = 1; ; tried += 1) {
     try {
-      return await start(program, path, options);
+      return await startPlain(program, path, options);
     } catch (error) {
       const isLocked = /could not lock/.test((error as Error).message);
       if (!isLocked || tried === lockTries) throw error;
@@ -53,63 +63,56 @@ export async function startOwnBuilder(options: OwnBuilderOptions): Promise<OwnBu
   }
 }
 
-async function start(
+/** Returns the log line for a builder that only callers with an access token may use. */
+export function closedToStrangers(obstacle: string): string {
+  return `builds of callers without an access token are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
+}
+
+/** The PATH in which the programs of a builder are looked for. */
+export function builderPath({
+  folders,
+  path,
+}: Pick<OwnBuilderOptions, 'folders' | 'path'>): string {
+  const inherited = [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter);
+  return [...folders, path ?? inherited].join(delimiter);
+}
+
+/** In the machine's network, without limits. */
+async function startPlain(
   program: string,
   path: string,
   { directory, plainHttp, log }: OwnBuilderOptions,
 ): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
+  const release = async () => void (await releaseMounts(await realpath(directory)));
+  // Of one that was killed with its server.
+  await release();
   // The path of a socket may have some hundred bytes only, that of the data directory may have more.
-  const socketFolder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
-  const socket = join(socketFolder, 'buildkitd.sock');
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
   const config = join(directory, 'buildkitd.toml');
-  await writeFile(config, configuration(directory, socketFolder, socket, plainHttp));
+  const root = join(directory, 'state');
+  await writeFile(
+    config,
+    builderConfiguration({ root, folder, plainHttp }, ['networkMode = "host"']),
+  );
   // It must not outlive this process, however that ends: the next one needs its state.
-  const [command = '', ...args] = [...leash(path), ...namespace(path), program, '--config', config];
-  const child = spawn(command, args, {
-    // Who is not root has no other place for what runs.
-    env: { XDG_RUNTIME_DIR: socketFolder, ...process.env, PATH: path },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  let output = '';
-  child.stderr?.on('data', data => {
-    output = (output + data).slice(-4000);
-  });
-  child.on('error', error => {
-    output += error.message;
-  });
-  child.once('exit', code => {
-    log.warn({ code, output }, 'buildkitd ended');
-    // The next one gets a folder of its own.
-    rm(socketFolder, { recursive: true, force: true }).catch(() => {});
-  });
-  const deadline = Date.now() + readyMs;
-  while (!existsSync(socket)) {
-    if (hasEnded(child) || Date.now() > deadline) {
-      child.kill('SIGKILL');
-      await rm(socketFolder, { recursive: true, force: true });
-      throw new Error(`buildkitd does not start: ${output}`);
-    }
-    await sleep(pollMs);
-  }
-  log.info({ program, socket }, 'buildkitd started');
+  const command = [...leash(path), ...namespace(path), program, '--config', config];
+  // Only root has another place for what runs.
+  const env = { XDG_RUNTIME_DIR: folder, ...process.env, PATH: path };
+  const daemon = await runBuilder({ command, env, folder, log, onEnd: release });
+  log.info({ program, address: daemon.address }, 'buildkitd started');
   return {
-    address: `unix://${socket}`,
-    hasEnded: () => hasEnded(child),
+    ...daemon,
+    isContained: false,
+    async refresh() {},
     async stop() {
-      child.removeAllListeners('exit');
-      if (!hasEnded(child)) {
-        const ended = once(child, 'exit');
-        child.kill('SIGTERM');
-        await Promise.race([ended, sleep(stopMs, undefined, { ref: false })]);
-        child.kill('SIGKILL');
-      }
-      await rm(socketFolder, { recursive: true, force: true });
+      await daemon.stop(child => child.kill('SIGTERM'));
+      await release();
     },
   };
 }
 
-/** The beginning of a command that ends the rest when this process ends; nothing where that cannot be had. */
+/** The beginning of a command that ends the rest when this process ends; empty where that is impossible. */
 function leash(path: string): string[] {
   const setpriv = findProgram('setpriv', path);
   if (setpriv === undefined) return [];
@@ -124,48 +127,4 @@ function namespace(path: string): string[] {
   const rootlesskit = findProgram('rootlesskit', path);
   if (rootlesskit !== undefined) return [rootlesskit, '--net=host'];
   throw new Error('buildkitd needs root, or RootlessKit: install the package rootlesskit');
-}
-
-/** All of it is here and not in flags: builders of other versions and builds know fewer of those. */
-function configuration(
-  directory: string,
-  socketFolder: string,
-  socket: string,
-  plainHttp: readonly string[],
-): string {
-  return [
-    `root = ${quoted(join(directory, 'state'))}`,
-    `[grpc]\n  address = [${quoted(`unix://${socket}`)}]`,
-    `[otel]\n  socketPath = ${quoted(join(socketFolder, 'otel.sock'))}`,
-    '[worker.oci]\n  networkMode = "host"',
-    '[worker.containerd]\n  enabled = false',
-    ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),
-    '',
-  ].join('\n');
-}
-
-// A basic string of TOML is one of JSON. Source: TOML 1.0.0, String.
-function quoted(text: string): string {
-  return JSON.stringify(text);
-}
-
-function hasEnded({ exitCode, signalCode, pid }: ChildProcess): boolean {
-  return exitCode !== null || signalCode !== null || pid === undefined;
-}
-
-function findProgram(name: string, path: string): string | undefined {
-  return path
-    .split(delimiter)
-    .filter(folder => folder !== '')
-    .map(folder => join(folder, name))
-    .find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,4 +1,5 @@
 import type { ImageChange, InjectedLayer } from '../augment/image-change.ts';
+import { maskAddresses } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import type { Document } from '../oci/document.ts';
@@ -157,7 +158,7 @@ function recipeIn(
 
 /** What a Singularity image that is made with a Dockerfile says it is made from. */
 function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
-  const lines = dockerfile.trimEnd().split('\n');
+  const lines = maskAddresses(dockerfile).trimEnd().split('\n');
   const text = `# Made with this Dockerfile:\n${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`;
   return { text, headers: {}, labels: {} };
 }

@@ -5,6 +5,7 @@ import {
   type FileTree,
   memoryTree,
   plainLog,
+  type SourceRule,
 } from '../buildkit/index.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -14,7 +15,7 @@ import { buildFault } from './build-fault.ts';
 import type { LogWriter } from './build-logs.ts';
 import type { RecipeOrigin } from './build-plan.ts';
 import type { BuilderAccess } from './build-rights.ts';
-import type { Builders } from './builders.ts';
+import type { Builders, Customer } from './builders.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
 import { layeredTree } from './context/layered-tree.ts';
 import { readLockFile } from './lock-file.ts';
@@ -27,6 +28,7 @@ export interface RecipeRun {
   /** Where the image goes; without a tag it is pushed by its digest alone. */
   readonly target: Reference;
   readonly access: BuilderAccess;
+  readonly customer: Customer;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -50,6 +52,8 @@ export interface RunRecipeDeps {
    * keeps it for everybody who has the same step.
    */
   readonly isTrustedCache: (repository: string) => boolean;
+  /** What a Dockerfile may fetch with ADD. */
+  readonly sourceRules: readonly SourceRule[];
 }
 
 /** A run, and the files that its steps may use. */
@@ -63,17 +67,17 @@ const sourceDateEpoch = 0;
 export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   const { builders, content } = deps;
   return async given => {
-    const { recipe, signal } = given;
+    const { recipe, customer, signal } = given;
     await using sent =
       recipe.context === undefined
         ? undefined
         : await openBuildContext(content, recipe.context, signal);
     const run = { ...given, context: contextOf(recipe, sent) };
     try {
-      return await builders.use(signal, async client => {
+      return await builders.use(customer, signal, async client => {
         const image = await makeImage(client, run, deps);
         const lockFile =
-          recipe.lockStage === undefined ? undefined : await exportLockFile(client, run);
+          recipe.lockStage === undefined ? undefined : await exportLockFile(client, run, deps);
         return { ...image, lockFile };
       });
     } catch (error) {
@@ -90,7 +94,10 @@ function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): Fil
   return layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree);
 }
 
-function commonOptions({ key, recipe, context, access }: PreparedRun) {
+function commonOptions(
+  { key, recipe, context, access }: PreparedRun,
+  sourceRules: readonly SourceRule[],
+) {
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
     dockerfile: recipe.dockerfile,
@@ -100,6 +107,7 @@ function commonOptions({ key, recipe, context, access }: PreparedRun) {
     ),
     // Those whose registries have been asked for who wants this build: the builder asks nobody for what it has.
     allowedImages: recipe.baseImages,
+    sourceRules,
     // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
     cacheNamespace: key,
     platforms: recipe.platforms,
@@ -118,7 +126,7 @@ function commonOptions({ key, recipe, context, access }: PreparedRun) {
 async function makeImage(
   client: BuildkitClient,
   run: PreparedRun,
-  { isPlainHttp, isTrustedCache }: RunRecipeDeps,
+  { isPlainHttp, isTrustedCache, sourceRules }: RunRecipeDeps,
 ) {
   const { recipe, target, log, signal } = run;
   const text = plainLog(line => log.write(line));
@@ -129,7 +137,7 @@ async function makeImage(
     const { digest, descriptor } = await build(
       client,
       {
-        ...commonOptions(run),
+        ...commonOptions(run, sourceRules),
         exporters: [
           {
             type: 'image',
@@ -151,12 +159,20 @@ async function makeImage(
 }
 
 /** The steps are all done by now: this only fetches what they made. */
-function exportLockFile(client: BuildkitClient, run: PreparedRun): Promise<string | undefined> {
+function exportLockFile(
+  client: BuildkitClient,
+  run: PreparedRun,
+  { sourceRules }: RunRecipeDeps,
+): Promise<string | undefined> {
   const { recipe, signal } = run;
   return readLockFile(sink =>
     build(
       client,
-      { ...commonOptions(run), target: recipe.lockStage, exporters: [{ type: 'tar', sink }] },
+      {
+        ...commonOptions(run, sourceRules),
+        target: recipe.lockStage,
+        exporters: [{ type: 'tar', sink }],
+      },
       { signal },
     ),
   );

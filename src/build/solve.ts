@@ -29,7 +29,7 @@ export interface SolveDeps {
 export interface Staging {
   repositoryOf(buildId: string): Reference;
   /** Removes what was put there, also by an earlier try. */
-  drop(buildId: string): void;
+  drop(buildId: string): Promise<void>;
 }
 
 /** Does a build: makes the image, or finds it, bakes into it what is to be baked in, puts it where it belongs. */
@@ -61,14 +61,15 @@ export function createSolve(deps: SolveDeps): Solve {
   };
 
   const runRecipe = (
-    { plan: { key }, log, signal }: BuildRun,
+    { plan: { key }, isTrusted, log, signal }: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
   ): Promise<RecipeResult> => {
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
-    return deps.runRecipe({ key, recipe, target, access, log, signal });
+    const customer = isTrusted ? 'known' : 'stranger';
+    return deps.runRecipe({ key, recipe, target, access, customer, log, signal });
   };
 
   /** The image of a recipe, under the target of the plan. */
@@ -83,7 +84,7 @@ export function createSolve(deps: SolveDeps): Solve {
       const placed = { ...made, repository: formatReference(repository) };
       return { ...(await deliver(run, rights, placed)), lockFile: made.lockFile };
     } finally {
-      if (plan.sif) staging.drop(id);
+      if (plan.sif) await staging.drop(id);
     }
   };
 

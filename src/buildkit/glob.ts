@@ -10,45 +10,78 @@ type Token =
 const any = () => true;
 const notSlash = (char: string) => char !== '/';
 
+/** Tests paths; calls `steps` with the number of steps that each path took, which may throw. */
+export type Glob = (path: string, steps?: (count: number) => void) => boolean;
+
 /**
  * Makes a test of paths from a pattern in which `*` and `?` stop at `/`, `**` does not, `[...]` is a class
  * and `\` takes the next character as it is. Time is linear in the text, whatever the pattern: it may be
  * a stranger's. Throws an `Error` for brackets that do not fit.
  */
-export function compileGlob(pattern: string): (path: string) => boolean {
+export function compileGlob(pattern: string): Glob {
   if (!/[*?[\]\\]/.test(pattern)) return path => path === pattern;
   const tokens = parse(pattern);
-  return path => runs(tokens, path);
+  const start = /^[^*?[\]\\]*/.exec(pattern)?.[0] ?? '';
+  const end = /[^*?[\]\\/]*$/.exec(pattern)?.[0] ?? '';
+  const inside = longestText(pattern);
+  const run = automaton(tokens);
+  // The plain text in a pattern decides for nearly every path of a tree.
+  return (path, steps) =>
+    path.startsWith(start) && path.endsWith(end) && path.includes(inside) && run(path, steps);
 }
 
-function runs(tokens: readonly Token[], path: string): boolean {
-  let states = new Set<number>();
-  // To be between two steps is to be able to be after all those that may take nothing.
-  const enter = (into: Set<number>, first: number) => {
-    for (let state = first; !into.has(state); state += 1) {
-      into.add(state);
+/** The longest text within a name that whatever matches the pattern has in it. */
+function longestText(pattern: string): string {
+  const texts = pattern.replace(/\[(?:\\.|[^\]\\])*\]/gs, '*').split(/[*?[\]\\/]/);
+  return texts.reduce((longest, text) => (text.length > longest.length ? text : longest), '');
+}
+
+/**
+ * Runs through a path with all states at once that the pattern may be in. A state is the number of tokens that
+ * are behind, or, within directories that have not ended, that of their token behind all others.
+ */
+function automaton(tokens: readonly Token[]): Glob {
+  const within = tokens.length + 1;
+  const marks = new Uint32Array(2 * within);
+  let mark = 0;
+  const enter = (into: number[], first: number) => {
+    // To be between two steps is to be able to be after all those that may take nothing.
+    for (let state = first; marks[state] !== mark; state += 1) {
+      marks[state] = mark;
+      into.push(state);
       if ((tokens[state]?.kind ?? 'one') === 'one') return;
     }
   };
-  // Within directories one is not at their end: a negative number stands for that.
-  const stay = (state: number) => -state - 1;
-  enter(states, 0);
-  for (const char of path) {
-    const next = new Set<number>();
-    for (const state of states) {
-      const position = state < 0 ? stay(state) : state;
-      const token = tokens[position];
-      if (token?.kind === 'directories') {
-        if (char === '/') enter(next, position);
-        else next.add(stay(position));
-      } else if (token?.accepts(char)) {
-        enter(next, token.kind === 'one' ? position + 1 : position);
+  const stay = (into: number[], state: number) => {
+    if (marks[state] === mark) return;
+    marks[state] = mark;
+    into.push(state);
+  };
+  return (path, steps) => {
+    let states: number[] = [];
+    mark += 1;
+    enter(states, 0);
+    let count = 0;
+    for (const char of path) {
+      const next: number[] = [];
+      mark += 1;
+      count += states.length;
+      for (const state of states) {
+        const position = state < within ? state : state - within;
+        const token = tokens[position];
+        if (token?.kind === 'directories') {
+          if (char === '/') enter(next, position);
+          else stay(next, position + within);
+        } else if (token?.accepts(char)) {
+          enter(next, token.kind === 'one' ? position + 1 : position);
+        }
       }
+      states = next;
+      if (states.length === 0) break;
     }
-    if (next.size === 0) return false;
-    states = next;
-  }
-  return states.has(tokens.length);
+    steps?.(count);
+    return states.includes(tokens.length);
+  };
 }
 
 // Two stars with what may follow them, a class, an escaped character, or any one.

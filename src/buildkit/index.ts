@@ -1,5 +1,6 @@
 /** A BuildKit client: README.md tells how it is used. */
 export { type Address, parseAddress } from './address.ts';
+export { maskAddresses } from './address-mask.ts';
 export { type BuildRun, build } from './build.ts';
 export {
   BuildError,
@@ -30,8 +31,10 @@ export type {
   ImageExporter,
   OtherCache,
   RegistryCache,
+  SourceRule,
 } from './options.ts';
 export { PlainLog, type PlainLogWriter, plainLog } from './plain-log.ts';
 export type { LogText, Progress, Status, Vertex, Warning } from './progress.ts';
+export { readTlsFiles, type TlsFiles } from './tls-files.ts';
 export type { TokenQuestion, TokenSource } from './token-source.ts';
 export type { ConnectOptions, TlsOptions } from './transport.ts';

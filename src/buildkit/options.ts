@@ -18,6 +18,11 @@ export interface BuildOptions {
    * `ONBUILD` of a base image names, and for what the builder has already. BuildKit 0.12 and later.
    */
   readonly allowedImages?: readonly string[];
+  /**
+   * What else the build may fetch, such as `https://host/file` and `git://host/repository` for ADD; the last rule that
+   * matches decides, and what none matches is allowed. BuildKit 0.12 and later.
+   */
+  readonly sourceRules?: readonly SourceRule[];
   /** The stage to be built, the last one unless told. */
   readonly target?: string | undefined;
   /** Such as `linux/arm64`; the builder's own unless told. More than one make an index. */
@@ -55,6 +60,13 @@ export interface BuildOptions {
   readonly entitlements?: readonly string[];
   /** More for the Dockerfile frontend, by the names that it knows. */
   readonly frontendAttrs?: Readonly<Record<string, string>>;
+}
+
+/** Allows or denies what a build fetches. */
+export interface SourceRule {
+  readonly action: 'allow' | 'deny';
+  /** Regular expression, in the syntax of Go, for the identifier of the source. */
+  readonly pattern: string;
 }
 
 export type Exporter = ImageExporter | FileExporter;

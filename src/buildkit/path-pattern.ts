@@ -1,5 +1,7 @@
 import { posix } from 'node:path';
-import { compileGlob } from './glob.ts';
+import { compileGlob, type Glob } from './glob.ts';
+
+const maxLength = 4096;
 
 /** A line of a .dockerignore, or a path that a COPY names. */
 export interface PathPattern {
@@ -9,7 +11,7 @@ export interface PathPattern {
   readonly isException: boolean;
   /** True when it holds no wildcard, but perhaps at its end (`a/b`, `a/**`). */
   readonly isPlain: boolean;
-  matches(path: string): boolean;
+  readonly matches: Glob;
 }
 
 /**
@@ -30,6 +32,7 @@ export function parsePaths(paths: readonly string[]): PathPattern[] {
 
 function patternOf(written: string, isException: boolean): PathPattern {
   if (written === '') throw new Error("'!' alone is not a pattern");
+  if (written.length > maxLength) throw new Error('a pattern is longer than a path can be');
   const text = withoutSlash(posix.normalize(written));
   return {
     text,

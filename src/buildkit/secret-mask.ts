@@ -1,3 +1,5 @@
+import { maskAddresses } from './address-mask.ts';
+
 // Shorter ones would make every text unreadable, and are no secrets.
 const shortest = 4;
 
@@ -13,8 +15,10 @@ export class SecretMask {
     }
   }
 
+  /** Hides the secrets, and what addresses name as user and password. */
   apply(text: string): string {
     const longestFirst = [...this.#secrets].sort((one, other) => other.length - one.length);
-    return longestFirst.reduce((masked, secret) => masked.replaceAll(secret, '***'), text);
+    const masked = longestFirst.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+    return maskAddresses(masked);
   }
 }

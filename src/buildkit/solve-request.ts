@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FileTree } from './file-tree.ts';
 import type { SolveRequestSchema } from './gen/moby/buildkit/v1/solve_pb.js';
-import { PolicyAction } from './gen/moby/buildkit/v1/sourcepolicy/policy_pb.js';
+import { MatchType, PolicyAction } from './gen/moby/buildkit/v1/sourcepolicy/policy_pb.js';
 import { memoryTree } from './memory-tree.ts';
 import type { BuildOptions, Cache, Exporter } from './options.ts';
 
@@ -34,6 +34,7 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
   const imports = (options.cacheImports ?? []).map(importEntry);
   // The frontend reads the caches here, the solver below.
   if (imports.length > 0) attrs['cache-imports'] = JSON.stringify(imports);
+  const policy = policyOf(options);
   const request = {
     Ref: ref,
     Frontend: 'dockerfile.v0',
@@ -44,7 +45,7 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
       ...(options.entitlements ?? []),
     ],
     Internal: !options.history,
-    ...(options.allowedImages ? { SourcePolicy: policyOf(options.allowedImages) } : {}),
+    ...(policy ? { SourcePolicy: policy } : {}),
     Exporters: exporters,
     ExporterDeprecated: exporters[0]?.Type ?? '',
     ExporterAttrsDeprecated: exporters[0]?.Attrs ?? {},
@@ -53,16 +54,25 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
 }
 
 /** Source: BuildKit's sourcepolicy: a tag is asked for without its digest, and pulled with it. */
-function policyOf(images: readonly string[]) {
-  const allowed = images.flatMap(image => [image, ...(image.includes('@') ? [] : [`${image}@*`])]);
-  const rule = (action: PolicyAction, image: string) => ({
+function policyOf({ allowedImages, sourceRules = [] }: BuildOptions) {
+  const image = (action: PolicyAction, name: string) => ({
     action,
-    selector: { identifier: `docker-image://${image}` },
+    selector: { identifier: `docker-image://${name}` },
   });
-  return {
-    version: 1n,
-    rules: [rule(PolicyAction.DENY, '*'), ...allowed.map(image => rule(PolicyAction.ALLOW, image))],
-  };
+  const allowed = allowedImages?.flatMap(name => [
+    name,
+    ...(name.includes('@') ? [] : [`${name}@*`]),
+  ]);
+  const images = allowed && [
+    image(PolicyAction.DENY, '*'),
+    ...allowed.map(name => image(PolicyAction.ALLOW, name)),
+  ];
+  const others = sourceRules.map(({ action, pattern }) => ({
+    action: action === 'deny' ? PolicyAction.DENY : PolicyAction.ALLOW,
+    selector: { identifier: pattern, matchType: MatchType.REGEX },
+  }));
+  const rules = [...(images ?? []), ...others];
+  return rules.length === 0 ? undefined : { version: 1n, rules };
 }
 
 function frontendAttrs(options: BuildOptions, filename: string): Attrs {

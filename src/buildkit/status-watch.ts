@@ -31,7 +31,12 @@ export function watchStatus(
   call.on('data', response => {
     hasBegun = true;
     silence?.refresh();
-    onProgress(decode(response));
+    try {
+      onProgress(decode(response));
+    } catch {
+      // A builder that cannot be understood; thrown here it would end the process.
+      call.cancel();
+    }
   });
   call.on('error', () => ended.resolve());
   call.on('end', () => ended.resolve());

@@ -1,6 +1,11 @@
 import { type FileTree, joined, remembering, type TreeEntry } from './file-tree.ts';
 import { followPaths } from './follow-paths.ts';
 import { type PathPattern, parsePaths, parsePatterns } from './path-pattern.ts';
+import { sortInTurns } from './sort-in-turns.ts';
+import { WalkBudget } from './walk-budget.ts';
+
+const surrogate = /[\ud800-\udfff]/;
+const maxPatterns = 5000;
 
 /** What a builder wants of a tree. */
 export interface TreeSelection {
@@ -36,33 +41,45 @@ interface Level {
 export async function* walkTree(
   wholeTree: FileTree,
   selection: TreeSelection,
+  budget = new WalkBudget(),
 ): AsyncGenerator<Found> {
   const tree = remembering(wholeTree);
   const follows = selection.follows.length > 0 ? await followPaths(tree, selection.follows) : [];
   const includes = parsePaths([...selection.includes, ...(follows ?? [])]);
   const excludes = parsePatterns(selection.excludes);
+  if (includes.length + excludes.length > maxPatterns) {
+    throw new Error(`.dockerignore and COPY have more than ${maxPatterns} patterns`);
+  }
   const root: Level = {
     found: undefined,
     included: includes.map(() => false),
     excluded: excludes.map(() => false),
     isSent: true,
   };
-  yield* walkDirectory(tree, '', [root], includes, excludes);
+  yield* walkDirectory({ tree, includes, excludes, budget }, '', [root]);
+}
+
+/** What a walk goes by. */
+interface Walk {
+  readonly tree: FileTree;
+  readonly includes: readonly PathPattern[];
+  readonly excludes: readonly PathPattern[];
+  readonly budget: WalkBudget;
 }
 
 async function* walkDirectory(
-  tree: FileTree,
+  walk: Walk,
   directory: string,
   levels: readonly Level[],
-  includes: readonly PathPattern[],
-  excludes: readonly PathPattern[],
 ): AsyncGenerator<Found> {
+  const { tree, includes, excludes, budget } = walk;
   const parent = levels.at(-1);
-  const entries = [...(await tree.list(directory))].sort(byBytes);
+  const entries = await sortInTurns(await tree.list(directory), byBytes);
   for (const entry of entries) {
+    await budget.next();
     const found = { path: joined(directory, entry.name), entry };
-    const included = match(includes, found.path, parent?.included ?? []);
-    const excluded = match(excludes, found.path, parent?.excluded ?? []);
+    const included = match(includes, found.path, parent?.included ?? [], budget);
+    const excluded = match(excludes, found.path, parent?.excluded ?? [], budget);
     const isSelected = (includes.length === 0 || included.matched) && !excluded.matched;
     if (isSelected) {
       for (const level of levels) {
@@ -82,7 +99,7 @@ async function* walkDirectory(
       excluded: excluded.each,
       isSent: isSelected,
     };
-    yield* walkDirectory(tree, found.path, [...levels, level], includes, excludes);
+    yield* walkDirectory(walk, found.path, [...levels, level]);
   }
 }
 
@@ -91,10 +108,13 @@ function match(
   patterns: readonly PathPattern[],
   path: string,
   above: Matches,
+  budget: WalkBudget,
 ): { matched: boolean; each: Matches } {
   let matched = false;
+  budget.spend(patterns.length);
   const each = patterns.map((pattern, index) => {
-    const isMatch = above[index] || (pattern.isException === matched && pattern.matches(path));
+    const isMatch =
+      above[index] || (pattern.isException === matched && pattern.matches(path, budget.spend));
     if (isMatch) matched = !pattern.isException;
     return isMatch;
   });
@@ -115,6 +135,9 @@ function mayMatchBelow(pattern: PathPattern, directory: string): boolean {
   return !pattern.isPlain || `${pattern.text}/`.startsWith(`${directory}/`);
 }
 
-function byBytes(one: TreeEntry, other: TreeEntry): number {
-  return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name));
+/** The order of UTF-8, which is that of JavaScript but where a character takes two units. */
+function byBytes({ name: one }: TreeEntry, { name: other }: TreeEntry): number {
+  if (one === other) return 0;
+  if (!surrogate.test(one) && !surrogate.test(other)) return one < other ? -1 : 1;
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
 }

@@ -13,7 +13,7 @@ export function actions(
       const action = Object.hasOwn(known, word) ? known[word] : undefined;
       if (!action) {
         throw new CommandError(
-          `Say what to do: sluice ${name} ${Object.keys(known).join('|')} (--help tells the rest)`,
+          `Name an action: sluice ${name} ${Object.keys(known).join('|')}. Run sluice ${name} --help for options`,
           2,
         );
       }

@@ -1,10 +1,12 @@
+import { trustOwnAuthority } from './authority.ts';
 import { CommandError, type Option, text, type Values } from './command.ts';
 
 /** The option of every command that talks to a server. */
 export const serverOption: Option = {
   type: 'string',
   value: 'URL',
-  description: 'The server; default: SLUICE_URL, else http://127.0.0.1:9090',
+  description:
+    'The server. Default: SLUICE_URL, else http://127.0.0.1:9090. SLUICE_CA names the PEM file of its certificate authority',
 };
 
 export const jsonOption: Option = {
@@ -76,6 +78,7 @@ export async function askServer(
   advice: string,
 ): Promise<Response> {
   if (!URL.canParse(path, server)) throw new CommandError(`'${server}' is not a URL`, 2);
+  trustOwnAuthority();
   try {
     return await fetch(new URL(path, server), init);
   } catch (error) {

@@ -1,6 +1,6 @@
-import { text as readText } from 'node:stream/consumers';
 import { actions, none, only, print, table } from './action.ts';
 import { type Command, CommandError, text, type Values } from './command.ts';
+import { readPassword } from './password.ts';
 import { type AskPlatform, listAll, platformOptions, withPlatform } from './platform.ts';
 import { findUser } from './user.ts';
 import { findWorkspace } from './workspace.ts';
@@ -42,7 +42,7 @@ export const credentialsCommand: Command = {
       }
       const owner = ownerOf(values);
       if (!owner) throw new CommandError('Say whose they are: --user EMAIL or --workspace NAME', 2);
-      const keys = { registry, userName, password: await readPassword() };
+      const keys = { registry, userName, password: await readPassword('--password-stdin') };
       const { credentials } = (await withPlatform(values, async ask =>
         ask('POST', '/credentials', {
           ...(await owner(ask)),
@@ -113,14 +113,4 @@ function chosen(all: readonly CredentialsAnswer[], which: string): CredentialsAn
   if (more.length === 0) return only;
   const ids = named.map(({ id, user, workspace }) => `${id} of ${user ?? workspace}`).join(', ');
   throw new CommandError(`There are several: ${ids}. Give the id, or --user or --workspace`);
-}
-
-/** As `docker login --password-stdin` reads it: without the newline at its end. */
-async function readPassword(): Promise<string> {
-  const password = (await readText(process.stdin)).replace(/\r?\n$/, '');
-  if (password !== '') return password;
-  throw new CommandError(
-    'There is no password on standard input: write --password-stdin < FILE',
-    2,
-  );
 }

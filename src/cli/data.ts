@@ -5,6 +5,7 @@ import type { Config } from '../config/schema.ts';
 import { type ContentStore, openContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
 import { type Database, openDatabase } from '../store/database.ts';
+import { requireContent, requireDatabase, requireSecretsKey } from '../store/whole-data.ts';
 import { CommandError, type Option, text, type Values } from './command.ts';
 
 /** The option of every command that works on the data directory of the local server. */
@@ -32,23 +33,40 @@ export function environmentOf(values: Values, names: readonly string[]): NodeJS.
 
 /**
  * Opens the data directory, runs the work, closes it. Throws {@link CommandError} when there is none, unless
- * it is to be made.
+ * it is to be made, and when a part of it is missing.
+ *
+ * @param options.adoptContent uses the content that is there, whatever database it belonged to
  */
 export async function withLocalData<T>(
   values: Values,
   work: (data: LocalData) => Promise<T>,
-  { create = false } = {},
+  { create = false, adoptContent = false } = {},
 ): Promise<T> {
-  const config = configOf(environmentOf(values, ['config', 'data']));
-  const path = join(config.data, 'sluice.db');
-  if (!create && !existsSync(path)) {
-    throw new CommandError(`${config.data} is no data directory of a server: name it with --data`);
-  }
-  try {
-    return await withDatabase(path, async database => {
+  return withoutData(values, async config => {
+    const path = join(config.data, 'sluice.db');
+    await requireDatabase(config.data);
+    if (!create && !existsSync(path)) {
+      throw new CommandError(
+        `${config.data} is not the data directory of a server: name it with --data`,
+      );
+    }
+    return withDatabase(path, async database => {
+      await requireContent(config.data, database, adoptContent);
+      requireSecretsKey(config.data, database);
       const content = await openContentStore(join(config.data, 'content'));
       return work({ config, content, database });
     });
+  });
+}
+
+/** Runs work on the place of the data directory, whatever is there. Throws {@link CommandError}. */
+export async function withoutData<T>(
+  values: Values,
+  work: (config: Config) => Promise<T>,
+): Promise<T> {
+  const config = configOf(environmentOf(values, ['config', 'data']));
+  try {
+    return await work(config);
   } catch (error) {
     if (error instanceof Fault) throw new CommandError(error.message);
     if (!isOfSystem(error)) throw error;

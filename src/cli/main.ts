@@ -1,5 +1,8 @@
 import { parseArgs } from 'node:util';
 import { readVersion } from '../version.ts';
+import { accountCommand } from './account.ts';
+import { auditCommand } from './audit.ts';
+import { backupCommand } from './backup.ts';
 import { buildCommand } from './build.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
 import { credentialsCommand } from './credentials.ts';
@@ -8,6 +11,8 @@ import { inspectCommand } from './inspect.ts';
 import { logsCommand } from './logs.ts';
 import { nameCommand } from './name.ts';
 import { requestCommand } from './request.ts';
+import { restoreCommand } from './restore.ts';
+import { rotateKeyCommand } from './rotate-key.ts';
 import { serveCommand } from './serve-command.ts';
 import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
@@ -23,10 +28,15 @@ const commands: Readonly<Record<string, Command>> = {
   inspect: inspectCommand,
   gc: gcCommand,
   verify: verifyCommand,
+  backup: backupCommand,
+  restore: restoreCommand,
+  account: accountCommand,
   user: userCommand,
   token: tokenCommand,
   workspace: workspaceCommand,
   credentials: credentialsCommand,
+  audit: auditCommand,
+  'rotate-key': rotateKeyCommand,
 };
 
 process.exitCode = await main(process.argv.slice(2));

@@ -1,12 +1,12 @@
-import { join } from 'node:path';
 import { Fault } from '../fault.ts';
 import { createPlatformApi } from '../http/platform/api.ts';
 import { createBuiltInPlatform } from '../platform/built-in/built-in-platform.ts';
-import { readKeyFile } from '../store/key-file.ts';
-import { createSecretBox } from '../store/secret-box.ts';
+import { createAuditLog } from '../store/audit-log.ts';
+import { openSecretBox } from '../store/secret-keys.ts';
 import { readVersion } from '../version.ts';
 import { askServer, jsonOption, readJson } from './client.ts';
 import { CommandError, type Option, text, type Values } from './command.ts';
+import { commandLine } from './command-line.ts';
 import { dataOptions, withLocalData } from './data.ts';
 
 /** The options of every command that administers the built-in platform. */
@@ -46,10 +46,17 @@ export async function withPlatform<T>(
   }
   return withLocalData(
     values,
-    ({ config, database }) => {
-      const secrets = createSecretBox(readKeyFile(join(config.data, 'secrets.key')));
+    async ({ config, database }) => {
+      const secrets = openSecretBox(config.data);
       const platform = createBuiltInPlatform({ database, secrets });
-      return work(askLocal(createPlatformApi({ platform, version: readVersion() })));
+      const audit = createAuditLog(database, error => {
+        console.error(`The audit log cannot be written: ${(error as Error).message}`);
+      });
+      try {
+        return await work(askLocal(createPlatformApi({ platform, version: readVersion(), audit })));
+      } finally {
+        await audit.flush();
+      }
     },
     { create },
   );
@@ -64,7 +71,7 @@ function askLocal(api: ReturnType<typeof createPlatformApi>): AskPlatform {
         path: pathname,
         query: Object.fromEntries(searchParams),
         // Who can write to the directory could change the database as well.
-        identify: () => ({ kind: 'administrator' }),
+        identify: async () => ({ kind: 'administrator', name: commandLine() }),
         readBody: async () => body,
       });
     } catch (error) {

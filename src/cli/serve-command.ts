@@ -1,17 +1,8 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { none } from './action.ts';
+import { bringBuilder } from './bring-builder.ts';
 import type { Command } from './command.ts';
 import { dataOptions, environmentOf } from './data.ts';
 import { serve } from './serve.ts';
-
-const install = fileURLToPath(new URL('../../scripts/buildkit.ts', import.meta.url));
-
-/** `npm run buildkit`, in a process of its own. */
-async function bringBuilder(): Promise<void> {
-  await promisify(execFile)(process.execPath, [install]);
-}
 
 /** `sluice serve`: runs the server. */
 export const serveCommand: Command = {

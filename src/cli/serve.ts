@@ -1,25 +1,28 @@
-import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, createApp } from '../app.ts';
+import type { BringBuilder } from '../build/find-builders.ts';
 import { ConfigError, loadConfig } from '../config/load.ts';
-import { Fault } from '../fault.ts';
+import { openLogDestination } from '../log-destination.ts';
 import { createLogger, type Logger } from '../telemetry.ts';
 import { readVersion } from '../version.ts';
+import { type Entries, holdEntries } from './entries.ts';
+import { spreadLastNet } from './last-net.ts';
+import { type Listeners, openListeners } from './listeners.ts';
 
-// Longer than the idle time of the load balancers in use, so that it is they who close.
-const keepAliveMs = 75_000;
+// For the last log lines, where their reader is slow or gone.
+const logMs = 1000;
 
 /**
- * Runs the server until SIGTERM or SIGINT: transfers under way may finish within `drainTime`, a second
- * signal ends them. Returns the exit code.
+ * Runs the server until SIGTERM, SIGHUP or SIGINT: it goes on for `stopDelay` (not after SIGINT, which a person
+ * sends), so that balancers see that it is not ready; transfers under way may then finish within `drainTime`.
+ * A second signal ends the delay, a third one the transfers. Returns the exit code.
  *
  * @param bringBuilder installs a builder, called when there is none
  */
 export async function serve(
   environment: NodeJS.ProcessEnv,
-  bringBuilder?: () => Promise<void>,
+  bringBuilder?: BringBuilder,
 ): Promise<number> {
   let loaded: ReturnType<typeof loadConfig>;
   try {
@@ -30,22 +33,23 @@ export async function serve(
     return 2;
   }
   const { config, warnings } = loaded;
-  const log = createLogger(config.logLevel);
+  const destination = openLogDestination();
+  const log = createLogger(config.logLevel, destination);
   for (const warning of warnings) log.warn(warning);
-  const server = createServer({
-    keepAliveTimeout: keepAliveMs,
-    requestTimeout: 0,
-    // Whoever offers another protocol in passing gets a usual answer.
-    shouldUpgradeCallback: ({ url = '' }) => url.startsWith('/pairing/'),
-  });
+  const entries: Entries[] = [];
+  let listeners: Listeners | undefined;
   try {
     const stopping = untilSignal();
-    const publicUrl = new URL(config.url ?? `http://${config.listen}`);
+    const { tls } = config;
+    const publicUrl = new URL(
+      config.url ??
+        (tls.listen === undefined ? `http://${config.listen}` : `https://${tls.listen}`),
+    );
     // Bound first, for a port chosen by the system belongs into the served names. Who comes this early waits.
-    const assembled = Promise.withResolvers<RequestListener>();
-    const early: RequestListener = async (req, res) => (await assembled.promise)(req, res);
-    server.on('request', early);
-    const bound = await listen(server, config.listen);
+    listeners = await openListeners(config, publicUrl, log, server => {
+      entries.push(holdEntries(server, log));
+    });
+    const bound = listeners.tls ?? listeners.plain;
     if (config.url === undefined) publicUrl.port = String(bound.port);
     const app = await createApp({
       config,
@@ -55,64 +59,74 @@ export async function serve(
       dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
       bringBuilder,
     });
-    const listener = app.koa.callback();
-    server.off('request', early);
-    server.on('request', listener);
-    server.on('upgrade', (request, socket, head) => {
-      if (!app.pairing.handleUpgrade(request, socket, head)) socket.destroy();
-    });
-    assembled.resolve(listener);
+    using _net = spreadLastNet(log);
+    const answer = app.koa.callback();
+    for (const entry of entries) entry.open(answer, app.pairing);
     log.info(
-      { url: publicUrl.origin, listen: `${bound.address}:${bound.port}`, data: config.data },
+      {
+        url: publicUrl.origin,
+        listen: textOf(listeners.plain),
+        ...(listeners.tls ? { tls: textOf(listeners.tls) } : {}),
+        data: config.data,
+      },
       'ready',
     );
     log.flush();
-    await stopping;
-    await stop(server, app, config.drainTime, log);
+    const signal = await stopping;
+    const delayMs = signal === 'SIGINT' ? 0 : config.stopDelay;
+    await stop(listeners, app, { delayMs, drainMs: config.drainTime }, log);
     return 0;
   } catch (error) {
     if (error instanceof ConfigError) console.error(error.message);
     else log.fatal({ err: error }, 'the server cannot run');
-    server.closeAllConnections();
-    server.close();
+    await listeners?.close();
     return error instanceof ConfigError ? 2 : 1;
   } finally {
-    log.flush();
+    await destination.close(logMs);
   }
 }
 
-async function listen(server: Server, address: string): Promise<AddressInfo> {
-  const colon = address.lastIndexOf(':');
-  const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
-  server.listen(Number(address.slice(colon + 1)), host);
+function textOf({ address, port }: AddressInfo): string {
+  return `${address}:${port}`;
+}
+
+const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
+
+/** Resolves with the name of the signal that comes first. */
+async function untilSignal(): Promise<(typeof signals)[number]> {
+  const { promise, resolve } = Promise.withResolvers<(typeof signals)[number]>();
+  for (const name of signals) process.on(name, resolve);
   try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw new Fault(
-      'unavailable',
-      `The server cannot listen on ${address}: end what listens there, or name another one with SLUICE_LISTEN`,
-      { cause: error },
-    );
+    return await promise;
+  } finally {
+    for (const name of signals) process.off(name, resolve);
   }
-  return server.address() as AddressInfo;
 }
 
-function untilSignal(): Promise<unknown> {
-  const aborted = new AbortController();
-  const signals = ['SIGTERM', 'SIGINT'] as const;
-  return Promise.race(signals.map(name => once(process, name, aborted))).finally(() => {
-    aborted.abort();
-  });
+interface StopTimes {
+  readonly delayMs: number;
+  readonly drainMs: number;
 }
 
-async function stop(server: Server, app: App, drainMs: number, log: Logger): Promise<void> {
-  log.info('stopping: new connections are refused, transfers under way go on');
+async function stop(
+  listeners: Listeners,
+  app: App,
+  { delayMs, drainMs }: StopTimes,
+  log: Logger,
+): Promise<void> {
   app.drain();
-  const closed = once(server, 'close');
-  server.close();
-  await Promise.race([closed, sleep(drainMs, undefined, { ref: false }), untilSignal()]);
-  server.closeAllConnections();
-  await closed;
+  if (delayMs > 0) {
+    log.info({ ms: delayMs }, 'no longer ready: the server stops in a moment');
+    log.flush();
+    await Promise.race([sleep(delayMs, undefined, { ref: false }), untilSignal()]);
+  }
+  log.info('stopping: new connections are refused, transfers under way go on');
+  await Promise.race([
+    listeners.finish(),
+    sleep(drainMs, undefined, { ref: false }),
+    untilSignal(),
+  ]);
+  await listeners.close();
   await app.close();
   log.info('stopped');
 }

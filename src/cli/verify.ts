@@ -3,6 +3,7 @@ import { verify } from '../upkeep/verify.ts';
 import { none } from './action.ts';
 import { jsonOption } from './client.ts';
 import type { Command } from './command.ts';
+import { noteLocally } from './command-line.ts';
 import { dataOptions, withLocalData } from './data.ts';
 
 /** `sluice verify`: reads everything again. The exit code is 1 when something is damaged. */
@@ -14,14 +15,28 @@ export const verifyCommand: Command = {
       type: 'boolean',
       description: 'Remove what is damaged, so that the next push or pull brings it anew',
     },
+    'adopt-content': {
+      type: 'boolean',
+      description:
+        'Use the content directory with this database, although it was lost or belonged to another',
+    },
     ...dataOptions,
     json: jsonOption,
   },
 
   async run(values, args) {
     none(args, 'verify [options]');
-    const report = await withLocalData(values, ({ content, database }) =>
-      verify(content, createHostedStore(database), values['remove-damaged'] === true),
+    const removes = values['remove-damaged'] === true;
+    const report = await withLocalData(
+      values,
+      async ({ content, database }) => {
+        const found = await verify(content, createHostedStore(database), removes);
+        if (removes && found.damaged.length > 0) {
+          await noteLocally(database, 'content.remove-damaged', `${found.damaged.length} contents`);
+        }
+        return found;
+      },
+      { adoptContent: values['adopt-content'] === true },
     );
     const { checked, checkedBytes, damaged, missing } = report;
     const isWhole = damaged.length === 0 && missing.length === 0;

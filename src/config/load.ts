@@ -17,13 +17,14 @@ export class ConfigError extends Error {
 }
 
 // Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools,
-// whom the command line acts as.
+// whom the command line acts as, and what it trusts.
 const variablesBeside = [
   'SLUICE_CONFIG',
   'SLUICE_COMMIT',
   'SLUICE_TOOLS',
   'SLUICE_ACCOUNT',
   'SLUICE_TOKEN',
+  'SLUICE_CA',
 ];
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -46,8 +47,18 @@ export function loadConfig(environment: Environment): LoadedConfig {
   if (!result.success) throw new ConfigError(describe(result.error, environment));
   const warnings = Object.keys(environment)
     .filter(name => name.startsWith('SLUICE_') && !known.has(name))
-    .map(name => `The environment variable ${name} is no setting of this version`);
-  return { config: result.data, warnings };
+    .map(name => `The environment variable ${name} is not a setting of this version`);
+  return { config: result.data, warnings: [...warnings, ...openBuilders(result.data)] };
+}
+
+/** A builder on TCP has no other protection than certificates. */
+function openBuilders({ buildkit, buildkitTls }: Config): string[] {
+  return buildkit
+    .filter(address => address.startsWith('tcp:') && !buildkitTls[address])
+    .map(
+      address =>
+        `The builder ${address} has no TLS: every program that can connect to it controls it, including the steps of its builds. List its certificates in buildkitTls, or use a unix socket`,
+    );
 }
 
 function readConfigFile(path: string): Record<string, unknown> {
@@ -87,10 +98,22 @@ function placeOf(error: unknown): string {
   return ` at line ${start.line}, column ${start.col} (${what})`;
 }
 
+const tlsFiles = ['certificate', 'key', 'clientCa'];
+
 /** Paths in a file mean the same wherever the server is started. */
 function resolvePaths(values: Record<string, unknown>, folder: string): void {
-  for (const name of ['data', 'dockerConfig']) {
-    if (typeof values[name] === 'string') values[name] = resolve(folder, values[name]);
+  const inFolder = (object: Record<string, unknown>, names: readonly string[]): void => {
+    for (const name of names) {
+      if (typeof object[name] === 'string') object[name] = resolve(folder, object[name]);
+    }
+  };
+  inFolder(values, ['data', 'dockerConfig']);
+  inFolder((values.tls as Record<string, unknown> | null) ?? {}, tlsFiles);
+  for (const files of Object.values((values.buildkitTls as object | null) ?? {})) {
+    inFolder((files as Record<string, unknown> | null) ?? {}, ['ca', 'certificate', 'key']);
+  }
+  if (Array.isArray(values.accountFiles)) {
+    for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
   for (const registry of Object.values((values.registries as object | null) ?? {})) {
     if (typeof registry?.ca === 'string' && !registry.ca.includes('-----BEGIN')) {

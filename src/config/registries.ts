@@ -9,6 +9,7 @@ import type { Config } from './schema.ts';
 /** What the configuration says about registries, by canonical host; Sluice's own host is among them. */
 export function configuredRegistries(config: Config, publicUrl: URL): Registries {
   const own: RegistrySettings = {
+    anonymous: false,
     plainHttp: publicUrl.protocol === 'http:',
     mirrors: [],
     allowPrivateAddress: true,
@@ -34,6 +35,30 @@ export function configuredCredentials(
   const path = config.dockerConfig;
   if (path !== undefined) sources.push(fromDocker(path, () => readFileSync(path, 'utf8')));
   return firstOf(...sources);
+}
+
+/** Of the operator's credentials those that serve callers without a login: where the registry's settings say so. */
+export function anonymousCredentials(
+  registries: Registries,
+  credentials: CredentialSource,
+): CredentialSource {
+  return async (registry, repository) =>
+    registries.get(canonicalRegistry(registry))?.anonymous
+      ? credentials(registry, repository)
+      : undefined;
+}
+
+/** Returns warnings for mirrors whose credentials are not used, because a mirror serves all callers. */
+export function uselessMirrorCredentials(
+  registries: Registries,
+): readonly { readonly setting: string; readonly why: string }[] {
+  const mirrors = new Set([...registries.values()].flatMap(({ mirrors }) => mirrors));
+  return [...registries]
+    .filter(([host, own]) => mirrors.has(host) && own.credentials && !own.anonymous)
+    .map(([host]) => ({
+      setting: `registries.${host}.anonymous`,
+      why: `The mirror ${host} serves all callers and is asked without its credentials: set 'anonymous: true' for it if all callers may pull its images`,
+    }));
 }
 
 function registrySettings(

@@ -1,75 +1,27 @@
 import { z } from 'zod';
 import { parseAddress } from '../buildkit/address.ts';
 import { parseReference } from '../oci/reference.ts';
-import { isAllowable } from '../platform/endpoint.ts';
-import { duration, limit, list, rate, size, splitList } from './units.ts';
-
-const address = z
-  .string()
-  .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'expected address:port')
-  .refine(text => URL.canParse(`http://${text}`), 'expected address:port');
-
-const flag = z.preprocess(
-  value => (value === 'true' ? true : value === 'false' ? false : value),
-  z.boolean('expected true or false'),
-);
-
-const count = z.coerce
-  .number('expected a whole number')
-  .int('expected a whole number')
-  .nonnegative('expected a whole number');
-
-const password = z.string().min(1, 'expected a password');
-
-const account = z.union(
-  [
-    password.transform(word => ({ password: word, repositories: undefined })),
-    z.strictObject({
-      password,
-      repositories: z.record(z.string().min(1), z.enum(['pull', 'push', 'administer'])),
-    }),
-  ],
-  'expected a password, or {password, repositories} with the roles pull, push or administer',
-);
-
-/** `name:password,...` in the environment, a map in the file. */
-const accounts = z.preprocess(
-  value =>
-    typeof value === 'string'
-      ? Object.fromEntries(
-          splitList(value).map(entry => {
-            const colon = entry.indexOf(':');
-            return [entry.slice(0, Math.max(colon, 0)), entry.slice(colon + 1)];
-          }),
-        )
-      : value,
-  z.record(
-    z
-      .string()
-      .min(1, 'expected name:password')
-      .regex(/^[^:]+$/, 'a name has no colon')
-      .refine(name => name !== 'token', 'this name is for bearer tokens'),
-    account,
-    'expected a map of names to passwords',
-  ),
-);
+import { access, audit } from './access-schema.ts';
+import { accountFiles, accounts } from './accounts-schema.ts';
+import { anonymous } from './anonymous-schema.ts';
+import { builds } from './builds-schema.ts';
+import { disk, sweep } from './disk-schema.ts';
+import { address, connections, tls } from './listening-schema.ts';
+import { platform } from './platform-schema.ts';
+import { sif } from './sif-schema.ts';
+import { duration, limit, list, positiveRate, rate, size } from './units.ts';
+import { upstream } from './upstream-schema.ts';
+import { count, flag, registryHost } from './values.ts';
 
 const repository = z.string().refine(text => {
   try {
-    // No tag and no digest: behind the one that is put here they would be no reference.
+    // The reference gets its tag here: one with a tag or digest already would be malformed.
     parseReference(`${text}:tag`);
     return text.includes('/');
   } catch {
     return false;
   }
 }, 'expected registry/path, without a tag');
-
-const registryHost = z
-  .string()
-  .refine(
-    text => /^[A-Za-z0-9.:[\]-]+$/.test(text) && URL.canParse(`https://${text}`),
-    'expected the host of a registry, such as registry.example.com:5000',
-  );
 
 const builder = z.string().superRefine((text, context) => {
   if (text === 'off') return;
@@ -80,26 +32,45 @@ const builder = z.string().superRefine((text, context) => {
   }
 });
 
+/** How the connection to one builder is secured. */
+const builderTls = z.strictObject({
+  ca: z.string().min(1).describe("PEM file of the authority of the builder's certificate"),
+  certificate: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('PEM file of the client certificate, for a builder that requires one'),
+  key: z.string().min(1).optional().describe('PEM file of its private key'),
+  serverName: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Name in the builder's certificate. Default: the host of the address"),
+});
+
 const registry = z.strictObject({
   username: z.string().optional().describe('User name for this registry'),
   password: z.string().optional().describe('Its password or token'),
+  anonymous: flag
+    .default(false)
+    .describe(
+      'The credentials listed for this registry, here or in a Docker configuration, also serve callers without a login. A mirror with credentials needs it, because a mirror serves all callers',
+    ),
   plainHttp: flag.default(false).describe('Speak http instead of https'),
   ca: z
     .string()
     .optional()
-    .describe('PEM file of a certificate authority to trust besides the usual ones'),
+    .describe('PEM file of a certificate authority to trust in addition to the usual ones'),
   mirrors: list
     .default([])
-    .describe('Hosts to ask first, in order; each may be listed here with settings of its own'),
+    .describe('Hosts to ask first, in order; each may be listed here with its own settings'),
   allowPrivateAddress: flag
     .default(true)
     .describe('The registry may be at a loopback, private or link-local address'),
   blobs: z
     .enum(['redirect', 'relay', 'cache'])
     .default('redirect')
-    .describe(
-      'How blobs reach the client: by the address the registry redirects to, through Sluice, or through a copy kept here',
-    ),
+    .describe('How blobs reach the client: redirected to the registry, relayed, or cached'),
   tokenHosts: list
     .default([])
     .describe("Hosts outside the registry's own domain that may issue its bearer tokens"),
@@ -116,8 +87,16 @@ const limits = z.strictObject({
     .prefault({}),
   requests: z
     .strictObject({
-      anonymous: rate.prefault('off').describe('Container requests without an access token'),
-      authenticated: rate.prefault('off').describe('Container requests with an access token'),
+      anonymous: rate
+        .prefault('1000/hour')
+        .describe(
+          'Container requests and inspections from one client address without an access token: what a pipeline of a hundred processes needs for ten runs',
+        ),
+      authenticated: rate
+        .prefault('3000/minute')
+        .describe(
+          'Container requests and inspections with the access token of one user: what a head node with thousands of tasks needs at once',
+        ),
     })
     .prefault({}),
   builds: z
@@ -126,12 +105,18 @@ const limits = z.strictObject({
       authenticated: rate.prefault('100/hour').describe('Builds begun with an access token'),
     })
     .prefault({}),
-  logins: rate
+  logins: positiveRate
     .prefault('30/minute')
     .describe(
-      'Failed logins from one client address, after which it waits: names and passwords of accounts, access tokens, passwords that `validate-creds` is to try',
+      'Failed logins from one client address before further ones must wait: passwords of accounts, access tokens, and passwords for `validate-creds`',
     ),
-  bodyBytes: size.prefault('16 MiB').describe('Largest body of a request'),
+  bodyBytes: size.prefault('16 MiB').describe('Maximum size of a request body'),
+  bodyMemory: size
+    .optional()
+    .describe(
+      'Memory for all request bodies together; one client address gets a quarter of it. Further bodies wait, then get 503. Default: an eighth of the memory, at most 256 MiB',
+    ),
+  connections: connections.prefault({}),
 });
 
 const layers = z.strictObject({
@@ -141,129 +126,46 @@ const layers = z.strictObject({
   maxTarBytes: size.prefault('8 GiB').describe('Largest tar file that a layer may unpack to'),
   privateHosts: list
     .default([])
-    .describe('Hosts of layer URLs that may be at a loopback, private or link-local address'),
+    .describe(
+      'Hosts of layer URLs that may be at a loopback, private or link-local address. `registries` does not apply to layer URLs',
+    ),
   mounted: list
     .default(['https://fusionfs.seqera.io/'])
     .describe(
-      'Beginnings of layer URLs that mark a mounted file system: its pulls are counted apart',
+      'Prefixes of layer URLs that mark a mounted file system: its pulls are counted separately',
     ),
 });
 
 const hosted = z.strictObject({
   anonymous: list
     .default(['public/*'])
-    .describe('Hosted repositories that anybody may pull; a star stands for any characters'),
-  maxBlobBytes: limit.prefault('off').describe('Largest blob that can be pushed'),
-  maxRepositoryBytes: limit.prefault('off').describe('Most that one hosted repository can hold'),
-  maxTotalBytes: limit.prefault('off').describe('Most that all hosted repositories can hold'),
-  uploadLife: duration
-    .prefault('1h')
-    .describe('How long an upload that broke off can be gone on with'),
+    .describe('Hosted repositories that anybody may pull; `*` matches any characters'),
+  maxBlobBytes: limit.prefault('off').describe('Maximum size of a pushed blob'),
+  maxRepositoryBytes: limit.prefault('off').describe('Maximum size of one hosted repository'),
+  maxTotalBytes: limit.prefault('off').describe('Maximum size of all hosted repositories together'),
+  uploadLife: duration.prefault('1h').describe('How long an interrupted upload can be resumed'),
 });
 
-const sweep = z.strictObject({
-  interval: duration.prefault('6h').describe('How often content that nothing refers to is removed'),
-  grace: duration
+const scrub = z.strictObject({
+  trust: duration
     .prefault('24h')
-    .describe(
-      'How long content is kept at least after it was used last, so that pushes can finish',
-    ),
+    .describe('How long verified content is served without another check of its digest'),
+  interval: duration
+    .prefault('7d')
+    .describe('Pause between two rounds that verify all content in the background'),
+  bytesPerSecond: limit
+    .prefault('16 MiB')
+    .describe('Speed of that verification. `off`: content is only verified when it is served'),
 });
 
-const builds = z.strictObject({
-  concurrent: count.min(1).default(2).describe('Builds that run at once, on all builders together'),
-  timeLimit: duration.prefault('15m').describe('How long a build may take once it runs'),
-  trustedTimeLimit: duration
-    .prefault('60m')
-    .describe('How long a build may take that somebody known asks for'),
-  pullWait: duration
-    .prefault('25s')
-    .describe(
-      'How long a pull waits for a build before it is sent around once more, nine times at most',
-    ),
-  retryAfter: duration
-    .prefault('50s')
-    .describe('How long a build that failed is answered with its failure before it is tried again'),
-  keep: duration
-    .prefault('30d')
-    .describe(
-      'How long a build that is over is remembered, with its log; longer while a token needs it',
-    ),
-  trustCaches: flag
-    .default(false)
-    .describe(
-      "Take layers from the `cacheRepository` that a request names. Who can write there then decides what is in everybody's builds: only where all who build trust each other",
-    ),
-});
-
-const sif = z.strictObject({
-  mksquashfs: z
-    .string()
-    .min(1)
-    .default('mksquashfs')
-    .describe('Command that makes file systems, of the Debian package squashfs-tools'),
-  maxEntries: count
-    .min(1)
-    .default(5_000_000)
-    .describe('Most files, directories and links that an image to be converted may have'),
-  maxUnpackedBytes: size.prefault('100 GiB').describe('Most that its layers may unpack to'),
-  maxScratchBytes: size
-    .prefault('100 GiB')
-    .describe('Most disk space that one conversion may take'),
-});
-
-const upstream = z.strictObject({
-  connectTimeout: duration.prefault('5s').describe('Until a registry is connected, TLS included'),
-  headersTimeout: duration.prefault('15s').describe('Until the first byte of its answer'),
-  idleTimeout: duration.prefault('30s').describe('Between two bytes of its answer'),
-  attempts: count.default(3).describe('How often a question is asked before it has failed'),
-});
-
-const platform = z.strictObject({
-  url: z
-    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
-    .refine(isAllowable, 'expected https://host[/path]')
-    .optional()
-    .describe(
-      'Address of the workflow platform for requests that name none, that of its API. Default: the built-in one, `<url>/platform`',
-    ),
-  allow: list
-    .pipe(z.array(z.string().refine(isAllowable, 'expected https://host[/path], or a host')))
-    .default([])
-    .describe(
-      'Other platforms that a request may name: addresses of their APIs, or hosts, which are asked over https. No other platform is ever called',
-    ),
-  pairingToken: z
-    .string()
-    .min(16, 'expected at least 16 characters')
-    .optional()
-    .describe(
-      'What a platform shows to pair with this server over a WebSocket, so that it hands out its secrets encrypted and can be behind a firewall. Without it no platform can pair',
-    ),
-  assumeRoles: flag
-    .default(false)
-    .describe(
-      "Take the AWS roles that users' credentials name, with this server's own AWS identity where the credentials bring no keys",
-    ),
-  callsPerSecond: count
-    .min(1)
-    .default(20)
-    .describe('Calls to a platform with one token in a second; what is more waits its turn'),
-  callsPerHour: count
-    .min(1)
-    .default(72_000)
-    .describe('Calls to a platform with one token in an hour; what is more waits its turn'),
-  timeout: duration.prefault('10s').describe("Until the first byte of a platform's answer"),
-});
-
-/** Every setting there is, with its default. The one description: it validates, types and documents. */
+/** Every setting with its default. This schema validates, types and documents them. */
 export const configSchema = z.strictObject({
   listen: address.default('127.0.0.1:9090').describe('Address and port to listen on'),
   url: z
     .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
     .optional()
     .describe(
-      'Public base URL; its authority is the host of every served image name. Default: `http://<listen>`',
+      'Public base URL; its authority is the host of every served image name. Default: `https://<tls.listen>`, without TLS `http://<listen>`',
     ),
   data: z.string().min(1).default('./data').describe('Directory of all state'),
   prefix: z
@@ -274,19 +176,35 @@ export const configSchema = z.strictObject({
   accounts: accounts
     .prefault({})
     .describe(
-      'Accounts: `name:password[,name:password]` administer everything; in the file also `name: {password, repositories: {"team/*": push}}` with the roles pull, push or administer for hosted repositories only. Without any, what needs an account answers 401',
+      'Accounts: `name:password[,name:password]` administer everything; in the file also `name: {password, repositories: {"team/*": push}}` with the roles pull, push or administer for hosted repositories only. A password may be its bcrypt or argon2id hash (`sluice account hash`). Without accounts, routes that require one answer 401',
     ),
+  accountFiles: accountFiles
+    .default([])
+    .describe('More accounts, in `htpasswd` files; in the file only'),
   tokenLife: duration.prefault('36h').describe('How long a container token can be used'),
+  rightLife: duration
+    .prefault('30s')
+    .refine(ms => ms >= 100 && ms <= 60_000, 'expected 100ms to 60s')
+    .describe(
+      'How long an answer about a right to an image is used. The registry and the platform are asked again while kept content is served. The end of a right takes effect after at most twice this time',
+    ),
   trustedProxies: count
     .default(0)
-    .describe('Proxies of your own in front, whose `X-Forwarded-For` tells the client address'),
+    .describe(
+      'Number of your own proxies in front, whose `X-Forwarded-For` has the client address',
+    ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Least level of log lines; each request is one line of level info'),
+    .describe('Minimum log level; each request is one line of level info'),
+  stopDelay: duration
+    .prefault('2s')
+    .describe(
+      'How long a server that gets SIGTERM or SIGHUP still takes connections while `/readyz` answers 503, so that load balancers use another server first',
+    ),
   drainTime: duration
     .prefault('25s')
-    .describe('How long a stopping server lets transfers under way finish'),
+    .describe('How long a stopping server waits for running transfers'),
   dockerConfig: z
     .string()
     .optional()
@@ -295,17 +213,29 @@ export const configSchema = z.strictObject({
     ),
   cacheBytes: size
     .prefault('20 GiB')
-    .describe('Disk space for copies of blobs (`blobs: cache`); the least recently used go first'),
+    .describe(
+      'Disk space for copies of blobs (`blobs: cache`); the least recently used are removed first',
+    ),
+  access: access.prefault({}),
   limits: limits.prefault({}),
+  tls: tls.prefault({}),
+  disk: disk.prefault({}),
+  audit: audit.prefault({}),
   layers: layers.prefault({}),
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),
+  scrub: scrub.prefault({}),
+  anonymous: anonymous.prefault({}),
   buildkit: list
     .pipe(z.array(builder))
     .default([])
     .describe(
       'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: found by itself',
     ),
+  buildkitTls: z
+    .record(builder, builderTls)
+    .default({})
+    .describe('Certificates by the address of the builder, as in `buildkit`; in the file only'),
   buildRepository: repository
     .optional()
     .describe('Where builds are pushed, `registry/path`. Default: hosted, `<own host>/builds`'),

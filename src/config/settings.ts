@@ -10,14 +10,28 @@ export interface Setting {
   readonly default: unknown;
 }
 
+// Maps whose names are hosts and addresses, and lists of objects.
+const fileOnly = ['registries', 'buildkitTls', 'accountFiles'];
+
 /** All settings in the order of the schema, nested ones by their full path. */
 export const settings: readonly Setting[] = settingsIn(configSchema, []);
 
 /** The settings of one entry below `registries`. */
-export const registrySettings: readonly Setting[] = settingsIn(
-  (configSchema.shape.registries.unwrap() as z.ZodRecord).valueType as z.ZodObject,
-  ['registries', '<host>'],
-).map(setting => ({ ...setting, variable: undefined }));
+export const registrySettings = settingsOfEntry(configSchema.shape.registries, 'registries');
+
+/** The settings of one entry below `buildkitTls`. */
+export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');
+
+/** The settings of one entry of `accountFiles`. */
+export const accountFileSettings = settingsIn(configSchema.shape.accountFiles.unwrap().element, [
+  'accountFiles',
+  '<entry>',
+]).map(setting => ({ ...setting, variable: undefined }));
+
+function settingsOfEntry(map: z.ZodDefault<z.ZodRecord>, name: string): readonly Setting[] {
+  const entry = map.unwrap().valueType as z.ZodObject;
+  return settingsIn(entry, [name, '<name>']).map(setting => ({ ...setting, variable: undefined }));
+}
 
 function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
   return Object.entries(object.shape).flatMap(([name, schema]) => {
@@ -27,7 +41,7 @@ function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
     return [
       {
         path,
-        variable: inner.def.type === 'record' && name === 'registries' ? undefined : variable(path),
+        variable: fileOnly.includes(name) ? undefined : variable(path),
         description: (schema as z.ZodType).description ?? '',
         default: defaultOf(schema as z.ZodType),
       },

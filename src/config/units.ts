@@ -36,6 +36,15 @@ export const size = z
 /** Bytes as {@link size}; `off` for no limit. */
 export const limit = z.union([z.literal('off').transform(() => undefined), size]);
 
+/** A number of things; `off` for no limit. */
+export const countLimit = z.union([
+  z.literal('off').transform(() => undefined),
+  z.coerce
+    .number('expected a whole number, or off')
+    .int('expected a whole number, or off')
+    .positive(),
+]);
+
 /** Milliseconds, written as `30s`, `500ms`, `36h`. */
 export const duration = z
   .string()
@@ -43,16 +52,33 @@ export const duration = z
     scaled(value, durationFactors, unit => unit, context, 'a time such as 30s or 36h'),
   );
 
-/** So many events in so many seconds, written as `250/hour`; `off` for no limit. */
-export const rate = z.string().transform((value, context) => {
+// A timer of Node with a longer time fires at once.
+const longestTimerMs = 2 ** 31 - 1;
+
+/** Milliseconds of a time that a timer waits for: more than none, and less than 24 days. */
+export const timer = duration.refine(
+  ms => ms > 0 && ms <= longestTimerMs,
+  'expected a time between 1ms and 24d',
+);
+
+/** So many events in so many seconds, written as `250/hour`; `0` for none at all, `off` for no limit. */
+export const rate = z.union([z.literal(0), z.string()]).transform((value, context) => {
   if (value === 'off') return undefined;
+  if (value === 0 || value === '0') return { count: 0, seconds: rateSeconds.day as number };
   const match = /^(\d{1,9})\s*\/\s*(second|minute|hour|day)$/.exec(value);
-  const count = Number(match?.[1] ?? 0);
   const seconds = rateSeconds[match?.[2] ?? ''];
-  if (count > 0 && seconds !== undefined) return { count, seconds };
-  context.addIssue('expected a rate such as 250/hour (second, minute, hour, day), or off');
+  if (seconds !== undefined) return { count: Number(match?.[1]), seconds };
+  context.addIssue(
+    'expected a rate such as 250/hour (second, minute, hour, day), 0 for none, or off for no limit',
+  );
   return z.NEVER;
 });
+
+/** A rate as {@link rate}, of at least one event. */
+export const positiveRate = rate.refine(
+  value => value === undefined || value.count > 0,
+  'expected at least one, such as 30/minute, or off for no limit',
+);
 
 /** A list; in an environment variable its entries are separated by commas. */
 export const list = z.preprocess(

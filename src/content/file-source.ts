@@ -1,84 +1,121 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { type Slab, SlabPool } from './buffers.ts';
 import type { ByteSource, Chunk } from './byte-source.ts';
 
-// Two buffers are filled in turns: one is read into while the other is on loan. New ones for each
-// read, as streams have them, halve the speed.
-const bufferBytes = 512 * 1024;
-const bufferCount = 2;
+export interface FileSourceOptions {
+  /** Called by the first read; the source closes what it returns. */
+  readonly open: () => Promise<FileHandle>;
+  /** First and last byte to read, both included. */
+  readonly start: number;
+  readonly end: number;
+  /** Where buffers come from. Default: buffers for this source alone. */
+  readonly slabs?: SlabPool | undefined;
+  /**
+   * For a file that is still being written: waits until there are bytes behind the position, and returns up
+   * to where (excluded) they may be read. Rejects when they will never come.
+   */
+  readonly available?: ((position: number) => Promise<number>) | undefined;
+  /** Called once, when the source is closed. */
+  readonly onClose?: (() => void) | undefined;
+}
 
-/** The bytes of a file from `start` to `end`, both included. It is opened by the first read. */
-export function fileSource(path: string, start: number, end: number): ByteSource {
-  return new FileSource(path, start, end);
+// A reader that gives a buffer back within this time (ms) is fast: it gets large buffers while there are any, two in
+// turns, so that one is read into while the other is being written. Others get one small buffer at a time: of a
+// thousand clients each holds 32 KiB.
+const fastMs = 50;
+
+/** Returns a source of the bytes of a file. It holds at most two buffers of the pool, one when its reader is slow. */
+export function fileSource(options: FileSourceOptions): ByteSource {
+  return new FileSource(options);
+}
+
+/** Returns a source of a whole file of so many bytes. */
+export function wholeFile(path: string, size: number): ByteSource {
+  return fileSource({ open: () => open(path, 'r'), start: 0, end: size - 1 });
 }
 
 class FileSource implements ByteSource {
-  readonly #path: string;
-  readonly #end: number;
+  readonly #options: FileSourceOptions;
+  readonly #slabs: SlabPool;
   #position: number;
   #file: Promise<FileHandle> | undefined;
-  #made = 0;
-  readonly #free: Buffer[] = [];
-  #freed: (() => void) | undefined;
+  #lent = 0;
+  #isFast = false;
+  #isLarge = false;
+  #released: (() => void) | undefined;
   #reading: Promise<unknown> = Promise.resolve();
   #failure: Error | undefined;
 
-  constructor(path: string, start: number, end: number) {
-    this.#path = path;
-    this.#position = start;
-    this.#end = end;
+  constructor(options: FileSourceOptions) {
+    this.#options = options;
+    this.#slabs = options.slabs ?? new SlabPool();
+    this.#position = options.start;
   }
 
   async read(): Promise<Chunk | null> {
     if (this.#failure) throw this.#failure;
-    if (this.#position > this.#end) {
+    const { end, available } = this.#options;
+    if (this.#position > end) {
       this.destroy();
       return null;
     }
-    const buffer = await this.#take();
-    const reading = this.#fill(buffer);
+    const limit = available ? Math.min(await available(this.#position), end + 1) : end + 1;
+    await this.#turn();
+    const reading = this.#slabs.reads.run(() => this.#fill(limit));
     this.#reading = reading.catch(() => {});
-    const size = await reading;
-    if (this.#failure) throw this.#failure;
-    if (size === 0) throw new Error('the file is shorter than it should be');
-    this.#position += size;
-    let isLent = true;
-    const release = () => {
-      if (!isLent) return;
-      isLent = false;
-      this.#free.push(buffer);
-      this.#freed?.();
-    };
-    return { bytes: buffer.subarray(0, size), release };
+    return reading;
   }
 
   destroy(reason = new Error('the source was closed')): void {
     if (this.#failure) return;
     this.#failure = reason;
-    this.#freed?.();
+    this.#released?.();
     const file = this.#file;
     this.#reading.then(async () => (await file)?.close()).catch(() => {});
+    this.#options.onClose?.();
   }
 
-  async #fill(buffer: Buffer): Promise<number> {
-    this.#file ??= open(this.#path, 'r');
+  async #fill(limit: number): Promise<Chunk> {
+    if (this.#failure) throw this.#failure;
+    this.#file ??= this.#options.open();
     const file = await this.#file;
-    const length = Math.min(buffer.length, this.#end - this.#position + 1);
-    return (await file.read(buffer, 0, length, this.#position)).bytesRead;
+    const slab = this.#slabs.take(this.#isFast && limit - this.#position > this.#slabs.smallBytes);
+    this.#isLarge = slab.large;
+    try {
+      const length = Math.min(slab.bytes.length, limit - this.#position);
+      const { bytesRead } = await file.read(slab.bytes, 0, length, this.#position);
+      if (this.#failure) throw this.#failure;
+      if (bytesRead === 0) throw new Error('the file is shorter than it should be');
+      this.#position += bytesRead;
+      return this.#lend(slab, bytesRead);
+    } catch (error) {
+      this.#slabs.give(slab);
+      throw error;
+    }
   }
 
-  /** A buffer that nobody has; waits for one when all are on loan. */
-  async #take(): Promise<Buffer> {
-    for (;;) {
-      if (this.#failure) throw this.#failure;
-      const buffer = this.#free.pop();
-      if (buffer) return buffer;
-      if (this.#made < bufferCount) {
-        this.#made += 1;
-        return Buffer.allocUnsafeSlow(Math.min(bufferBytes, this.#end - this.#position + 1));
-      }
+  #lend(slab: Slab, size: number): Chunk {
+    const since = performance.now();
+    let isLent = true;
+    this.#lent += 1;
+    const release = () => {
+      if (!isLent) return;
+      isLent = false;
+      this.#lent -= 1;
+      this.#isFast = performance.now() - since < fastMs;
+      this.#slabs.give(slab);
+      this.#released?.();
+    };
+    return { bytes: slab.bytes.subarray(0, size), release };
+  }
+
+  /** Waits until another buffer may be taken. */
+  async #turn(): Promise<void> {
+    while (this.#lent >= (this.#isFast && this.#isLarge ? 2 : 1)) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#freed = resolve;
+      this.#released = resolve;
       await promise;
+      if (this.#failure) throw this.#failure;
     }
   }
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Digest, DigestAlgorithm } from '../oci/digest.ts';
 import { drain } from './byte-source.ts';
-import { fileSource } from './file-source.ts';
+import { wholeFile } from './file-source.ts';
 
 /** Content on its way in: a temporary file that becomes visible only as a whole. */
 export interface Ingest {
@@ -24,19 +24,28 @@ export interface Ingest {
   abort(): Promise<void>;
 }
 
+/** A new file, open for writing. */
+export interface Draft {
+  readonly path: string;
+  readonly file: FileHandle;
+}
+
 /** Where content has its place once it is whole. */
 export interface Home {
   pathOf(digest: Digest): string;
+  /** Brings the bytes of a file to the disk. */
+  sync(file: FileHandle): Promise<void>;
+  /** Throws where so many bytes more are not to be written. */
+  admit(bytes: number): void;
   /** Moves a file there, durably. */
   adopt(path: string, digest: Digest): Promise<void>;
 }
 
-export async function startIngest(
-  path: string,
+export function startIngest(
+  { path, file }: Draft,
   initialAlgorithm: DigestAlgorithm,
   home: Home,
-): Promise<Ingest> {
-  const file: FileHandle = await open(path, 'wx');
+): Ingest {
   let algorithm = initialAlgorithm;
   let hash = createHash(algorithm);
   let size = 0;
@@ -61,6 +70,7 @@ export async function startIngest(
     },
 
     async write(...parts) {
+      home.admit(parts.reduce((sum, { length }) => sum + length, 0));
       // The write runs on another thread while this one hashes.
       const written = writeFully(file, parts, size);
       for (const bytes of parts) hash.update(bytes);
@@ -72,13 +82,13 @@ export async function startIngest(
     async hashWith(wanted) {
       if (wanted === algorithm) return;
       const other = createHash(wanted);
-      await drain(fileSource(path, 0, size - 1), bytes => other.update(bytes));
+      await drain(wholeFile(path, size), bytes => other.update(bytes));
       algorithm = wanted;
       hash = other;
     },
 
     async commit() {
-      await file.sync();
+      await home.sync(file);
       isOpen = false;
       await file.close();
       const name = digest();

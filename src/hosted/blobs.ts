@@ -14,14 +14,19 @@ export interface HostedBlobs {
    */
   size(repository: string, digest: Digest): Promise<number>;
   /** Makes content of the content store a blob of the repository. Throws when it is not there or the quota is used up. */
-  link(repository: string, digest: Digest, size: number): void;
+  link(repository: string, digest: Digest, size: number): Promise<void>;
   /**
    * Takes a blob over from another repository that the asker may pull from, from any of them when none
    * is named; false when there is none.
    */
-  mount(repository: string, digest: Digest, from: string | undefined, rights: Rights): boolean;
+  mount(
+    repository: string,
+    digest: Digest,
+    from: string | undefined,
+    rights: Rights,
+  ): Promise<boolean>;
   /** Throws when there is none (404), or when a manifest of the repository needs it (409). */
-  remove(repository: string, digest: Digest): void;
+  remove(repository: string, digest: Digest): Promise<void>;
 }
 
 export interface HostedBlobsDeps {
@@ -31,13 +36,16 @@ export interface HostedBlobsDeps {
   readonly quota: Quota;
 }
 
+// A blob that everybody has would take long to look for, and is small as a rule: it can be pushed as well.
+const mostHolders = 200;
+
 export function createHostedBlobs({
   content,
   store,
   cachedBlobs,
   quota,
 }: HostedBlobsDeps): HostedBlobs {
-  const link = (repository: string, digest: Digest, size: number): void =>
+  const link = (repository: string, digest: Digest, size: number): Promise<void> =>
     store.atomically(() => {
       const isNew = store.blobSize(repository, digest) === undefined;
       if (isNew) quota.take(repository, digest, size);
@@ -58,20 +66,20 @@ export function createHostedBlobs({
 
     link,
 
-    mount(repository, digest, from, rights) {
-      const holders = from === undefined ? store.holdersOf(digest) : [from];
+    async mount(repository, digest, from, rights) {
+      const holders = from === undefined ? store.holdersOf(digest, mostHolders) : [from];
       for (const holder of holders) {
         if (!rights(holder).includes('pull')) continue;
         const size = store.blobSize(holder, digest);
         if (size === undefined || !content.claim(digest)) continue;
-        link(repository, digest, size);
+        await link(repository, digest, size);
         return true;
       }
       return false;
     },
 
-    remove(repository, digest) {
-      store.atomically(() => {
+    async remove(repository, digest) {
+      await store.atomically(() => {
         const manifest = store.needs(repository, digest);
         if (manifest !== undefined) {
           throw new Fault(

@@ -3,6 +3,7 @@ import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedStore } from '../store/hosted.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { AccountCheck } from './account-check.ts';
 import type { Accounts } from './accounts.ts';
 import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
@@ -32,6 +33,8 @@ export interface HostedOptions {
   readonly store: HostedStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly accounts: Accounts;
+  readonly accountCheck: Pick<AccountCheck, 'find'>;
+  readonly hasAccountFiles: boolean;
   /** Patterns of what anybody may pull. */
   readonly anonymous: readonly string[];
   readonly limits: HostedLimits;
@@ -46,7 +49,7 @@ export function createHosted(options: HostedOptions): Hosted {
   const { content, store, cachedBlobs } = options;
   const quota = createQuota(store, options.limits);
   const tokens = createRegistryTokens(options.signingKey, options.host);
-  const keeper = createKeeper(options.accounts, options.anonymous, tokens);
+  const keeper = createKeeper({ ...options, tokens });
   const manifests = createHostedManifests({ content, store, quota });
   const blobs = createHostedBlobs({ content, store, cachedBlobs, quota });
   const listings = createHostedListings(store);

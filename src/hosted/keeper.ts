@@ -1,5 +1,6 @@
 import type { Credentials } from '../upstream/credentials.ts';
-import { type Accounts, findAccount } from './accounts.ts';
+import type { AccountCheck } from './account-check.ts';
+import type { Accounts } from './accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
 
@@ -8,26 +9,41 @@ export const tokenName = 'token';
 
 /** Turns credentials into rights. */
 export interface Keeper {
-  /** True when there is an account to log in with. */
+  /** True when there is, or may come, an account to log in with. */
   readonly hasAccounts: boolean;
+  /** True for the name of an account. */
+  knows(name: string): boolean;
   /** What anybody may do. */
   readonly anybody: Rights;
   /**
    * The rights behind a name and password, undefined when they are wrong. Under the name {@link tokenName}
    * the password is a bearer token, for clients that know passwords only.
+   *
+   * @param beforeHash see {@link AccountCheck.find}
    */
-  withPassword(name: string, password: string): Promise<Rights | undefined>;
+  withPassword(
+    name: string,
+    password: string,
+    beforeHash?: () => void,
+  ): Promise<Rights | undefined>;
   /** The rights behind credentials as a registry is given them; without any those of anybody. */
   withCredentials(credentials: Credentials | undefined): Promise<Rights | undefined>;
   /** The rights that a bearer token gives, undefined when it is not good. */
   withToken(text: string): Promise<Rights | undefined>;
 }
 
-export function createKeeper(
-  accounts: Accounts,
-  anonymous: readonly string[],
-  tokens: RegistryTokens,
-): Keeper {
+export interface KeeperDeps {
+  readonly accounts: Accounts;
+  readonly accountCheck: Pick<AccountCheck, 'find'>;
+  /** Accounts may come while the server runs. */
+  readonly hasAccountFiles: boolean;
+  /** Patterns of what anybody may pull. */
+  readonly anonymous: readonly string[];
+  readonly tokens: RegistryTokens;
+}
+
+export function createKeeper(deps: KeeperDeps): Keeper {
+  const { accounts, accountCheck, hasAccountFiles, anonymous, tokens } = deps;
   const anybody = pullRights(anonymous);
   const withToken = async (text: string): Promise<Rights | undefined> => {
     const token = await tokens.read(text);
@@ -42,14 +58,15 @@ export function createKeeper(
     return holder && commonRights(granted, accountRights(holder, anybody));
   };
 
-  const withPassword = async (name: string, password: string): Promise<Rights | undefined> => {
+  const withPassword: Keeper['withPassword'] = async (name, password, beforeHash) => {
     if (name === tokenName) return withToken(password);
-    const account = findAccount(accounts, name, password);
+    const account = await accountCheck.find(name, password, beforeHash);
     return account && accountRights(account, anybody);
   };
 
   return {
-    hasAccounts: accounts.size > 0,
+    hasAccounts: hasAccountFiles || accounts.size > 0,
+    knows: name => accounts.has(name),
     anybody,
     withToken,
     withPassword,

@@ -13,7 +13,7 @@ import type { Document } from '../oci/document.ts';
 import { parseJson } from '../oci/json.ts';
 import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
-import { bareMediaType, isElsewhere, mediaTypes } from '../oci/media-type.ts';
+import { bareMediaType, isElsewhere, isManifestLikeType, mediaTypes } from '../oci/media-type.ts';
 import type { HostedManifest, HostedStore } from '../store/hosted.ts';
 import type { Quota } from './quota.ts';
 
@@ -26,9 +26,14 @@ export interface HostedManifests {
   /** Throws a {@link Fault}: 400 for a malformed one, 404 when it refers to what was never pushed. */
   put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
   /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
-  remove(repository: string, reference: string): void;
-  /** Deletes whatever manifests and tags there are. */
-  removeAll(repository: string): void;
+  remove(repository: string, reference: string): Promise<void>;
+  /** Deletes whatever manifests and tags there are, a few at a time. */
+  removeAll(repository: string): Promise<void>;
+  /**
+   * Deletes a tag that stands for the image, and the image itself unless it has another one, with what is there for it
+   * alone: the images of an index, and what has it as its subject. Synchronous, for within a transaction.
+   */
+  removeImage(repository: string, tag: string, digest: Digest): void;
 }
 
 export interface PushedManifest {
@@ -53,6 +58,9 @@ export interface HostedManifestsDeps {
 }
 
 const memoryBytes = 32 * 1024 * 1024;
+// Of an image that is deleted: a lock file, and what a user has attached.
+const mostReferrers = 100;
+
 export function createHostedManifests({
   content,
   store,
@@ -91,7 +99,7 @@ export function createHostedManifests({
       const { bytes, digest } = document;
       await keepDurably(content, digest, bytes);
       const row = rowOf(document, manifest);
-      store.atomically(() => {
+      await store.atomically(() => {
         if (!store.manifest(repository, digest)) quota.take(repository, digest, bytes.length);
         for (const part of blobs) requireBlob(store, repository, part, manifest);
         for (const part of manifests) requireManifest(store, repository, part);
@@ -104,8 +112,8 @@ export function createHostedManifests({
       return { digest, subject: row.subject ?? undefined };
     },
 
-    remove(repository, reference) {
-      const isThere = store.atomically(() =>
+    async remove(repository, reference) {
+      const isThere = await store.atomically(() =>
         isDigest(reference)
           ? store.removeManifest(repository, reference)
           : store.removeTag(repository, reference),
@@ -113,8 +121,25 @@ export function createHostedManifests({
       if (!isThere) throw unknown(repository, reference);
     },
 
-    removeAll: repository => store.atomically(() => store.removeManifests(repository)),
+    removeImage(repository, tag, digest) {
+      if (store.tagged(repository, tag) === digest) store.removeTag(repository, tag);
+      removeUnneeded(store, repository, digest);
+    },
+
+    removeAll: store.removeManifests,
   };
+}
+
+/** Removes a manifest that no tag and no index names, and then what it named. */
+function removeUnneeded(store: HostedStore, repository: string, digest: Digest): void {
+  const isNamed = store.isTagged(repository, digest) || store.needs(repository, digest);
+  if (isNamed || !store.manifest(repository, digest)) return;
+  const parts = store.partsOf(repository, digest);
+  store.removeManifest(repository, digest);
+  for (const part of parts) removeUnneeded(store, repository, part);
+  for (const referrer of store.referrers(repository, digest, '', mostReferrers)) {
+    removeUnneeded(store, repository, referrer.digest);
+  }
 }
 
 /** The manifest as it was pushed, after its digest and its media type have proved to be what they are said to be. */
@@ -133,7 +158,11 @@ function documentOf({ bytes, contentType, digest: expected }: PushedManifest): D
     });
   }
   const document = { bytes, digest, mediaType: served ?? mediaTypes.ociManifest };
-  return { bytes, digest, mediaType: manifestType(document) };
+  const mediaType = manifestType(document);
+  if (isManifestLikeType(mediaType)) return { bytes, digest, mediaType };
+  throw invalid(
+    `its type is '${mediaType.slice(0, 100)}': push it with the type of a manifest, such as ${mediaTypes.ociManifest}`,
+  );
 }
 
 function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): HostedManifest {
@@ -213,7 +242,7 @@ function unknown(repository: string, reference: string): Fault {
 
 function damaged(digest: Digest): Fault {
   return new Fault(
-    'unavailable',
+    'manifest-unknown',
     `The manifest ${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
     { phase: 'store' },
   );

@@ -72,7 +72,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       quota.admit(repository, size);
       const isHere = isKept && (await content.size(digest)) === size;
       if (!isHere) await receive(blob);
-      blobs.link(repository, digest, size);
+      await blobs.link(repository, digest, size);
       return isHere ? 'mounted' : 'sent';
     },
 

@@ -135,7 +135,7 @@ export function withOwnRegistry(
 
 function damaged(digest: Digest): Fault {
   return new Fault(
-    'unavailable',
+    'blob-unknown',
     `${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
     { phase: 'store' },
   );

@@ -21,14 +21,6 @@ export interface Quota {
 
 export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
   const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limits;
-  // Never less than the sum of everything, which takes its time: made anew only before a push is refused.
-  let total = maxTotalBytes === undefined ? 0 : store.totalBytes();
-  const exceedsTotal = (bytes: number, limit: number): boolean => {
-    if (total + bytes <= limit) return false;
-    total = store.totalBytes();
-    return total + bytes > limit;
-  };
-
   const admitInto = (repository: string, bytes: number): void => {
     if (maxBlobBytes !== undefined && bytes > maxBlobBytes) {
       throw new Fault(
@@ -45,7 +37,7 @@ export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
     }
   };
   const admitAtAll = (bytes: number): void => {
-    if (maxTotalBytes !== undefined && exceedsTotal(bytes, maxTotalBytes)) {
+    if (maxTotalBytes !== undefined && store.totalBytes() + bytes > maxTotalBytes) {
       throw full('The registry', maxTotalBytes, 'hosted.maxTotalBytes');
     }
   };
@@ -57,9 +49,7 @@ export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
     },
     take(repository, digest, bytes) {
       admitInto(repository, bytes);
-      if (store.holderCount(digest) > 0) return;
-      admitAtAll(bytes);
-      total += bytes;
+      if (!store.isHeld(digest)) admitAtAll(bytes);
     },
   };
 }

@@ -49,8 +49,8 @@ export interface Uploads {
     digest: Digest,
   ): Promise<void>;
   cancel(repository: string, id: string): Promise<void>;
-  /** Ends the uploads that nobody has sent anything to since the moment (ms since the epoch). */
-  expire(since: number): Promise<void>;
+  /** Ends the uploads that nobody has sent anything to for longer than so many ms. */
+  expire(idleMs: number): Promise<void>;
 }
 
 export interface UploadsDeps {
@@ -61,6 +61,7 @@ export interface UploadsDeps {
 
 interface Session extends Upload {
   readonly ingest: Ingest;
+  /** On the scale of `performance.now`: no change of the wall clock ends an upload. */
   usedAt: number;
   /** The request that is sending, if any. */
   sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
@@ -106,7 +107,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       return await running;
     } finally {
       session.sending = undefined;
-      session.usedAt = Date.now();
+      session.usedAt = performance.now();
     }
   };
 
@@ -154,7 +155,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
         get size() {
           return ingest.size;
         },
-        usedAt: Date.now(),
+        usedAt: performance.now(),
         sending: undefined,
       };
       sessions.set(session.id, session);
@@ -187,7 +188,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
             );
           }
           await ingest.commit();
-          blobs.link(repository, digest, ingest.size);
+          await blobs.link(repository, digest, ingest.size);
         } finally {
           await end(session);
         }
@@ -200,7 +201,8 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       await end(session);
     },
 
-    async expire(since) {
+    async expire(idleMs) {
+      const since = performance.now() - idleMs;
       for (const session of sessions.values()) {
         if (!session.sending && session.usedAt < since) await end(session);
       }

@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
-import { type Accounts, findAccount } from '../hosted/accounts.ts';
+import type { AccountCheck } from '../hosted/account-check.ts';
+import type { Account, Accounts } from '../hosted/accounts.ts';
+import type { Callers } from './callers.ts';
 import type { LoginLimit } from './login-limit.ts';
 
 /** Name and password of an `Authorization` header, undefined for another one. Source: RFC 7617. */
@@ -17,26 +19,43 @@ export function readBasic(
 }
 
 /**
- * Lets a request through whose `Authorization` names an account that administers the service, and
- * its password; throws a {@link Fault} otherwise: 401 with a challenge, 403 for another account, 429 for
- * who has failed too often.
+ * Returns the account whose name and password the `Authorization` header of a request has. Throws a
+ * {@link Fault}: 401 with a challenge for a wrong or missing one, 429 for who has failed too often, 503 where too
+ * many logins are being checked.
  */
-export type RequireAdministrator = (request: IncomingMessage) => void;
+export type CheckAccount = (
+  request: IncomingMessage,
+) => Promise<Account & { readonly name: string }>;
 
-export function createAdministratorCheck(
+export function createCheckAccount(
   accounts: Accounts,
+  accountCheck: Pick<AccountCheck, 'find'>,
   logins: LoginLimit,
-): RequireAdministrator {
-  return request => {
+  callers: Callers,
+): CheckAccount {
+  return async request => {
     const basic = readBasic(request.headers.authorization);
     if (!basic) throw unknownAccount(accounts);
-    logins.check(request);
-    const account = findAccount(accounts, basic.name, basic.password);
-    if (!account) {
-      logins.fail(request);
-      throw unknownAccount(accounts);
+    // Again before a hash is computed: logins that are tried side by side have all passed the first check.
+    const check = () => logins.check(request);
+    check();
+    const account = await accountCheck.find(basic.name, basic.password, check);
+    if (account) {
+      callers.note(request, { account: basic.name });
+      return { ...account, name: basic.name };
     }
-    if (account.repositories === undefined) return;
+    logins.fail(request);
+    throw unknownAccount(accounts);
+  };
+}
+
+/** Lets the accounts through that administer the service; throws a {@link Fault} (403) for others, and as {@link CheckAccount}. */
+export type RequireAdministrator = (request: IncomingMessage) => Promise<void>;
+
+export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdministrator {
+  return async request => {
+    const { repositories } = await checkAccount(request);
+    if (repositories === undefined) return;
     throw new Fault('denied', 'This account has rights to repositories only', {
       phase: 'credentials',
     });

@@ -3,10 +3,12 @@ import type { Router, RouterContext } from '@koa/router';
 import type { BuildLogs } from '../build/build-logs.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { Builds } from '../build/builds.ts';
+import { maskAddresses } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { BuildRow } from '../store/builds.ts';
+import type { NoteDeed } from './audit.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
 import { logEvents } from './log-events.ts';
 import type { RequestState } from './state.ts';
@@ -15,6 +17,7 @@ export interface BuildRoutesDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
   readonly requireAdministrator: RequireAdministrator;
+  readonly noteDeed: NoteDeed;
   /** Address of a registry. */
   readonly urlOf: (registry: string) => string;
 }
@@ -25,7 +28,7 @@ const quietMs = 15_000;
 /** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export function buildRoutes(
   router: Router<RequestState>,
-  { builds, logs, requireAdministrator, urlOf }: BuildRoutesDeps,
+  { builds, logs, requireAdministrator, urlOf, noteDeed }: BuildRoutesDeps,
 ): void {
   const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
 
@@ -73,10 +76,10 @@ export function buildRoutes(
     ctx.body = lockFile;
   });
 
-  router.delete('/v1alpha1/builds/:id', ctx => {
-    requireAdministrator(ctx.req);
+  router.delete('/v1alpha1/builds/:id', async ctx => {
+    await requireAdministrator(ctx.req);
     const { id } = builds.get(idOf(ctx));
-    builds.cancel(id);
+    if (builds.cancel(id)) noteDeed(ctx.req, 'build.cancel', id);
     ctx.body = {};
   });
 }
@@ -102,7 +105,7 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     // For clients that know no ORAS: `singularity pull https://...`.
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
     ...(origin.kind === 'recipe'
-      ? { containerFile: origin.dockerfile, platforms: origin.platforms }
+      ? { containerFile: maskAddresses(origin.dockerfile), platforms: origin.platforms }
       : {}),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),

@@ -1,4 +1,5 @@
 import type { Caller } from '../request/container-request.ts';
+import { networkOf } from './caller.ts';
 import type { Rate } from './limiter.ts';
 
 /** Rates for callers without and with an access token. */
@@ -14,5 +15,7 @@ export function rateFor(
   address: string,
 ): { readonly key: string; readonly rate: Rate } | undefined {
   const rate = user === undefined ? rates.anonymous : rates.authenticated;
-  return rate && { key: user === undefined ? `anonymous ${address}` : `user ${user}`, rate };
+  return (
+    rate && { key: user === undefined ? `anonymous ${networkOf(address)}` : `user ${user}`, rate }
+  );
 }

@@ -1,8 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
+import { isIP, SocketAddress } from 'node:net';
 
-/** The network that an address is of, all of which is usually one customer's: /64 in IPv6. Source: RFC 6177. */
-export function networkOf(address: string): string {
+/**
+ * Returns the network that an address is of, all of which is usually one customer's: /64 in IPv6, the address
+ * itself in IPv4. Everything that is counted by address is counted by this. Source: RFC 6177.
+ */
+export function networkOf(given: string): string {
+  const address = spelled(given);
   if (isIP(address) !== 6) return address;
   const groups = (text: string) => text.split(':').filter(group => group !== '');
   const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::');
@@ -20,7 +24,7 @@ export function networkOf(address: string): string {
  * be anybody's invention.
  */
 export function callerAddress(request: IncomingMessage, trustedProxies: number): string {
-  const socket = (request.socket.remoteAddress ?? 'unknown').replace(/^::ffff:/, '');
+  const socket = spelled(request.socket.remoteAddress ?? 'unknown');
   if (trustedProxies === 0) return socket;
   const forwarded = String(request.headers['x-forwarded-for'] ?? '')
     .split(',')
@@ -28,9 +32,17 @@ export function callerAddress(request: IncomingMessage, trustedProxies: number):
     .filter(entry => entry !== '');
   const entry = forwarded.at(-trustedProxies) ?? forwarded[0] ?? '';
   // Some proxies write the port along, which is another one for each connection.
-  const address = entry
-    .replace(/^\[(.*)\](?::\d+)?$/, '$1')
-    .replace(/^([\d.]+):\d+$/, '$1')
-    .replace(/^::ffff:(?=[\d.]+$)/i, '');
-  return isIP(address) === 0 ? socket : address;
+  const address = entry.replace(/^\[(.*)\](?::\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1');
+  return isIP(address) === 0 ? socket : spelled(address);
+}
+
+const mapped = /^::ffff:(?=[\d.]+$)/i;
+
+/** One spelling for each address; an IPv4 address inside of an IPv6 one is itself. */
+function spelled(given: string): string {
+  const address = given.replace(mapped, '');
+  if (isIP(address) !== 6) return address;
+  const [bare = ''] = address.split('%');
+  const known = new SocketAddress({ address: bare, family: 'ipv6' }).address;
+  return known.replace(mapped, '');
 }

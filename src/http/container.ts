@@ -1,14 +1,17 @@
 import type { Router, RouterContext } from '@koa/router';
 import type { Builds, BuildTicket } from '../build/builds.ts';
+import type { DiskSpace } from '../content/disk-space.ts';
 import { formatReference } from '../oci/reference.ts';
 import type { Accept, Accepted, FrozenAnswer, ServedAnswer } from '../request/accept.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
+import type { Caller, ContainerRequest } from '../request/container-request.ts';
 import type { DryRun, Forecast } from '../request/dry-run.ts';
-import type { ApiVersion, Submission } from '../request/submission.ts';
+import { type ApiVersion, isToBeMade, type Submission } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { UsageStore } from '../store/usage.ts';
+import type { Gate } from './access/gate.ts';
+import type { NoteDeed } from './audit.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
-import { callerAddress } from './caller.ts';
+import { callerAddress, networkOf } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
@@ -19,6 +22,8 @@ import type { RequestState } from './state.ts';
 export interface ContainerDeps {
   readonly accept: Accept;
   readonly dryRun: DryRun;
+  readonly noteDeed: NoteDeed;
+  readonly gate: Gate;
   readonly identify: Identify;
   readonly tokens: TokenRegistry;
   readonly requireAdministrator: RequireAdministrator;
@@ -31,21 +36,30 @@ export interface ContainerDeps {
   readonly buildRates: CallerRates;
   readonly usage: UsageStore;
   readonly builds: Builds;
+  readonly space: DiskSpace;
 }
+
+// About what a request takes in the database.
+const rowBytes = 4096;
 
 /** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
 export function containerRoutes(router: Router<RequestState>, deps: ContainerDeps): void {
   const create = async (ctx: RouterContext<RequestState>, version: ApiVersion) => {
+    deps.gate.beforeRequest();
     const submission = parseBody(
       containerRequestSchema,
       await readJsonBody(ctx.req, deps.maxBodyBytes),
     );
-    const caller = {
-      address: callerAddress(ctx.req, deps.trustedProxies),
-      ...(await deps.identify(ctx.req, submission)),
-    };
+    const address = callerAddress(ctx.req, deps.trustedProxies);
+    const identity = await deps.identify(ctx.req, submission);
+    const caller: Caller = identity
+      ? { address, ...identity }
+      : { address, network: networkOf(address) };
+    deps.gate.request(caller);
+    if (isToBeMade(submission)) deps.gate.build(caller);
     const limit = rateFor(deps.rates, caller, caller.address);
     if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
+    if (!submission.dryRun) deps.space.take(rowBytes);
     if (submission.dryRun) {
       ctx.body = forecastAnswer(await deps.dryRun(submission, version, caller), submission);
       return;
@@ -71,9 +85,12 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
   router.get('/v1alpha2/container/:token/status', ctx => {
     ctx.body = status(deps.builds, deps.tokens.get(ctx.params.token ?? ''));
   });
-  router.delete('/container-token/:token', ctx => {
-    deps.requireAdministrator(ctx.req);
-    deps.tokens.revoke(ctx.params.token ?? '');
+  router.delete('/container-token/:token', async ctx => {
+    await deps.requireAdministrator(ctx.req);
+    const token = ctx.params.token ?? '';
+    await deps.tokens.revoke(token);
+    const { label, image } = deps.tokens.describe(token);
+    deps.noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
     ctx.status = 200;
     ctx.body = {};
   });
@@ -89,7 +106,8 @@ function status(builds: Builds, { token, createdAt, buildId, fixed }: ContainerR
     ...(succeeded === null ? {} : { succeeded }),
     ...(build?.reason ? { reason: build.reason } : {}),
     creationTime: iso(createdAt),
-    duration: ((build?.finishedAt ?? Date.now()) - createdAt) / 1000,
+    // The wall clock may have been set back since.
+    duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
   };
 }
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { ApiOperation, OpenApi } from './api-description.ts';
 
 const style = `
@@ -8,6 +9,9 @@ code { font-size: .95em; }
 pre { overflow: auto; background: #8881; padding: 1rem; }
 @media (prefers-color-scheme: dark) { body { background: #111; color: #eee; } a { color: #8cf; } }
 `;
+
+/** The hash by which a content security policy allows the style of the page. */
+export const docsStyleHash = `sha256-${createHash('sha256').update(style).digest('base64')}`;
 
 /** A page for people: every route in a line, and the schemas as they are. Needs nothing from elsewhere. */
 export function docsPage(api: OpenApi): string {

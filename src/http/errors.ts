@@ -1,37 +1,65 @@
 import type { Middleware } from 'koa';
-import type { Fault } from '../fault.ts';
+import { setSecurityHeaders } from '../answer/security-headers.ts';
+import { Fault } from '../fault.ts';
 import { createRequestIds, type Logger, withoutToken } from '../telemetry.ts';
 import { dropBody } from './body.ts';
+import { callerAddress } from './caller.ts';
+import type { Callers } from './callers.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 import { apiVersionHeader } from './registry-headers.ts';
+import { pathOfTarget } from './request-target.ts';
 import type { RequestState } from './state.ts';
 
 /** Counts and times of finished requests. */
 export type Observe = (method: string, route: string, status: number, seconds: number) => void;
 
+export interface OutermostDeps {
+  readonly log: Logger;
+  readonly observe: Observe;
+  readonly callers: Callers;
+  readonly trustedProxies: number;
+}
+
 /**
- * The outermost step: gives the request its id, turns whatever went wrong into an answer in the
+ * The outermost step: gives the request its id and its path, turns whatever went wrong into an answer in the
  * dialect of the path, and writes one log line when the response is over.
  */
-export function outermost(log: Logger, observe: Observe): Middleware<RequestState> {
+export function outermost(deps: OutermostDeps): Middleware<RequestState> {
+  const { log, observe, callers } = deps;
   const createRequestId = createRequestIds();
   return async (ctx, next) => {
     const { req, res } = ctx;
     const began = performance.now();
     const requestId = createRequestId();
+    // A closed socket has no address.
+    const client = callerAddress(req, deps.trustedProxies);
     res.setHeader('x-request-id', requestId);
+    setSecurityHeaders(res);
+    const target = pathOfTarget(req.url ?? '');
+    // All code below parses it again, which throws if it is not a path.
+    req.url = target ?? '/';
+    const { path } = ctx;
+    // A write that comes too late is an `error` event, and ends the process where nobody listens.
+    res.on('error', err => log.debug({ requestId, err }, 'response'));
     let fault: Fault | undefined;
     res.once('close', () => {
       const ms = Math.round((performance.now() - began) * 10) / 10;
       const isWhole = res.writableFinished;
-      observe(req.method ?? '', routeOf(ctx.path), res.statusCode, ms / 1000);
+      observe(
+        req.method ?? '',
+        target === undefined ? 'other' : routeOf(path),
+        res.statusCode,
+        ms / 1000,
+      );
       const line = {
         requestId,
         method: req.method,
         // The token is a secret: it gives access.
-        path: withoutToken(ctx.path),
+        path: target === undefined ? '-' : withoutToken(path),
         status: res.statusCode,
         ms,
+        client,
+        ...callers.of(req),
         ...(ctx.state.token === undefined ? {} : { tokenLabel: ctx.state.token }),
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
@@ -40,6 +68,7 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
       else log.info(line, 'request');
     });
     try {
+      if (target === undefined) throw notPath();
       await next();
     } catch (error) {
       ctx.respond = false;
@@ -52,7 +81,7 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
         res.destroy();
         return;
       }
-      const isRegistry = ctx.path === '/v2' || ctx.path.startsWith('/v2/');
+      const isRegistry = path === '/v2' || path.startsWith('/v2/');
       const body = Buffer.from(
         JSON.stringify(
           isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
@@ -70,6 +99,14 @@ export function outermost(log: Logger, observe: Observe): Middleware<RequestStat
       res.end(req.method === 'HEAD' ? undefined : body);
     }
   };
+}
+
+function notPath(): Fault {
+  return new Fault(
+    'bad-request',
+    'The request target is not a path on this server: send /path or /path?query',
+    { phase: 'request' },
+  );
 }
 
 /** The path with what varies cut out, so that metrics stay few. */

@@ -1,4 +1,4 @@
-import { Fault, isDiskFull } from '../fault.ts';
+import { databaseLocked, Fault, isDatabaseBusy, isDiskFull } from '../fault.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { RelayError } from '../upstream/relay.ts';
 
@@ -21,10 +21,11 @@ export function faultOf(error: unknown, errorId: string): Fault {
   if (isDiskFull(error)) {
     return new Fault(
       'storage-full',
-      'The disk of the service is full, and nothing was kept of this request: have its operator make room',
+      'The disk of the service is full, and nothing was kept of this request: ask the operator to free disk space',
       { phase: 'store', cause: error },
     );
   }
+  if (isDatabaseBusy(error)) return databaseLocked(error);
   return new Fault(
     'internal',
     `Something went wrong inside the service: report it to its operator with the error id ${errorId}`,

@@ -10,6 +10,7 @@ import type { Uploads } from '../hosted/uploads.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import { isRepository, isTag } from '../oci/reference.ts';
 import { keptBlob } from '../pull/blob.ts';
+import type { NoteDeed } from './audit.ts';
 import { readBody } from './body.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { RegistryAuth } from './registry-auth.ts';
@@ -21,6 +22,7 @@ import { sendUpload } from './upload-routes.ts';
 
 export interface HostedDeps {
   readonly auth: RegistryAuth;
+  readonly noteDeed: NoteDeed;
   readonly content: ContentStore;
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
@@ -51,7 +53,7 @@ export async function sendHosted(
   if (asked.kind === 'uploads') {
     return sendUpload(deps.uploads, deps.blobs, rights, asked, req, res);
   }
-  if (action === 'delete') return remove(deps, asked, res);
+  if (action === 'delete') return remove(deps, asked, req, res);
   if (action === 'push') return putManifest(deps, asked, req, res);
   return send(deps, asked, req, res);
 }
@@ -118,7 +120,7 @@ function sendListing(listing: Listing, req: IncomingMessage, res: ServerResponse
 }
 
 async function putManifest(
-  { manifests }: HostedDeps,
+  { manifests, noteDeed }: HostedDeps,
   { repository, reference }: ContentPath,
   req: IncomingMessage,
   res: ServerResponse,
@@ -142,6 +144,8 @@ async function putManifest(
     digest: byDigest ? reference : undefined,
     tags,
   });
+  const name = tags.length > 0 ? `${repository}:${tags.join(',')} ` : `${repository} `;
+  noteDeed(req, 'manifest.push', `${name}${digest}`);
   res.writeHead(201, {
     ...apiVersionHeader,
     location: `/v2/${repository}/manifests/${digest}`,
@@ -166,13 +170,15 @@ function checkTags(tags: readonly string[]): void {
   }
 }
 
-function remove(
-  { manifests, blobs }: HostedDeps,
+async function remove(
+  { manifests, blobs, noteDeed }: HostedDeps,
   { kind, repository, reference }: ContentPath,
+  req: IncomingMessage,
   res: ServerResponse,
-): void {
-  if (kind === 'blobs') blobs.remove(repository, reference as Digest);
-  else manifests.remove(repository, reference);
+): Promise<void> {
+  if (kind === 'blobs') await blobs.remove(repository, reference as Digest);
+  else await manifests.remove(repository, reference);
+  noteDeed(req, `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`, `${repository} ${reference}`);
   res.writeHead(202, { ...apiVersionHeader, 'content-length': '0' });
   res.end();
 }

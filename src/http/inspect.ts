@@ -2,26 +2,39 @@ import type { Router } from '@koa/router';
 import { parsePlatform } from '../oci/platform.ts';
 import type { Identities } from '../platform/identities.ts';
 import type { Inspect } from '../request/inspect.ts';
+import type { Gate } from './access/gate.ts';
+import { callerAddress } from './caller.ts';
+import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
+import { type Limiter, limitHeaders } from './limiter.ts';
 import { inspectRequestSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 export interface InspectDeps {
   readonly inspect: Inspect;
+  readonly gate: Gate;
   readonly identify: Identify;
   readonly credentialsOf: Identities['credentialsOf'];
   readonly maxBodyBytes: number;
+  readonly trustedProxies: number;
+  /** The same as for container requests: both ask registries in the name of the caller. */
+  readonly limiter: Limiter;
+  readonly rates: CallerRates;
 }
 
 /** Image metadata. Source: container service specification, sections 2.7 and 2.8. */
 export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): void {
   router.post('/v1alpha1/inspect', async ctx => {
+    deps.gate.beforeRequest();
     const { containerImage, ...claim } = parseBody(
       inspectRequestSchema,
       await readJsonBody(ctx.req, deps.maxBodyBytes),
     );
     const identity = await deps.identify(ctx.req, claim);
+    deps.gate.request({ ...identity });
+    const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
+    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
     const asked = ctx.query.platform ?? 'linux/amd64';
     const text = Array.isArray(asked) ? (asked[0] ?? '') : asked;
     ctx.body = await deps.inspect(

@@ -1,7 +1,7 @@
 import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 
-/** So many events in so many seconds. */
+/** So many events in so many seconds; a count of 0 allows none. */
 export interface Rate {
   readonly count: number;
   readonly seconds: number;
@@ -16,7 +16,7 @@ export interface Allowance {
 }
 
 export interface Limiter {
-  /** Takes one event; throws a {@link Fault} (429) when none is left. */
+  /** Takes one event; throws a {@link Fault}: 429 when none is left, 403 when there never is one. */
   take(key: string, rate: Rate): Allowance;
   /** Throws like {@link take} when none is left, but takes nothing. */
   check(key: string, rate: Rate): void;
@@ -38,11 +38,12 @@ const tolerance = 0.001;
  * cell rate algorithm). No window edges, no timers.
  *
  * @param what is limited, for the message: `pulls`
+ * @param now ms on a scale that no change of the wall clock moves
  * @param advice what else can be done than to wait, for the message
  */
 export function createLimiter(
   what: string,
-  now: () => number = Date.now,
+  now: () => number = () => performance.now(),
   advice = 'send a platform access token with the container request, which raises the limit',
 ): Limiter {
   const full = boundedCache<string, number>(maxKeys);
@@ -53,6 +54,9 @@ export function createLimiter(
     cost: number,
   ): { allowance: Allowance; fullAt: number } => {
     const at = now();
+    if (rate.count === 0) {
+      return { allowance: { limit: 0, remaining: 0, resetSeconds: rate.seconds }, fullAt: at };
+    }
     const intervalMs = (rate.seconds * 1000) / rate.count;
     const fullAt = Math.max(full.get(key) ?? at, at) + cost * intervalMs;
     const overMs = fullAt - at - rate.seconds * 1000;
@@ -64,6 +68,7 @@ export function createLimiter(
     return { allowance, fullAt };
   };
   const refuseBelowOne = (key: string, rate: Rate): void => {
+    if (rate.count === 0) throw none(what, advice);
     const { allowance, fullAt } = look(key, rate, 1);
     const waitMs = fullAt - now() - rate.seconds * 1000;
     if ((waitMs * rate.count) / (rate.seconds * 1000) > tolerance)
@@ -115,6 +120,14 @@ function exhausted(
       headers: limitHeaders({ ...allowance, remaining: 0 }),
     },
   );
+}
+
+/** To wait does not help. */
+function none(what: string, advice: string): Fault {
+  return new Fault('denied', `This server allows no ${what} to this caller: ${advice}`, {
+    phase: 'limit',
+    cause: new Error('a rate of 0 below limits'),
+  });
 }
 
 function duration(seconds: number): string {

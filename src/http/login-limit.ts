@@ -23,7 +23,7 @@ export interface LoginLimit {
  */
 export function createLoginLimit(rate: Rate | undefined, trustedProxies: number): LoginLimit {
   const advice = 'check the name, password or token that is sent: every wrong one counts';
-  const limiter = createLimiter('failed logins from one address', Date.now, advice);
+  const limiter = createLimiter('failed logins from one address', undefined, advice);
   // Who has one address of IPv6 has many.
   const keyOf = (request: IncomingMessage) => networkOf(callerAddress(request, trustedProxies));
   return {

@@ -22,8 +22,8 @@ export function metricsRoutes(
     [`${mountedAlias}/pulls`, 'mounted'],
   ];
   for (const [path, metric] of routes) {
-    router.get(`/v1alpha2/metrics/${path}`, ctx => {
-      requireAdministrator(ctx.req);
+    router.get(`/v1alpha2/metrics/${path}`, async ctx => {
+      await requireAdministrator(ctx.req);
       const day = one(ctx.query.date);
       const org = one(ctx.query.org);
       if (day !== undefined && !isDay(day)) {

@@ -1,9 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../fault.ts';
-import { type Keeper, tokenName } from '../hosted/keeper.ts';
+import type { Keeper } from '../hosted/keeper.ts';
+import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import type { Action, Rights } from '../hosted/rights.ts';
 import { readBasic } from './basic-auth.ts';
-import type { LoginLimit } from './login-limit.ts';
+import type { Callers } from './callers.ts';
+import { readBearer } from './identify.ts';
+import type { LogIn } from './registry-login.ts';
 
 /** Lets in who has the right, and tells the others how to get it. */
 export interface RegistryAuth {
@@ -20,6 +23,11 @@ export interface RegistryAuth {
     action: Action,
     mountedFrom?: string,
   ): Promise<Rights>;
+  /**
+   * Lets a pull of a served name through whose client has logged in, by name and password or with a token
+   * for the name. Throws a {@link Fault} for the others: 401 with a challenge, 429 as above.
+   */
+  admitPull(request: IncomingMessage, name: string): Promise<void>;
   /** The answer to who asks for `/v2/`: returns when it is 200, throws the challenge otherwise. */
   ping(request: IncomingMessage): Promise<void>;
 }
@@ -30,17 +38,21 @@ interface Visitor {
   readonly rights: Rights | undefined;
 }
 
-/**
- * @param realm URL of the token service
- * @param service its name for itself
- * Source: distribution's token authentication specification.
- */
-export function createRegistryAuth(
-  keeper: Keeper,
-  realm: string,
-  service: string,
-  logins: LoginLimit,
-): RegistryAuth {
+export interface RegistryAuthDeps {
+  readonly keeper: Keeper;
+  readonly tokens: RegistryTokens;
+  /** URL of the token service. */
+  readonly realm: string;
+  readonly logIn: LogIn;
+  readonly callers: Callers;
+  /** Served names require a login. */
+  readonly pullsNeedLogin: boolean;
+}
+
+/** Source: distribution's token authentication specification. */
+export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
+  const { keeper, tokens, realm, logIn, callers, pullsNeedLogin } = deps;
+  const { service } = tokens;
   const challenge = (message: string, details: Readonly<Record<string, string>> = {}): Fault => {
     const parameters = Object.entries({ realm, service, ...details });
     const text = parameters.map(([name, value]) => `${name}="${value}"`).join(',');
@@ -50,14 +62,21 @@ export function createRegistryAuth(
     });
   };
 
+  /** Returns what a bearer token allows, undefined for one that is not good. */
+  const noteHolder = async (request: IncomingMessage, bearer: string) => {
+    const token = await tokens.read(bearer);
+    if (token?.account !== undefined) callers.note(request, { account: token.account });
+    return token;
+  };
+
   const visitorOf = async (request: IncomingMessage): Promise<Visitor> => {
     const { headers } = request;
     const basic = readBasic(headers.authorization);
-    if (basic) return { kind: 'account', rights: await logIn(keeper, logins, request, basic) };
-    const bearer = /^bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
-    return bearer === undefined
-      ? { kind: 'anybody', rights: keeper.anybody }
-      : { kind: 'token', rights: await keeper.withToken(bearer) };
+    if (basic) return { kind: 'account', rights: await logIn(request, basic) };
+    const bearer = readBearer(headers.authorization);
+    if (bearer === undefined) return { kind: 'anybody', rights: keeper.anybody };
+    await noteHolder(request, bearer);
+    return { kind: 'token', rights: await keeper.withToken(bearer) };
   };
 
   const wrong = ({ kind }: Visitor, details: Readonly<Record<string, string>> = {}): Fault =>
@@ -83,14 +102,36 @@ export function createRegistryAuth(
         throw new Fault('denied', `This account may not ${what}`, { phase: 'credentials' });
       }
       throw challenge(
-        `To ${what} a login is needed, of an account that may do it: docker login ${service}`,
+        `Cannot ${what} without an account that has this right. Log in: docker login ${service}`,
         kind === 'token' ? { ...scope, error: 'insufficient_scope' } : scope,
       );
     },
 
+    async admitPull(request, name) {
+      const basic = readBasic(request.headers.authorization);
+      const bearer = readBearer(request.headers.authorization);
+      const details = { scope: `repository:${name}:pull` };
+      if (basic) {
+        if (await logIn(request, basic)) return;
+        throw wrong({ kind: 'account', rights: undefined }, details);
+      }
+      const token = bearer === undefined ? undefined : await noteHolder(request, bearer);
+      if (bearer !== undefined && !token)
+        throw wrong({ kind: 'token', rights: undefined }, details);
+      const isForName = token?.access.some(
+        ({ name: own, actions }) => own === name && actions.includes('pull'),
+      );
+      const hasHolder = token?.account === undefined || keeper.knows(token.account);
+      if (isForName && hasHolder) return;
+      throw challenge(
+        `This server requires a login for pulls: docker login ${service}, with an account, or as the user 'token' with a platform access token as the password`,
+        token ? { ...details, error: 'insufficient_scope' } : details,
+      );
+    },
+
     async ping(request) {
-      // Without accounts there is nothing to log in to, whatever credentials a client has stored.
-      if (!keeper.hasAccounts) return;
+      // With nothing to log in to, the credentials that a client has stored do not matter.
+      if (!keeper.hasAccounts && !pullsNeedLogin) return;
       // Clients send credentials to a token service only where this route names one.
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor);
@@ -99,22 +140,4 @@ export function createRegistryAuth(
       }
     },
   };
-}
-
-/**
- * The rights behind a name and password, undefined when they are wrong. Throws a {@link Fault} (429) where
- * too many have been wrong.
- */
-export async function logIn(
-  keeper: Keeper,
-  logins: LoginLimit,
-  request: IncomingMessage,
-  { name, password }: { readonly name: string; readonly password: string },
-): Promise<Rights | undefined> {
-  // A bearer token cannot be guessed, and its end is how it fails: builders go on while others guess.
-  const isCounted = name !== tokenName;
-  if (isCounted) logins.check(request);
-  const rights = await keeper.withPassword(name, password);
-  if (!rights && isCounted) logins.fail(request);
-  return rights;
 }

@@ -11,14 +11,20 @@ import { type PullPath, parsePullPath } from '../pull/path.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { PullGuard } from './access/pull-guard.ts';
 import { callerAddress } from './caller.ts';
 import type { PullMeter } from './pull-meter.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 import { sendBlob } from './send-blob.ts';
 import { sendDocument } from './send-document.ts';
+import { sendJson } from './send-json.ts';
 import type { RequestState } from './state.ts';
+import { watchRight } from './watch-right.ts';
 
 export interface ServedDeps {
+  readonly guard: PullGuard;
+  /** First path segment of served names. */
+  readonly prefix: string;
   readonly tokens: TokenRegistry;
   readonly findImage: ImageFinder;
   readonly findManifest: ManifestFinder;
@@ -26,11 +32,13 @@ export interface ServedDeps {
   readonly registry: RegistryClient;
   readonly meter: PullMeter;
   readonly trustedProxies: number;
+  /** How long an answer about a right is used, ms. */
+  readonly rightLifeMs: number;
 }
 
 /**
  * Answers the pull routes of served names; `path` is what is behind `/v2/<prefix>/`. The token in it
- * is all the right that is needed, whatever `Authorization` says.
+ * is all the right that is needed, whatever `Authorization` says, unless the operator requires a login too.
  * Source: OCI distribution specification 1.1, Pull and Content Discovery.
  */
 export async function sendServed(
@@ -46,6 +54,7 @@ export async function sendServed(
     );
   }
   const pull = parsePullPath(path);
+  await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
   const request = deps.tokens.get(pull.token);
   state.token = request.label;
   if (pull.repository !== request.image.repository) {
@@ -98,6 +107,7 @@ function send(
     case 'manifests':
       return sendManifest(deps, pull.reference, request, image, req, res);
     case 'blobs':
+      watchRight(res, deps.rightLifeMs, () => deps.findImage(request));
       return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
     case 'tags':
       return sendListing(deps, request, image, 'tags/list', req, res);
@@ -137,9 +147,6 @@ function sendBlobOf(
   return sendBlob(answer, digest, req, res);
 }
 
-// What a client may learn from the headers of a listing: the next page, and whether it was filtered.
-const listingHeaders = ['content-type', 'oci-filters-applied'];
-
 async function sendListing(
   deps: ServedDeps,
   request: ContainerRequest,
@@ -149,33 +156,14 @@ async function sendListing(
   res: ServerResponse,
 ): Promise<void> {
   const url = new URL(req.url ?? '', 'http://localhost');
-  const answer = await listingOf(deps.registry, request, image, path, url.search);
-  const headers: Record<string, string> = { ...apiVersionHeader };
-  for (const name of listingHeaders) {
-    const value = answer.headers.get(name);
-    if (value !== undefined) headers[name] = value;
-  }
-  const link = nextPage(answer.headers.get('link'), url.pathname);
-  if (link) headers.link = link;
-  const body = path === 'tags/list' ? ownName(answer.body, url.pathname) : answer.body;
-  headers['content-length'] = String(body.length);
-  res.writeHead(answer.status, headers);
-  res.end(req.method === 'HEAD' ? undefined : body);
-}
-
-/** The `Link` of the registry points to its own path: the next page here is below the served name. */
-function nextPage(link: string | undefined, pathname: string): string | undefined {
-  const query = /<[^>]*(\?[^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
-  return query === undefined ? undefined : `<${pathname}${query}>; rel="next"`;
-}
-
-/** The listing names the repository by the name it was asked under. */
-function ownName(body: Buffer, pathname: string): Buffer {
-  try {
-    const listing = JSON.parse(body.toString('utf8'));
-    const name = pathname.slice('/v2/'.length, -'/tags/list'.length);
-    return Buffer.from(JSON.stringify({ ...listing, name }));
-  } catch {
-    return body;
-  }
+  const listing = await listingOf(deps.registry, request, image, path, url.search);
+  const { contentType, body, next, isFiltered } = listing;
+  // The repository has the name that it was asked under.
+  const name = url.pathname.slice('/v2/'.length, -`/${path}`.length);
+  sendJson(res, 200, 'name' in body ? { ...body, name } : body, {
+    'content-type': contentType,
+    // The registry names a page below its own path.
+    ...(next === undefined ? {} : { link: `<${url.pathname}?${next}>; rel="next"` }),
+    ...(isFiltered ? { 'oci-filters-applied': 'artifactType' } : {}),
+  });
 }

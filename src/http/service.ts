@@ -1,15 +1,18 @@
 import type { Router } from '@koa/router';
 import type { Registry } from 'prom-client';
+import { pageHeaders } from '../answer/security-headers.ts';
 import { Fault } from '../fault.ts';
+import type { Readiness } from '../upkeep/readiness.ts';
 import type { Version } from '../version.ts';
 import type { OpenApi } from './api-description.ts';
-import { docsPage } from './docs-page.ts';
+import { docsPage, docsStyleHash } from './docs-page.ts';
 import type { RequestState } from './state.ts';
 
 export interface ServiceDeps {
   readonly version: Version;
-  /** Resolves when requests can be served; rejects with the reason when not. */
-  readonly ready: () => Promise<void>;
+  readonly readiness: Readiness;
+  /** True from the moment on at which the server begins to stop. */
+  readonly isStopping: () => boolean;
   readonly metrics: Registry;
   readonly openapi: OpenApi;
 }
@@ -23,14 +26,9 @@ export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): 
     ctx.body = { status: 'ok' };
   });
   router.get('/readyz', async ctx => {
-    try {
-      await deps.ready();
-    } catch (cause) {
-      throw new Fault('unavailable', 'The service cannot serve requests now: see its log', {
-        phase: 'store',
-        cause,
-      });
-    }
+    if (deps.isStopping()) throw new Fault('unavailable', 'The server is stopping');
+    // A balancer that has no other server keeps pulls going with a disk that is full.
+    await (ctx.query.for === 'pulls' ? deps.readiness.forReading() : deps.readiness.forAll());
     ctx.body = { status: 'ready' };
   });
   router.get('/metrics', async ctx => {
@@ -41,6 +39,7 @@ export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): 
     ctx.body = deps.openapi;
   });
   router.get('/docs', ctx => {
+    ctx.set(pageHeaders([docsStyleHash]));
     ctx.type = 'html';
     ctx.body = docsPage(deps.openapi);
   });

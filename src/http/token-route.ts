@@ -3,29 +3,26 @@ import { Fault } from '../fault.ts';
 import { type Keeper, tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens, RepositoryAccess } from '../hosted/registry-tokens.ts';
 import type { Action, Rights } from '../hosted/rights.ts';
+import type { Openness } from './access/access-rules.ts';
 import { readBasic } from './basic-auth.ts';
 import { readBody } from './body.ts';
-import type { LoginLimit } from './login-limit.ts';
-import { logIn } from './registry-auth.ts';
+import type { LogIn, NamedPassword } from './registry-login.ts';
 import { sendJson } from './send-json.ts';
 
 export interface TokenRouteDeps {
   readonly keeper: Keeper;
   readonly tokens: RegistryTokens;
-  readonly logins: LoginLimit;
-  /** What served names begin with, such as `ct/`: anybody may have a token for them, as they need none. */
+  readonly logIn: LogIn;
+  /** What served names begin with, such as `ct/`. */
   readonly servedPrefix: string;
+  /** Who may have a token for them: everybody where they need none, else who has logged in. */
+  readonly pulls: Openness;
 }
 
 /** What a client asks a token for. */
 interface TokenRequest {
-  readonly credentials: Login | 'none' | 'unknown';
+  readonly credentials: NamedPassword | 'none' | 'unknown';
   readonly scopes: readonly string[];
-}
-
-interface Login {
-  readonly name: string;
-  readonly password: string;
 }
 
 const lifeMs = 5 * 60 * 1000;
@@ -37,7 +34,7 @@ const maxFormBytes = 64 * 1024;
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
-  { keeper, tokens, logins, servedPrefix }: TokenRouteDeps,
+  { keeper, tokens, logIn, servedPrefix, pulls }: TokenRouteDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -47,19 +44,20 @@ export async function sendToken(
   const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
   // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for:
   // it is not looked at then, and the token does not tell whether it is right.
-  const needsNone = wanted.length > 0 && wanted.every(isServed);
+  const needsNone = pulls !== 'login' && wanted.length > 0 && wanted.every(isServed);
   const login = needsNone || typeof credentials === 'string' ? undefined : credentials;
-  const own = login && (await logIn(keeper, logins, request, login));
+  const own = login && (await logIn(request, login));
   if (credentials !== 'none' && !own && !needsNone) {
     throw new Fault('unauthorized', 'The name or the password is wrong: log in again', {
       phase: 'credentials',
     });
   }
   const rights: Rights = own ?? keeper.anybody;
+  const servedActions = pulls === 'login' && !own ? [] : pullOnly;
   const access = wanted
-    .map(entry => ({ ...entry, actions: isServed(entry) ? pullOnly : allowed(entry, rights) }))
+    .map(entry => ({ ...entry, actions: isServed(entry) ? servedActions : allowed(entry, rights) }))
     .filter(({ actions }) => actions.length > 0);
-  const account = own && login.name !== tokenName ? login.name : undefined;
+  const account = own && login && login.name !== tokenName ? login.name : undefined;
   const token = await tokens.issue({ account, access }, lifeMs);
   sendJson(response, 200, {
     token,

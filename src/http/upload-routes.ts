@@ -66,7 +66,8 @@ async function begin(
   const mount = query.get('mount');
   if (mount !== null && isDigest(mount)) {
     const from = query.get('from') || undefined;
-    if (blobs.mount(repository, mount, from, rights)) return sendCreated(res, repository, mount);
+    const isMounted = await blobs.mount(repository, mount, from, rights);
+    if (isMounted) return sendCreated(res, repository, mount);
   }
   const whole = query.get('digest');
   const digest = whole === null ? undefined : parseDigest(whole);

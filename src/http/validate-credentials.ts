@@ -1,9 +1,10 @@
 import type { Router } from '@koa/router';
 import { Fault } from '../fault.ts';
-import { inField } from '../field.ts';
-import { parseReference } from '../oci/reference.ts';
+import { registryHost } from '../oci/registry-name.ts';
 import { faultOfError } from '../upstream/failure.ts';
 import type { CheckLogin } from '../upstream/login.ts';
+import type { Gate } from './access/gate.ts';
+import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
 import type { LoginLimit } from './login-limit.ts';
 import { credentialsSchema, parseBody } from './schema.ts';
@@ -11,6 +12,8 @@ import type { RequestState } from './state.ts';
 
 export interface ValidateDeps {
   readonly checkLogin: CheckLogin;
+  readonly gate: Gate;
+  readonly identify: Identify;
   /** Nobody is to find out through this service what the passwords of a registry are. */
   readonly logins: LoginLimit;
   readonly maxBodyBytes: number;
@@ -19,6 +22,8 @@ export interface ValidateDeps {
 /** Whether a registry takes a user name and a password: `true` or `false`. */
 export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps): void {
   router.post('/v1alpha2/validate-creds', async ctx => {
+    deps.gate.beforeRequest();
+    deps.gate.request({ ...(await deps.identify(ctx.req, {})) });
     const { registry, userName, password } = parseBody(
       credentialsSchema,
       await readJsonBody(ctx.req, deps.maxBodyBytes),
@@ -38,12 +43,13 @@ export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps)
   });
 }
 
-/** The host of `registry`, `https://registry/v2/` and the like. */
+/** The host of `registry`, `https://registry/v2/` and the like; throws a {@link Fault} (400) for other names. */
 function hostOf(text: string): string {
-  const host = text.replace(/^https?:\/\//i, '').split('/')[0] ?? '';
-  const named = inField('registry', () => parseReference(`${host}/x`));
-  if (host !== '') return named.registry;
-  throw new Fault('bad-request', "'registry' is empty: name the host of the registry", {
-    phase: 'request',
-  });
+  const host = registryHost(text);
+  if (host !== undefined) return host;
+  throw new Fault(
+    'bad-request',
+    "'registry' is not the name of a registry: send its host, such as quay.io or registry.example.com:5000; Docker Hub is docker.io",
+    { phase: 'request' },
+  );
 }

@@ -1,19 +1,19 @@
 import { LRUCache } from 'lru-cache';
 import { boundedCache } from '../bounded-cache.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { Fault } from '../fault.ts';
+import { Fault, isUnwritable } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { mayBeImage } from '../oci/index-entry.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
+import type { AnonymousShare } from '../store/anonymous-share.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /**
  * Manifests, indexes and image configs: in memory, in the content store, at the registry they come
- * from. The content store need not make them durable: what is damaged there is told by its digest
- * and fetched or made again.
+ * from. Damage in the content store is found by the digest; the document is fetched or made again.
  */
 export interface Documents {
   /**
@@ -25,26 +25,29 @@ export interface Documents {
   local(digest: Digest, mediaType: string): Promise<Document | undefined>;
   /** Every manifest, index and image config below a root, by digest; what an index lacks is left out. */
   collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
-  /** Keeps a document that was made here. */
-  keep(document: Document): Promise<void>;
+  /** Keeps a document that was made here, in the share of the access. Throws a {@link Fault} (429, 507). */
+  keep(document: Document, access: Pick<Access, 'network'>): Promise<void>;
   /** Keeps a document that the registry of the access has answered. */
   receive(access: Access, document: Document): Promise<void>;
   /** Makes sure that a document which a new request needs is on the disk, and that no sweep takes it. */
-  renew(document: Document): Promise<void>;
+  renew(document: Document, access: Pick<Access, 'network'>): Promise<void>;
   /** The config of one image. */
   config(access: Access, descriptor: Descriptor): Promise<Document>;
 }
 
 const memoryBytes = 64 * 1024 * 1024;
 const deepestIndex = 4;
+const mostDocuments = 500;
 
 /**
  * @param renewMs how long a document counts as just used; well below the grace of the sweep
+ * @param share limits the documents of callers without a login
  */
 export function createDocuments(
   content: ContentStore,
   registry: RegistryClient,
   renewMs: number,
+  share: Pick<AnonymousShare, 'take'>,
 ): Documents {
   const renewedAt = boundedCache<Digest, number>(20_000);
   const memory = new LRUCache<Digest, Document>({
@@ -66,22 +69,30 @@ export function createDocuments(
     return document;
   };
 
-  const keep = async (document: Document): Promise<void> => {
+  const keep = async (document: Document, { network }: Pick<Access, 'network'>): Promise<void> => {
+    using room = share.take(network, document.bytes.length);
+    const isNew = network !== undefined && !content.claim(document.digest);
     memory.set(document.digest, document);
     await content.write(document.digest, document.bytes);
-    renewedAt.set(document.digest, Date.now());
+    if (isNew) await room.keep(document.digest);
+    renewedAt.set(document.digest, performance.now());
   };
 
-  const renew = async (document: Document): Promise<void> => {
+  const renew = async (document: Document, access: Pick<Access, 'network'>): Promise<void> => {
     const { digest } = document;
-    const now = Date.now();
-    if (now - (renewedAt.get(digest) ?? 0) < renewMs) return;
+    const now = performance.now();
+    if (now - (renewedAt.get(digest) ?? Number.NEGATIVE_INFINITY) < renewMs) return;
     if (content.claim(digest)) renewedAt.set(digest, now);
-    else await keep(document);
+    else await keep(document, access);
   };
 
   const receive = async (access: Access, document: Document): Promise<void> => {
-    await keep(document);
+    try {
+      await keep(document, access);
+    } catch (error) {
+      // Pulls use the copy in memory; a request, which needs it on the disk, renews it.
+      if (!isUnwritable(error)) throw error;
+    }
     shown.set(placeOf(access, document.digest), true);
   };
 
@@ -123,8 +134,11 @@ export function createDocuments(
       found.set(parsed.config.digest, await config(access, parsed.config));
     }
     if (parsed.kind !== 'index' || depth >= deepestIndex) return;
+    const entries = parsed.manifests.filter(mayBeImage);
+    // Indexes in indexes multiply.
+    if (found.size + entries.length > mostDocuments) throw tooMany(access);
     await Promise.all(
-      parsed.manifests.filter(mayBeImage).map(async entry => {
+      entries.map(async entry => {
         const child = await unlessMissing(manifest(access, entry.digest, entry.mediaType));
         if (child) await collectInto(found, access, child, depth + 1);
       }),
@@ -148,6 +162,14 @@ export function createDocuments(
 
 function placeOf({ registry, repository }: Access, digest: Digest): string {
   return `${registry}/${repository}@${digest}`;
+}
+
+function tooMany({ registry, repository }: Access): Fault {
+  return new Fault(
+    'bad-request',
+    `An index of ${registry}/${repository} refers to more than ${mostDocuments} manifests: name one of its images by digest`,
+    { phase: 'upstream' },
+  );
 }
 
 // An index may name images that were never pushed or were deleted: it is sparse, not broken.

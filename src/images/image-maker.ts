@@ -31,7 +31,7 @@ export function createImageMaker(documents: Documents): ImageMaker {
   };
 
   return async (access, base, change) => {
-    await documents.renew(base);
+    await documents.renew(base, access);
     if (isUnchanged(change)) {
       return { ...augment(base, new Map(), change), members: [base.digest] };
     }
@@ -42,7 +42,7 @@ export function createImageMaker(documents: Documents): ImageMaker {
     const image = kept ?? (await make(access, base, change));
     // Kept as what they are: a later version, or an index that was sparse, must not change them.
     const keep = kept ? documents.renew : documents.keep;
-    await Promise.all([...image.generated.values()].map(keep));
+    await Promise.all([...image.generated.values()].map(document => keep(document, access)));
     made.set(key, image);
     return image;
   };

@@ -1,15 +1,26 @@
+import { isUtf8 } from 'node:buffer';
+import { type JsonShape, JsonShapeError, parseShaped } from '../json-shape.ts';
 import { OciSyntaxError, type SyntaxSubject } from './syntax-error.ts';
 
 export type JsonObject = { [member: string]: unknown };
 
+// An index of 2000 images, or an image of 2000 layers, with annotations on each of them.
+const documentShape: JsonShape = { maxValues: 30_000, maxDepth: 500, maxEscapes: 500_000 };
+// To put U+FFFD in place of what is not UTF-8 takes 15 ms for a MiB.
+const largeBytes = 256 * 1024;
+
 /**
  * Parses JSON that is only read; for what is written again there is {@link parseLossless}, which
  * takes several times as long. As in Go, which most clients are written in, the last of two members
- * with one name counts and bytes that are no UTF-8 become U+FFFD.
- * Throws {@link OciSyntaxError} for anything but an object.
+ * with one name counts and, up to 256 KiB, bytes that are not UTF-8 become U+FFFD.
+ * Throws {@link OciSyntaxError} for anything but an object, and for more than {@link documentShape} allows.
  */
-export function parseJson(bytes: Buffer, subject: SyntaxSubject): JsonObject {
-  return parse(bytes, subject);
+export function parseJson(
+  bytes: Buffer,
+  subject: SyntaxSubject,
+  shape: JsonShape = documentShape,
+): JsonObject {
+  return parse(bytes, subject, shape);
 }
 
 /**
@@ -17,16 +28,27 @@ export function parseJson(bytes: Buffer, subject: SyntaxSubject): JsonObject {
  * double cannot hold exactly (beyond 2^53, or spelled with more digits) is kept as its source text.
  */
 export function parseLossless(bytes: Buffer, subject: SyntaxSubject): JsonObject {
-  return parse(bytes, subject, keepNumbers);
+  return parse(bytes, subject, documentShape, keepNumbers);
 }
 
 type Reviver = (this: unknown, key: string, value: unknown, ...rest: unknown[]) => unknown;
 
-function parse(bytes: Buffer, subject: SyntaxSubject, reviver?: Reviver): JsonObject {
+function parse(
+  bytes: Buffer,
+  subject: SyntaxSubject,
+  shape: JsonShape,
+  reviver?: Reviver,
+): JsonObject {
+  if (bytes.length > largeBytes && !isUtf8(bytes)) {
+    throw new OciSyntaxError(subject, `The ${subject} is not valid JSON: it is not UTF-8`);
+  }
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString('utf8'), reviver);
+    value = parseShaped(bytes, shape, reviver);
   } catch (cause) {
+    if (cause instanceof JsonShapeError) {
+      throw new OciSyntaxError(subject, `The ${subject} ${cause.message}`, { cause });
+    }
     throw new OciSyntaxError(subject, `The ${subject} is not valid JSON`, { cause });
   }
   const object = asObject(value);

@@ -1,7 +1,7 @@
 import { type Descriptor, descriptorSchema } from './descriptor.ts';
 import type { Document } from './document.ts';
 import { asObject, parseJson } from './json.ts';
-import { type Manifest, parseManifest } from './manifest.ts';
+import { type Manifest, parseManifest, requireFew } from './manifest.ts';
 
 /** What a manifest holds by reference; its subject is not part of it. */
 export interface ManifestParts {
@@ -25,7 +25,10 @@ export function partsOf(
     case 'index':
       return { blobs: [], manifests: manifest.manifests };
     case 'opaque':
-      return { blobs: descriptorsIn(parseJson(document.bytes, 'manifest')), manifests: [] };
+      return {
+        blobs: requireFew(descriptorsIn(parseJson(document.bytes, 'manifest')), 'descriptors'),
+        manifests: [],
+      };
     case 'schema1':
       return { blobs: [], manifests: [] };
   }
@@ -35,8 +38,10 @@ function descriptorsIn(value: unknown): Descriptor[] {
   if (Array.isArray(value)) return value.flatMap(descriptorsIn);
   const object = asObject(value);
   if (!object) return [];
-  const { success, data } = descriptorSchema.safeParse(object);
-  if (success) return [data];
+  // Most objects are none, which the schema takes long to say.
+  const { success = false, data } =
+    'digest' in object && 'size' in object ? descriptorSchema.safeParse(object) : {};
+  if (success && data) return [data];
   return Object.entries(object).flatMap(([name, member]) =>
     name === 'subject' ? [] : descriptorsIn(member),
   );

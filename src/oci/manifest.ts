@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Descriptor, descriptorSchema } from './descriptor.ts';
+import { type Descriptor, descriptorSchema, textMap } from './descriptor.ts';
 import type { Document } from './document.ts';
 import { asObject, type JsonObject, parseJson } from './json.ts';
 import {
@@ -19,7 +19,7 @@ const common = {
   artifactType: z.string().nullish(),
   subject: descriptorSchema.nullish(),
   // Nothing but the list of referrers depends on them: what is odd in them does not make an image odd.
-  annotations: z.record(z.string(), z.string()).nullish().catch(undefined),
+  annotations: textMap.nullish().catch(undefined),
 };
 
 const manifestSchema = z.looseObject({
@@ -76,10 +76,12 @@ export function parseManifest(document: Document): Manifest {
   if (body.schemaVersion === 1) return { kind: 'schema1' };
   const type = typeOf(body, document.mediaType);
   if (isIndexType(type)) {
+    requireFew(body.manifests, 'manifests');
     const index = check(indexSchema, body, 'index');
     return { kind: 'index', manifests: index.manifests ?? [], ...describedIn(index) };
   }
   if (isManifestType(type)) {
+    requireFew(body.layers, 'layers');
     const manifest = check(manifestSchema, body, 'manifest');
     return {
       kind: 'manifest',
@@ -89,6 +91,18 @@ export function parseManifest(document: Document): Manifest {
     };
   }
   return { kind: 'opaque' };
+}
+
+// Each of them is looked up, in a repository or at a registry.
+const maxParts = 2000;
+
+/** The list itself; throws {@link OciSyntaxError} when it is longer than any image or index. */
+export function requireFew<T>(list: T, what: string): T {
+  if (!Array.isArray(list) || list.length <= maxParts) return list;
+  throw new OciSyntaxError(
+    'manifest',
+    `The manifest has ${list.length} ${what}, at most ${maxParts} are allowed`,
+  );
 }
 
 function describedIn({

@@ -27,6 +27,17 @@ export const manifestAccept = [
   '*/*;q=0.1',
 ].join(', ');
 
+// Manifests of other kinds have types of this form too; browsers take them for JSON and nothing else.
+const vendorManifest = /^application\/vnd\.[a-z0-9][a-z0-9.+_-]{0,200}\+(?:json|prettyjws)$/;
+
+/**
+ * True for what may be the type of a manifest. What a manifest or its registry says may be anything,
+ * such as `text/html`, which a browser would show as a page of the server that passes it on.
+ */
+export function isManifestLikeType(mediaType: string): boolean {
+  return vendorManifest.test(mediaType);
+}
+
 export function isIndexType(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.ociIndex || mediaType === mediaTypes.dockerIndex;
 }

@@ -1,3 +1,4 @@
+import { type JsonShape, parseShaped } from '../json-shape.ts';
 import { type Answer, readAll } from '../upstream/answer.ts';
 import { type RetryPolicy, retryAfterSeconds, withRetries } from '../upstream/retry.ts';
 import type { Hop } from '../upstream/transport.ts';
@@ -44,6 +45,8 @@ export interface CallsDeps {
 
 const apiVersion = '1';
 const largestAnswer = 4 * 1024 * 1024;
+// A page of a thousand credentials.
+const answerShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 500_000 };
 const longestWords = 300;
 
 /** Source: platform specification, sections 4, 5 and 7. */
@@ -92,7 +95,7 @@ function hopOf({ endpoint, method, path, query, form, token }: Call): Hop {
 
 function parseJson(text: Buffer): unknown {
   try {
-    return JSON.parse(text.toString('utf8'));
+    return parseShaped(text, answerShape);
   } catch {
     return undefined;
   }

@@ -23,8 +23,8 @@ export interface PlatformClient {
   readonly endpoints: Endpoints;
   readonly selection: Selection;
   readonly pairing: Pairing;
-  /** Removes tokens and key pairs whose time is over. */
-  purge(): void;
+  /** Remove the tokens and the key pairs whose time is over; each returns how many. */
+  readonly purges: Readonly<Record<'pairs' | 'keys', (signal?: AbortSignal) => Promise<number>>>;
   close(): Promise<void>;
 }
 
@@ -45,9 +45,13 @@ export interface PlatformClientDeps {
   readonly own: { readonly platform: Platform; readonly address: string };
   /** For the certificate authorities that hosts are trusted by. */
   readonly registries: Registries;
+  /** How long an answer of a platform is used, ms. */
+  readonly answerLifeMs: number;
   readonly connectMs: number;
   readonly idleMs: number;
   readonly tokenPairs: TokenPairStore;
+  /** ms that renewed tokens are kept: no less than a request that needs them may live */
+  readonly tokenPairsKeptMs: number;
   readonly pairings: PairingStore;
   readonly box: SecretBox;
   readonly log: Logger;
@@ -86,13 +90,14 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     ],
     longestWaitMs,
   });
-  const pairs = createTokenPairs({ store: deps.tokenPairs, box });
+  const pairs = createTokenPairs({ store: deps.tokenPairs, box, keptMs: deps.tokenPairsKeptMs });
   const remote = createRemotePlatform({
     endpoints,
     calls: createCalls({ carrier, line, retry, timeoutMs }),
     pairs,
     cache: createGrantCache(),
     pairingKey: keys.of,
+    answerLifeMs: deps.answerLifeMs,
   });
 
   const at = ({ endpoint }: Grant) => (endpoints.resolve(endpoint).isOwn ? own.platform : remote);
@@ -108,10 +113,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     endpoints,
     selection: createSelection({ platform, ecr }),
     pairing,
-    purge() {
-      pairs.purge();
-      keys.purge();
-    },
+    purges: { pairs: pairs.purge, keys: keys.purge },
     async close() {
       pairing.close();
       await transport.close();

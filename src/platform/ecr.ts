@@ -20,12 +20,15 @@ export interface EcrDeps {
   readonly assumeRoles: boolean;
   /** In place of AWS's own address; otherwise the SDK's variables such as `AWS_ENDPOINT_URL` hold. */
   readonly endpoint?: string;
+  /** ms on a scale that no change of the wall clock moves */
   readonly now?: () => number;
+  /** ms since the epoch */
+  readonly wall?: () => number;
 }
 
 interface Password {
   readonly credentials: Credentials;
-  /** ms since the epoch */
+  /** On the scale of `now`. */
   readonly until: number;
 }
 
@@ -37,7 +40,8 @@ const roleSeconds = 3600;
 const attempts = 3;
 
 export function createEcrLogin(deps: EcrDeps): EcrLogin {
-  const { transport, assumeRoles, endpoint, now = Date.now } = deps;
+  const { transport, assumeRoles, endpoint } = deps;
+  const { now = () => performance.now(), wall = Date.now } = deps;
   const passwords = boundedCache<string, Password>(maxPasswords);
   const underWay = new Map<string, Promise<Credentials>>();
 
@@ -81,7 +85,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
   };
 
   const exchange = async (key: string, registry: EcrRegistry, keys: AwsKeys, name: string) => {
-    const asked = now();
+    const [asked, askedAt] = [now(), wall()];
     const data = await ask(registry, keys).catch(error => {
       throw faultOf(error, name);
     });
@@ -98,9 +102,10 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
       username: text.slice(0, colon),
       password: text.slice(colon + 1),
     };
-    const expiresAt = data?.expiresAt?.getTime() ?? asked + usualLifeMs;
-    const until = Math.max(expiresAt - earlyMs, asked + shortestLifeMs);
-    passwords.set(key, { credentials, until });
+    const toldMs = (data?.expiresAt?.getTime() ?? askedAt + usualLifeMs) - askedAt - earlyMs;
+    // AWS gives none for longer: a clock that is behind would make it look so.
+    const lifeMs = Math.min(Math.max(toldMs, shortestLifeMs), usualLifeMs);
+    passwords.set(key, { credentials, until: asked + lifeMs });
     return credentials;
   };
 

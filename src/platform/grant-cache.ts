@@ -28,7 +28,8 @@ interface Known {
 const maxGrants = 10_000;
 const maxAnswers = 500;
 
-export function createGrantCache(now: () => number = Date.now): GrantCache {
+/** @param now ms on a scale that no change of the wall clock moves */
+export function createGrantCache(now: () => number = () => performance.now()): GrantCache {
   const grants = boundedCache<string, Known>(maxGrants);
 
   const knownOf = (grant: string): Known => {

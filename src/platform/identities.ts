@@ -1,9 +1,11 @@
 import { Fault } from '../fault.ts';
+import type { Accounts } from '../hosted/accounts.ts';
 import type { SecretBox } from '../store/secret-box.ts';
 import type { CredentialSource, Credentials } from '../upstream/credentials.ts';
 import type { Endpoints } from './endpoint.ts';
 import type { Grant, Platform } from './platform.ts';
 import { isWithin, parseScope } from './registry-match.ts';
+import { grantPlace } from './sealed-places.ts';
 import type { Selection } from './selection.ts';
 
 /** What a request says of who sends it. Source: container service specification, section 2.1. */
@@ -14,12 +16,14 @@ export interface Claim {
   readonly platformWorkspaceId?: number | undefined;
 }
 
-/** Somebody whom a platform knows. */
+/** Somebody whom a platform knows, or an account of this server. */
 export interface Identity {
   /** Tells people apart, over all platforms. */
   readonly user: string;
   /** Tells apart what may be seen: person and workspace. */
   readonly scope: string;
+  /** What people call them, for logs. */
+  readonly name: string;
   /** Domain of the e-mail address. */
   readonly org: string | undefined;
   readonly grant: SealedGrant;
@@ -34,11 +38,16 @@ export interface Identities {
    * that may not be asked, 403 for a token that is not good.
    */
   identify(claim: Claim): Promise<Identity | undefined>;
+  /** True for a token of the platform in this process, which nobody can guess and no call is made for. */
+  isForOwnPlatform(claim: Claim): boolean;
+  /** Who has logged in with the name and password of an account. */
+  ofAccount(name: string): Identity;
   /** Makes sure that a token is still good. Throws a `Fault` (403). */
   require(grant: SealedGrant): Promise<void>;
   /**
-   * What somebody has for the images they name: at the platform their own credentials only, without a
-   * grant those that the operator has listed, but for the repositories that the service itself uses.
+   * What somebody has for the images they name. Users of a platform have their own credentials only;
+   * administrators have those that the operator has listed; all others have those of them that the operator
+   * opens to everybody. None of them is for the repositories that the service itself uses.
    */
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** The same for what is built for them: the repositories of the service are used in its own right. */
@@ -49,7 +58,7 @@ export interface Identities {
   find(
     grant: SealedGrant | undefined,
     registry: string,
-    repository: string,
+    repository?: string,
   ): Promise<NamedCredentials | undefined>;
 }
 
@@ -67,27 +76,34 @@ export interface IdentitiesDeps {
   readonly box: SecretBox;
   /** Credentials that the operator has given the service. */
   readonly service: CredentialSource;
+  /** Of those the ones that serve callers without a login. */
+  readonly anonymous: CredentialSource;
+  readonly accounts: Accounts;
   /** `registry/path` of what the service uses when a request names nothing else. */
   readonly serviceRepositories: readonly string[];
 }
 
-interface KeptGrant extends Grant {
+interface PlatformGrant extends Grant {
   readonly workspaceId: string | undefined;
 }
 
-const place = 'grant';
+interface AccountGrant {
+  readonly account: string;
+}
+
+type KeptGrant = PlatformGrant | AccountGrant;
 
 export function createIdentities(deps: IdentitiesDeps): Identities {
-  const { platform, endpoints, selection, box, service } = deps;
+  const { platform, endpoints, selection, box, service, accounts } = deps;
   const own = deps.serviceRepositories.map(parseScope);
 
   const open = (grant: SealedGrant): KeptGrant => {
     try {
-      return JSON.parse(box.open(grant, place)) as KeptGrant;
+      return JSON.parse(box.open(grant, grantPlace)) as KeptGrant;
     } catch (cause) {
       throw new Fault(
         'unavailable',
-        'The access token of this request cannot be read any more: make the request again',
+        'The access token of this request can no longer be read: make the request again',
         { phase: 'credentials', cause },
       );
     }
@@ -96,47 +112,68 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
   const isOwn = (registry: string, repository: string | undefined) =>
     own.some(scope => isWithin(scope, registry, repository));
 
-  const credentialsOf = (sealed: SealedGrant | undefined): CredentialSource => {
-    if (sealed === undefined) {
-      return async (registry, repository) =>
-        isOwn(registry, repository) ? undefined : service(registry, repository);
-    }
-    const grant = open(sealed);
-    return selection.credentialsOf(grant, grant.workspaceId);
+  const seal = (grant: KeptGrant): SealedGrant =>
+    box.seal(JSON.stringify(grant), grantPlace) as SealedGrant;
+
+  /** Those of the operator's credentials that serve who is not known to a platform. */
+  const listedFor = (grant: AccountGrant | undefined): CredentialSource => {
+    const account = grant && accounts.get(grant.account);
+    // An account with rights to repositories has those rights only.
+    return account && account.repositories === undefined ? service : deps.anonymous;
   };
 
-  const ofService = async (registry: string, repository: string) => {
-    const credentials = await service(registry, repository);
-    return credentials && { name: registry, owner: 'service' as const, credentials };
+  const find: Identities['find'] = async (sealed, registry, repository) => {
+    const grant = sealed === undefined ? undefined : open(sealed);
+    if (grant && !('account' in grant)) {
+      return selection.find(grant, grant.workspaceId, registry, repository);
+    }
+    if (isOwn(registry, repository)) return undefined;
+    const credentials = await listedFor(grant)(registry, repository);
+    return credentials && { name: registry, owner: 'service', credentials };
   };
+
+  const credentialsOf =
+    (sealed: SealedGrant | undefined): CredentialSource =>
+    async (registry, repository) =>
+      (await find(sealed, registry, repository))?.credentials;
 
   return {
-    async find(sealed, registry, repository) {
-      if (sealed === undefined) {
-        return isOwn(registry, repository) ? undefined : ofService(registry, repository);
-      }
-      const grant = open(sealed);
-      return selection.find(grant, grant.workspaceId, registry, repository);
-    },
+    find,
 
     async identify(claim) {
       const { platformAccessToken: accessToken, platformRefreshToken: refreshToken } = claim;
       if (!accessToken) return undefined;
       const { id: endpoint } = endpoints.resolve(claim.platformEndpoint);
       const workspaceId = claim.platformWorkspaceId?.toString();
-      const grant: KeptGrant = { endpoint, accessToken, refreshToken, workspaceId };
-      const { id, email } = await platform.user(grant);
+      const grant = { endpoint, accessToken, refreshToken, workspaceId };
+      const { id, email, userName } = await platform.user(grant);
       const user = `${endpoint} ${id}`;
       return {
         user,
+        name: email ?? userName,
         scope: `${user} ${workspaceId ?? ''}`,
         org: email?.split('@')[1]?.toLowerCase(),
-        grant: box.seal(JSON.stringify(grant), place) as SealedGrant,
+        grant: seal(grant),
       };
     },
 
-    async require(grant) {
-      await platform.user(open(grant));
+    isForOwnPlatform: claim => endpoints.resolve(claim.platformEndpoint).isOwn,
+
+    ofAccount(name) {
+      const user = `account ${name}`;
+      return { user, name, scope: user, org: undefined, grant: seal({ account: name }) };
+    },
+
+    async require(sealed) {
+      const grant = open(sealed);
+      if (!('account' in grant)) await platform.user(grant);
+      else if (!accounts.has(grant.account)) {
+        throw new Fault(
+          'denied',
+          'The account that made this container request has ended: make the request again with another one',
+          { phase: 'credentials' },
+        );
+      }
     },
 
     credentialsOf,

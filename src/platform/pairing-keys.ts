@@ -5,6 +5,7 @@ import type { SecretBox } from '../store/secret-box.ts';
 import type { Endpoint } from './endpoint.ts';
 import { openPacket } from './packet.ts';
 import type { PairingKey } from './remote-platform.ts';
+import { pairingPlace } from './sealed-places.ts';
 
 /** Key pairs that platforms encrypt secrets with, one at a time for each service of a platform. */
 export interface PairingKeys {
@@ -14,7 +15,7 @@ export interface PairingKeys {
   of(endpoint: Endpoint): PairingKey | undefined;
   isKept(id: string): boolean;
   /** Removes those that are older than 30 days; returns how many. */
-  purge(): number;
+  purge(signal?: AbortSignal): Promise<number>;
 }
 
 export interface PairingKeysDeps {
@@ -32,7 +33,6 @@ const generate = promisify(generateKeyPair);
 /** An id is for one key pair and never for another. Source: reference service, sections 1.9 and 11.6. */
 export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDeps): PairingKeys {
   const leasing = new Map<string, Promise<PairingRow>>();
-  const place = (id: string) => `platform pairing ${id}`;
 
   const create = async (service: string, endpoint: Endpoint): Promise<PairingRow> => {
     const { publicKey, privateKey } = await generate('rsa', { modulusLength });
@@ -41,16 +41,16 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
     const row: PairingRow = {
       id,
       publicKey: publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
-      sealedPrivateKey: box.seal(secret, place(id)),
+      sealedPrivateKey: box.seal(secret, pairingPlace(id)),
       createdAt: now(),
     };
-    store.insert(service, endpoint.id, row);
+    await store.insert(service, endpoint.id, row);
     return row;
   };
 
   const isReadable = ({ id, sealedPrivateKey }: PairingRow): boolean => {
     try {
-      return box.open(sealedPrivateKey, place(id)) !== '';
+      return box.open(sealedPrivateKey, pairingPlace(id)) !== '';
     } catch {
       // Sealed with a key that is gone.
       return false;
@@ -63,7 +63,9 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
       const running = leasing.get(name);
       if (running) return running;
       const last = store.youngest(endpoint.id, service);
-      if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
+      // One from the future was made by a clock that was wrong: it would be leased until then.
+      if (last && last.createdAt > now() + leaseMs) await store.redate(last.id, now());
+      else if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
       const created = create(service, endpoint).finally(() => leasing.delete(name));
       leasing.set(name, created);
       return created;
@@ -75,13 +77,13 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
       return {
         id: row.id,
         open(packet) {
-          const der = Buffer.from(box.open(row.sealedPrivateKey, place(row.id)), 'base64');
+          const der = Buffer.from(box.open(row.sealedPrivateKey, pairingPlace(row.id)), 'base64');
           return openPacket(packet, createPrivateKey({ key: der, type: 'pkcs8', format: 'der' }));
         },
       };
     },
 
     isKept: id => store.find(id) !== undefined,
-    purge: () => store.purge(now() - keptMs),
+    purge: signal => store.purge(now() - keptMs, signal),
   };
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type JsonShape, parseShaped } from '../json-shape.ts';
 
 // Source: reference service, section 1.9.
 
@@ -23,6 +24,9 @@ export type SentMessage =
     }
   | { readonly '@type': 'pairing-heartbeat'; readonly msgId: string };
 
+// The body of an answer is one text, with every quote in it escaped.
+const messageShape: JsonShape = { maxValues: 10_000, maxDepth: 8, maxEscapes: 1_000_000 };
+
 const headerValues = z.union([z.string().transform(value => [value]), z.array(z.string())]);
 
 const receivedSchema = z.discriminatedUnion('@type', [
@@ -42,7 +46,7 @@ export type ReceivedMessage = z.output<typeof receivedSchema>;
 /** The message, or undefined for one that is malformed or of a type nobody knows. */
 export function readMessage(text: string): ReceivedMessage | undefined {
   try {
-    return receivedSchema.safeParse(JSON.parse(text)).data;
+    return receivedSchema.safeParse(parseShaped(Buffer.from(text), messageShape)).data;
   } catch {
     return undefined;
   }

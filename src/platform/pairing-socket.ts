@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import { sourceOfBytes } from '../content/byte-source.ts';
+import type { Logger } from '../telemetry.ts';
 import type { Answer } from '../upstream/answer.ts';
 import type { Hop } from '../upstream/transport.ts';
 import { type ReceivedMessage, readMessage, type SentMessage } from './pairing-messages.ts';
@@ -22,6 +23,7 @@ export interface PairingSocketDeps {
   readonly timeoutMs: number;
   /** How often the connection is tried. */
   readonly pingMs: number;
+  readonly log: Logger;
 }
 
 // RFC 6455, section 7.4.1.
@@ -31,7 +33,7 @@ const unsupportedData = 1003;
 type HttpReply = Extract<ReceivedMessage, { '@type': 'proxy-http-response' }>;
 
 export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
-  const { socket, pairing, isKept, timeoutMs, pingMs } = deps;
+  const { socket, pairing, isKept, timeoutMs, pingMs, log } = deps;
   const waiting = new Map<string, PromiseWithResolvers<Answer>>();
   const say = (message: SentMessage) => socket.send(JSON.stringify(message));
 
@@ -50,13 +52,21 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
   socket.on('pong', () => {
     isAlive = true;
   });
-  socket.on('message', (data, isBinary) => {
-    isAlive = true;
-    if (isBinary) return socket.close(unsupportedData);
-    const message = readMessage(String(data));
+  const take = (message: ReceivedMessage | undefined) => {
     if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId);
     if (message?.['@type'] === 'proxy-http-response') {
       waiting.get(message.msgId)?.resolve(answerOf(message));
+    }
+  };
+  socket.on('message', (data, isBinary) => {
+    isAlive = true;
+    if (isBinary) return socket.close(unsupportedData);
+    try {
+      take(readMessage(String(data)));
+    } catch (err) {
+      // The heartbeat asks the database, which may fail; no other code handles an error that is thrown here.
+      log.error({ err }, 'pairing');
+      socket.terminate();
     }
   });
   // What it was is told by the `close` that follows.

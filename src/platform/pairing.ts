@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocket, WebSocketServer } from 'ws';
+import { endWith, rawAnswer } from '../answer/raw-answer.ts';
 import { Fault } from '../fault.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Answer } from '../upstream/answer.ts';
@@ -86,7 +87,7 @@ export function createPairing(deps: PairingDeps): Pairing {
     const pairing = await keys.lease(service, endpoint);
     if (socket.readyState !== socket.OPEN) return;
     const isKept = () => keys.isKept(pairing.id);
-    const attached = attachPairingSocket({ socket, pairing, isKept, timeoutMs, pingMs });
+    const attached = attachPairingSocket({ socket, pairing, isKept, timeoutMs, pingMs, log });
     paired.set(endpoint.id, [...socketsOf(endpoint), attached]);
     const who = { service, platform: endpoint.host, pairing: pairing.id };
     log.info(who, 'platform paired');
@@ -116,13 +117,13 @@ export function createPairing(deps: PairingDeps): Pairing {
         end();
       };
       loading ??= loadServer();
-      loading.then(
-        server =>
+      loading
+        .then(server =>
           server.handleUpgrade(request, socket, head, webSocket => {
             welcome(webSocket, visitor).catch(err => fail(err, () => webSocket.terminate()));
           }),
-        err => fail(err, () => socket.destroy()),
-      );
+        )
+        .catch(err => fail(err, () => socket.destroy()));
       return true;
     },
 
@@ -146,18 +147,7 @@ export function createPairing(deps: PairingDeps): Pairing {
 /** Says what is wrong in the way of HTTP, for there is no WebSocket yet. */
 function refuseUpgrade(socket: Duplex, error: unknown): void {
   const fault = error instanceof Fault ? error : new Fault('internal', 'The pairing failed');
-  const body = JSON.stringify({ message: fault.message });
-  socket.end(
-    [
-      `HTTP/1.1 ${fault.status} Refused`,
-      'Connection: close',
-      'Content-Type: application/json',
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      '',
-      body,
-    ].join('\r\n'),
-    () => socket.destroy(),
-  );
+  endWith(socket, rawAnswer(fault.status, fault.message));
 }
 
 function decoded(text: string): string {

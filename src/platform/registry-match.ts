@@ -1,4 +1,5 @@
 import { canonicalRegistry } from '../oci/reference.ts';
+import { registryHost } from '../oci/registry-name.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 import type { CredentialEntry } from './platform.ts';
 
@@ -41,14 +42,27 @@ export function parseScope(text: string | undefined): RegistryScope {
   return { host, path: isApi ? '' : path };
 }
 
+/**
+ * What credentials are for, by the name that a platform has for it; undefined for a name that is not that of a
+ * registry. As a path at Docker Hub it would have the password of another registry sent there.
+ */
+export function credentialScope(text: string | undefined): RegistryScope | undefined {
+  const isNamed = text !== undefined && text.trim() !== '';
+  return isNamed && registryHost(text) === undefined ? undefined : parseScope(text);
+}
+
 /** True when the repository of the registry is within the scope; a scope with a path needs a repository. */
 export function isWithin(
-  scope: RegistryScope,
+  scope: RegistryScope | undefined,
   registry: string,
   repository: string | undefined,
 ): boolean {
-  if (scope.host !== canonicalRegistry(registry)) return false;
+  if (scope?.host !== canonicalRegistry(registry)) return false;
   return scope.path === '' || `${repository ?? ''}/`.startsWith(`${scope.path}/`);
+}
+
+function lengthOf(scope: RegistryScope | undefined): number {
+  return scope?.path.length ?? 0;
 }
 
 /** Credentials that may be for a repository. */
@@ -67,9 +81,9 @@ export function candidatesFor(
   const host = canonicalRegistry(registry);
   const named = entries
     .filter(({ registry: own, provider }) => own !== undefined || provider === 'container-reg')
-    .map(entry => ({ entry, scope: parseScope(entry.registry) }))
+    .map(entry => ({ entry, scope: credentialScope(entry.registry) }))
     .filter(({ scope }) => isWithin(scope, registry, repository))
-    .sort((one, other) => other.scope.path.length - one.scope.path.length)
+    .sort((one, other) => lengthOf(other.scope) - lengthOf(one.scope))
     .map(({ entry }) => ({ entry, isNamed: true }));
   const ofCloud = entries
     .filter(({ registry: own, provider }) => {

@@ -24,12 +24,10 @@ export interface RemotePlatformDeps {
   readonly cache: GrantCache;
   /** The key of a platform that has paired. */
   readonly pairingKey: (endpoint: Endpoint) => PairingKey | undefined;
+  /** How long an answer is used, ms. A revoked token or removed credentials still work for this time. */
+  readonly answerLifeMs: number;
 }
 
-// How long an answer is taken for true. A token that was revoked is noticed within the shorter one by
-// whoever uses its credentials, within the longer by all.
-const userMs = 5 * 60_000;
-const credentialsMs = 60_000;
 const userQuestion = 'user';
 const maxPages = 50;
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
@@ -59,7 +57,7 @@ type Outcome<T> = { readonly value: T } | { readonly denied: NoRight };
 
 /** A platform that is asked over HTTP. Source: platform specification; reference service, section 5. */
 export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
-  const { endpoints, calls, pairs, cache, pairingKey } = deps;
+  const { endpoints, calls, pairs, cache, pairingKey, answerLifeMs } = deps;
 
   const askerOf = (grant: Grant): Asker => {
     const endpoint = endpoints.resolve(grant.endpoint);
@@ -92,7 +90,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
   };
 
   const user = (asker: Asker): Promise<PlatformUser> =>
-    cache.get(asker.key, userQuestion, userMs, () => askUser(asker));
+    cache.get(asker.key, userQuestion, answerLifeMs, () => askUser(asker));
 
   /** A refusal means a bad token, or a good one without this right: the user's own address tells which. */
   const ask = async (asker: Asker, question: Question): Promise<Reply> => {
@@ -116,11 +114,11 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
 
   const remembered = async <T>(asker: Asker, name: string, load: () => Promise<T>): Promise<T> => {
     const outcome = await cache
-      .get<Outcome<T>>(asker.key, name, credentialsMs, async () => ({ value: await load() }))
+      .get<Outcome<T>>(asker.key, name, answerLifeMs, async () => ({ value: await load() }))
       .catch((error: unknown): Outcome<T> => {
         if (!(error instanceof NoRight)) throw error;
         const denied: Outcome<T> = { denied: error };
-        cache.put(asker.key, name, credentialsMs, denied);
+        cache.put(asker.key, name, answerLifeMs, denied);
         return denied;
       });
     if ('denied' in outcome) throw outcome.denied;

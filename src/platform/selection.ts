@@ -5,7 +5,7 @@ import type { EcrLogin } from './ecr.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 import type { CredentialKeys, Grant, Platform } from './platform.ts';
 import { loginFor } from './registry-login.ts';
-import { type Candidate, candidatesFor, isWithin, parseScope } from './registry-match.ts';
+import { type Candidate, candidatesFor, credentialScope, isWithin } from './registry-match.ts';
 
 /** Credentials for a repository, and whose they are. */
 export interface FoundCredentials {
@@ -129,7 +129,7 @@ function isStillFor(
   repository: string | undefined,
 ): boolean {
   if (keys.kind !== 'container-reg' || keys.registry === undefined) return true;
-  return isWithin(parseScope(keys.registry), registry, repository);
+  return isWithin(credentialScope(keys.registry), registry, repository);
 }
 
 function isRefusal(error: unknown): boolean {

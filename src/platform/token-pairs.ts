@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { Fault } from '../fault.ts';
+import { boundedCache } from '../bounded-cache.ts';
+import { Fault, isUnwritable } from '../fault.ts';
 import type { SecretBox } from '../store/secret-box.ts';
 import type { TokenPairStore } from '../store/token-pairs.ts';
 import type { Grant } from './platform.ts';
+import { tokensPlace } from './sealed-places.ts';
 
 /** An access token and what renews it. */
 export interface TokenPair {
@@ -25,30 +27,40 @@ export interface TokenPairs {
     refused: TokenPair,
     refresh: (refreshToken: string) => Promise<TokenPair>,
   ): Promise<TokenPair>;
-  /** Removes what was not renewed for 30 days; returns how many. */
-  purge(): number;
+  /** Removes what was not renewed for as long as it is kept; returns how many. */
+  purge(signal?: AbortSignal): Promise<number>;
 }
 
 export interface TokenPairsDeps {
   readonly store: TokenPairStore;
   readonly box: SecretBox;
   readonly now?: () => number;
+  /** ms; no less than a request that needs them may live */
+  readonly keptMs: number;
 }
 
-const keptMs = 30 * 24 * 3_600_000;
+const mostUnsaved = 10_000;
 const pairSchema = z.object({ accessToken: z.string(), refreshToken: z.string().optional() });
 
 /** Only renewed pairs are kept: a request can bring its own tokens, but put none in place of newer ones. */
-export function createTokenPairs({ store, box, now = Date.now }: TokenPairsDeps): TokenPairs {
+export function createTokenPairs({
+  store,
+  box,
+  keptMs,
+  now = Date.now,
+}: TokenPairsDeps): TokenPairs {
   const renewing = new Map<string, Promise<TokenPair>>();
-  const place = (key: string) => `platform tokens ${key}`;
+  // Renewed, and on their way to the disk. A refresh token works once: these are all there is of them.
+  const unsaved = boundedCache<string, TokenPair>(mostUnsaved);
 
   const kept = (key: string): TokenPair | undefined => {
+    const newest = unsaved.get(key);
+    if (newest) return newest;
     const sealed = store.find(key);
     if (sealed === undefined) return undefined;
     try {
       const { accessToken, refreshToken } = pairSchema.parse(
-        JSON.parse(box.open(sealed, place(key))),
+        JSON.parse(box.open(sealed, tokensPlace(key))),
       );
       return { accessToken, refreshToken };
     } catch {
@@ -60,6 +72,13 @@ export function createTokenPairs({ store, box, now = Date.now }: TokenPairsDeps)
   const current = (key: string, { accessToken, refreshToken }: Grant): TokenPair =>
     (refreshToken === undefined ? undefined : kept(key)) ?? { accessToken, refreshToken };
 
+  /** Resolves when the pair would survive a power failure. Where the disk does not take it, `purge` tries again. */
+  const save = async (key: string, pair: TokenPair): Promise<void> => {
+    unsaved.set(key, pair);
+    await store.put(key, box.seal(JSON.stringify(pair), tokensPlace(key)), now());
+    if (unsaved.get(key) === pair) unsaved.delete(key);
+  };
+
   const refreshed = async (
     key: string,
     refreshToken: string,
@@ -67,10 +86,13 @@ export function createTokenPairs({ store, box, now = Date.now }: TokenPairsDeps)
   ): Promise<TokenPair> => {
     try {
       const pair = await refresh(refreshToken);
-      store.put(key, box.seal(JSON.stringify(pair), place(key)), now());
+      await save(key, pair).catch(error => {
+        // Pulls go on with it; `purge` saves it once the disk takes it.
+        if (!isUnwritable(error)) throw error;
+      });
       return pair;
     } catch (error) {
-      if (error instanceof Fault && error.kind === 'denied') store.remove(key);
+      if (error instanceof Fault && error.kind === 'denied') await store.remove(key);
       throw error;
     }
   };
@@ -95,6 +117,9 @@ export function createTokenPairs({ store, box, now = Date.now }: TokenPairsDeps)
       return renewal;
     },
 
-    purge: () => store.purge(now() - keptMs),
+    purge(signal) {
+      for (const [key, pair] of unsaved.entries()) void save(key, pair).catch(() => {});
+      return store.purge(now() - keptMs, signal);
+    },
   };
 }

@@ -1,12 +1,14 @@
 import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { Fault } from '../fault.ts';
+import { Fault, isUnwritable } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { isElsewhere } from '../oci/media-type.ts';
+import { credentialKey } from '../upstream/credentials.ts';
 import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
 import type { BlobMode } from '../upstream/registry-settings.ts';
 import { resumingSource } from '../upstream/resuming-source.ts';
 import type { BlobCache } from './blob-cache.ts';
+import type { BlobRelays } from './blob-relays.ts';
 import type { PulledImage } from './image.ts';
 
 /** Which bytes are wanted, both ends included; the whole blob when absent. */
@@ -46,12 +48,13 @@ export interface BlobFinderDeps {
   readonly content: ContentStore;
   readonly registry: RegistryClient;
   readonly cache: BlobCache;
+  readonly relays: BlobRelays;
   readonly modeOf: (registry: string) => BlobMode;
   readonly ownHost: string;
 }
 
 export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
-  const { content, registry, cache, modeOf, ownHost } = deps;
+  const { content, registry, cache, relays, modeOf, ownHost } = deps;
 
   /**
    * Content that is kept, but only what is known to belong to the image, and is its own or has come from
@@ -88,7 +91,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   const sizeAt = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
     const size = await registry.headBlob(image.access, digest, signal);
     if (size !== undefined) return size;
-    throw new Fault('upstream', `The registry does not tell the size of ${digest}`, {
+    throw new Fault('upstream', `The registry does not report the size of ${digest}`, {
       phase: 'upstream',
     });
   };
@@ -153,6 +156,31 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     }
   };
 
+  const openingWhole =
+    (image: PulledImage, digest: Digest, size: number | undefined) => async (stop: AbortSignal) => {
+      const blob = await relayed(image, digest, size, undefined, 'follow', stop);
+      if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
+      return blob;
+    };
+
+  const uncached = async (
+    image: PulledImage,
+    digest: Digest,
+    known: number | undefined,
+    rangeOf: RangeOf | undefined,
+    redirects: 'follow' | 'handOn',
+    signal: AbortSignal,
+  ): Promise<Blob> => {
+    const total = known ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
+    const range = total === undefined ? undefined : rangeOf?.(total);
+    const direct = () => relayed(image, digest, total, range, redirects, signal);
+    if (range) return direct();
+    const { registry: host, repository, credentials } = image.access;
+    const key = `relay ${host}/${repository} ${digest} ${credentialKey(credentials)}`;
+    const wanted = { digest, openWhole: openingWhole(image, digest, total) };
+    return relays.open(key, direct, wanted, total, signal);
+  };
+
   const cached = async (
     image: PulledImage,
     digest: Digest,
@@ -160,12 +188,13 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     rangeOf: RangeOf | undefined,
     signal: AbortSignal,
   ): Promise<Blob> => {
-    const openWhole = async (stop: AbortSignal) => {
-      const blob = await relayed(image, digest, known, undefined, 'follow', stop);
-      if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
-      return blob;
-    };
-    const reader = await cache.join(image.access, digest, openWhole, signal);
+    const openWhole = openingWhole(image, digest, known);
+    const reader = await cache.join(image.access, digest, openWhole, signal).catch(error => {
+      if (!isUnwritable(error)) throw error;
+      return undefined;
+    });
+    // A pull continues if no copy can be kept.
+    if (!reader) return uncached(image, digest, known, rangeOf, 'follow', signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
@@ -193,10 +222,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
         if (kept !== undefined) return fromContent(digest, kept, rangeOf);
         return cached(image, digest, member?.size, rangeOf, signal);
       }
-      const total = member?.size ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
-      const range = total === undefined ? undefined : rangeOf?.(total);
       const redirects = mode === 'redirect' ? 'handOn' : 'follow';
-      return relayed(image, digest, total, range, redirects, signal);
+      return uncached(image, digest, member?.size, rangeOf, redirects, signal);
     },
   };
 }

@@ -7,10 +7,9 @@ import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
-import type { Reference } from '../oci/reference.ts';
-import type { Identities, SealedGrant } from '../platform/identities.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
-import { type Access, accessTo } from '../upstream/authorizer.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { LookAtRight, Standing } from './right.ts';
 
 /** A served image, as far as its documents are here: what belongs to it may be served from what is kept. */
 export interface PulledImage {
@@ -30,44 +29,69 @@ export interface PulledImage {
 export type ImageFinder = (request: ContainerRequest) => Promise<PulledImage>;
 
 const keptImages = 2000;
-const rightsMs = 60_000;
 
 export interface ImageFinderDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
-  readonly identities: Pick<Identities, 'credentialsOf' | 'require'>;
-  readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
+  readonly lookAtRight: LookAtRight;
   /** What the build of a request has made; waits a while for it. Throws a {@link Fault} that tells how it stands. */
   readonly builtBy: (request: ContainerRequest) => Promise<ManifestName>;
+}
+
+interface Kept extends Standing {
+  readonly image: PulledImage;
+  /** From then on the right is checked before its time ends, so that no pull waits for it. */
+  readonly renewAt: number;
 }
 
 export function createImageFinder({
   documents,
   makeImage,
-  identities,
-  accessToBuilt,
+  lookAtRight,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
-  const images = boundedCache<string, PulledImage>(keptImages);
+  const images = boundedCache<string, Kept>(keptImages);
+  const renewing = new Set<string>();
 
-  return async request => {
-    const kept = images.get(request.token);
-    if (kept) return kept;
-    const { image: named, isBuilt } = request;
-    const { grant } = request.caller;
-    if (grant) await identities.require(grant);
-    const access = await (isBuilt
-      ? accessToBuilt(named, grant)
-      : accessTo(named, identities.credentialsOf(grant)));
+  const find = async (request: ContainerRequest, access: Access): Promise<PulledImage> => {
     const { fixed, change } = request;
     const { root, members } = fixed
       ? await findRoot(documents, makeImage, access, fixed, change)
       : await makeRoot(documents, makeImage, access, await builtBy(request), change);
     const layers = (change.layers ?? []).map(({ gzipDigest }) => gzipDigest);
-    const image = createImage(root, new Set([...members, ...layers]), access, documents);
-    // Rights can be lost: those of who is known are looked at anew from time to time.
-    images.set(request.token, image, grant ? { ttl: rightsMs } : {});
-    return image;
+    return createImage(root, new Set([...members, ...layers]), access, documents);
+  };
+
+  const look = async (request: ContainerRequest, image?: PulledImage): Promise<PulledImage> => {
+    const standing = await lookAtRight(request);
+    const { access, until } = standing;
+    const found = image ? { ...image, access } : await find(request, access);
+    const now = performance.now();
+    const renewAt = now + (until - now) / 2;
+    images.set(request.token, { ...standing, image: found, renewAt });
+    return found;
+  };
+
+  const renew = async (request: ContainerRequest, image: PulledImage): Promise<void> => {
+    const { token } = request;
+    if (renewing.has(token)) return;
+    renewing.add(token);
+    try {
+      await look(request, image);
+    } catch {
+      // The next pull checks again, and reports the error to its client.
+      images.delete(token);
+    } finally {
+      renewing.delete(token);
+    }
+  };
+
+  return async request => {
+    const kept = images.get(request.token);
+    const now = performance.now();
+    if (!kept || now >= kept.until) return look(request, kept?.image);
+    if (now >= kept.renewAt) void renew(request, kept.image);
+    return kept.image;
   };
 }
 

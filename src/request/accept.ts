@@ -3,6 +3,7 @@ import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
+import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
@@ -25,6 +26,7 @@ export interface AcceptDeps {
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
   readonly tokens: TokenRegistry;
+  readonly rights: Pick<RightWatch, 'note'>;
   readonly build: BuildIntake;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
@@ -69,8 +71,8 @@ export type Accept = (
 
 export function createAccept(deps: AcceptDeps): Accept {
   /** What the asked image stands for now, in the right of who asks. */
-  const baseFor = async (image: Reference, submission: Submission, { grant }: Caller) => {
-    const access = await accessTo(image, deps.credentialsOf(grant));
+  const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
+    const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
     return { access, document: await deps.baseOf(access, image, platformOf(submission)) };
   };
 
@@ -79,8 +81,9 @@ export function createAccept(deps: AcceptDeps): Accept {
     { submission, caller, layers }: Intake,
     image: Reference,
     { access, document: base }: Base,
-    about: Pick<ContainerRequest, 'buildId' | 'isBuilt'>,
+    about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
+    deps.rights.note(access, base.digest);
     const change = changeOf(submission, layers);
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
@@ -104,11 +107,15 @@ export function createAccept(deps: AcceptDeps): Accept {
   const build = async (intake: Intake, onBuild: () => void): Promise<ServedAnswer> => {
     const { submission, caller, layers } = intake;
     // What is asked for besides is put in when it is served: many requests share one build.
-    const { plan, ticket } = await deps.build.make({ submission, caller, change: {} }, onBuild);
+    const { plan, ticket, isPublic } = await deps.build.make(
+      { submission, caller, change: {} },
+      onBuild,
+    );
     const image = parseReference(plan.target);
-    const about = { isBuilt: true, buildId: ticket.id };
+    const about = { isBuilt: true, buildId: ticket.id, isPublic };
     if (ticket.isCached && ticket.succeeded) {
-      const access = await deps.accessToBuilt(image, caller.grant);
+      const { grant, network } = caller;
+      const access = { ...(await deps.accessToBuilt(image, grant)), network };
       const { image: found } = ticket;
       const document = await (found
         ? deps.manifest(access, found.digest, found.mediaType)
@@ -141,11 +148,12 @@ export function createAccept(deps: AcceptDeps): Accept {
   return async (submission, version, caller, onBuild) => {
     checkRules(submission, version);
     const image = askedImage(submission);
-    const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
     const intake = { submission, caller, layers };
     if (submission.freeze) return freeze(intake, image, onBuild);
     if (!image) return build(intake, onBuild);
-    return serve(intake, image, await baseFor(image, submission, caller), {});
+    const base = await baseFor(image, submission, caller);
+    return serve(intake, image, base, { isPublic: base.access.credentials === undefined });
   };
 }
 

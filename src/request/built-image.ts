@@ -4,6 +4,7 @@ import type { BuildPlan } from '../build/build-plan.ts';
 import type { Asker, Builds, BuildTicket } from '../build/builds.ts';
 import { type BuildPlaces, planBuild, planFreeze } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
+import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -19,6 +20,8 @@ import type { Submission } from './submission.ts';
 export interface MadeImage {
   readonly plan: BuildPlan;
   readonly ticket: BuildTicket;
+  /** All that it is made of was shown without credentials. */
+  readonly isPublic: boolean;
 }
 
 /** What is to be made. */
@@ -45,6 +48,7 @@ export interface BuildIntakeDeps {
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly rights: Pick<RightWatch, 'note'>;
   readonly ownHost: string;
   /** True for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
@@ -68,23 +72,30 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
   };
 
-  const planOf = async ({ submission, base, change }: MakeWish): Promise<BuildPlan> => {
+  const planOf = async ({ submission, caller, base, change }: MakeWish): Promise<BuildPlan> => {
     if (base) return planFreeze(submission, { ...base.access, base: base.document }, change);
     const { buildContext } = submission;
-    const context = buildContext && (await layers.takeContext(buildContext));
+    const context = buildContext && (await layers.takeContext(buildContext, caller));
     return planBuild({ ...submission, context }, places, change);
   };
 
-  const requireRights = async ({ submission, caller }: MakeWish, { origin, target }: BuildPlan) => {
+  /** Returns true where nothing of it takes credentials. */
+  const requireRights = async (
+    { submission, caller }: MakeWish,
+    { origin, target }: BuildPlan,
+  ): Promise<boolean> => {
     const credentials = deps.credentialsOf(caller.grant);
     // Its name may be longer than what was asked for, and another right hold for it.
     const named = submission.buildRepository && target;
     await requireOwnRight('buildRepository', named, credentials);
     await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
     // Also for an image that is there: it holds what the base images hold.
-    if (origin.kind === 'recipe') {
-      await checkBaseImages(origin.baseImages, registry, credentials);
-    }
+    const bases =
+      origin.kind === 'recipe'
+        ? await checkBaseImages(origin.baseImages, registry, credentials)
+        : [];
+    for (const { access, reference } of bases) deps.rights.note(access, reference);
+    return bases.every(({ access }) => access.credentials === undefined);
   };
 
   return {
@@ -92,11 +103,15 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
     async make(wish, onBegin) {
       const plan = await planOf(wish);
-      await requireRights(wish, plan);
+      const isPublic = await requireRights(wish, plan);
       const asker = { ...askerOf(wish.caller), onBegin };
       const ticket = builds.request(plan, asker);
       const isNamed = wish.submission.buildRepository !== undefined;
-      return { plan, ticket: await (isNamed ? ofField('buildRepository', ticket) : ticket) };
+      return {
+        plan,
+        ticket: await (isNamed ? ofField('buildRepository', ticket) : ticket),
+        isPublic,
+      };
     },
   };
 }
@@ -115,6 +130,12 @@ async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
 }
 
 /** Who is known gets more time, and a turn of their own wherever they come from. */
-function askerOf({ user, scope, grant, address }: Caller): Omit<Asker, 'onBegin'> {
-  return { owner: user ?? address, scope: scope ?? '', isTrusted: user !== undefined, grant };
+function askerOf({
+  user,
+  scope,
+  grant,
+  address,
+  network = address,
+}: Caller): Omit<Asker, 'onBegin'> {
+  return { owner: user ?? network, scope: scope ?? '', isTrusted: user !== undefined, grant };
 }

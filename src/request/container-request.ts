@@ -9,6 +9,8 @@ import type { ContainerToken } from './container-token.ts';
 export interface Caller extends Partial<Identity> {
   /** IP address. */
   readonly address: string;
+  /** The network of the address, for callers without a login: its requests and content are limited. */
+  readonly network?: string | undefined;
 }
 
 /** What an image name stood for when it was asked for, and what is served for it. */
@@ -40,6 +42,8 @@ export interface ContainerRequest {
   /** What is served; undefined for an image that was not built yet when it was asked for. */
   readonly fixed: FixedImage | undefined;
   readonly change: ImageChange;
+  /** Registries have shown all of it without credentials, when it was requested. */
+  readonly isPublic?: boolean;
   /** `host/prefix/token/repository[:tag|@digest]`. */
   readonly targetImage: string;
   readonly platform?: string | undefined;

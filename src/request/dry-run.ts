@@ -92,7 +92,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     { submission, caller }: Asked,
     base: { access: Access; document: Document } | undefined,
   ): Promise<Forecast> => {
-    const layers = await deps.layers.take(submission.containerConfig?.layers ?? []);
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
     const change = submission.freeze ? changeOf(submission, layers) : {};
     const plan = await deps.build.plan({ submission, caller, base, change });
     const target = parseReference(plan.target);

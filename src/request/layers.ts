@@ -1,13 +1,17 @@
+import { createHash } from 'node:crypto';
 import type { InjectedLayer } from '../augment/image-change.ts';
 import { boundedCache } from '../bounded-cache.ts';
-import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
+import { type ByteSource, drain, sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
-import { type Digest, digestOf } from '../oci/digest.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { AnonymousShare } from '../store/anonymous-share.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { FetchedLayerStore } from '../store/fetched-layers.ts';
 import { WireError } from '../upstream/wire-error.ts';
+import type { Caller } from './container-request.ts';
 import { digestTar } from './layer-check.ts';
+import type { LayerSource } from './layer-source.ts';
 import type { SubmittedLayer } from './submission.ts';
 
 export interface LayerLimits {
@@ -25,19 +29,29 @@ export interface LayerDeps {
   readonly content: ContentStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly fetched: FetchedLayerStore;
-  readonly openUrl: (url: URL) => Promise<{ body: ByteSource; contentLength: number | undefined }>;
+  readonly source: LayerSource;
   readonly limits: LayerLimits;
+  /** Limits the content of callers without a login. */
+  readonly share: Pick<AnonymousShare, 'take'>;
 }
 
 export interface LayerIntake {
-  /** Takes the layers into the content store, verified. Throws {@link Fault}: 400 names the value that differs. */
-  take(layers: readonly SubmittedLayer[]): Promise<InjectedLayer[]>;
+  /**
+   * Takes the layers into the content store, verified; what is behind a URL in the right of the caller. Throws
+   * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
+   */
+  take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
   /** The same for a build context, which comes in the form of a layer. */
-  takeContext(context: SubmittedLayer): Promise<InjectedLayer>;
+  takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
+
+/** The caller: its rights are used for URLs, and its share for content. */
+export type LayerCaller = Pick<Caller, 'grant' | 'network'>;
 
 /** What the bytes of a layer turned out to be. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
+
+const maxUrlLength = 8192;
 
 const architectureNames: Readonly<Record<string, string>> = {
   amd64: 'amd64',
@@ -50,26 +64,36 @@ export function createLayerIntake({
   content,
   cachedBlobs,
   fetched,
-  openUrl,
+  source,
   limits,
+  share,
 }: LayerDeps): LayerIntake {
   const known = boundedCache<Digest, Measured>(10_000);
   const running = new Map<string, Promise<Measured>>();
 
-  const ingest = async (source: ByteSource, name: string, limit: number): Promise<Measured> => {
+  const ingest = async (
+    source: ByteSource,
+    name: string,
+    limit: number,
+    network: string | undefined,
+  ): Promise<Measured> => {
+    using room = takeRoom(source, network);
     const file = await content.ingest();
     const tar = digestTar(name, limits.maxTarBytes);
     try {
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
+        room.grow(chunk.bytes.length);
         await Promise.all([file.write(chunk.bytes), tar.write(chunk.bytes)]);
         chunk.release();
       }
       const tarDigest = await tar.end();
       const gzipSize = file.size;
+      const isNew = network !== undefined && (await content.size(file.digest())) === undefined;
       const gzipDigest = await file.commit();
+      if (isNew) await room.keep(gzipDigest);
       // It may have been a mere copy of an upstream blob until now, which a sweep could take.
-      cachedBlobs.forget(gzipDigest);
+      await cachedBlobs.adopt(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
       known.set(gzipDigest, measured);
       return measured;
@@ -81,82 +105,115 @@ export function createLayerIntake({
     }
   };
 
-  const takeInline = async (base64: string, name: string): Promise<Measured> => {
-    if (!isBase64(base64)) throw malformed(`${name}.location is not base64 after 'data:'`);
+  const takeRoom = (source: ByteSource, network: string | undefined) => {
+    try {
+      return share.take(network);
+    } catch (error) {
+      source.destroy();
+      throw error;
+    }
+  };
+
+  const takeInline = async (
+    base64: string,
+    name: string,
+    { network }: LayerCaller,
+  ): Promise<Measured> => {
     const size = Math.floor((base64.length * 3) / 4);
     if (size > limits.maxInlineBytes + 2) throw tooLarge(name, limits.maxInlineBytes);
     const bytes = Buffer.from(base64, 'base64');
-    const digest = digestOf(bytes);
+    // Strict base64 is what decodes to the same text when it is encoded again.
+    if (bytes.toString('base64') !== base64) {
+      throw malformed(`${name}.location is not base64 after 'data:'`);
+    }
+    const hash = createHash('sha256');
+    await drain(sourceOfBytes(bytes), piece => hash.update(piece));
+    const digest = `sha256:${hash.digest('hex')}` as Digest;
     const measured = known.get(digest);
-    if (measured && content.claim(digest)) return measured;
-    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes);
+    const isHere = content.claim(digest);
+    if (measured && isHere) return measured;
+    // Content that is kept already needs no more space, but must be measured again after a restart.
+    const payer = isHere ? undefined : network;
+    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, payer);
   };
 
-  const fetchLayer = async (url: URL, name: string): Promise<Measured> => {
+  const fetchLayer = async (url: URL, name: string, caller: LayerCaller): Promise<Measured> => {
     try {
-      const { body, contentLength = 0 } = await openUrl(url);
+      const { body, contentLength = 0 } = await source.open(url, caller.grant);
       if (contentLength > limits.maxUrlBytes) {
         body.destroy();
         throw tooLarge(name, limits.maxUrlBytes);
       }
-      const measured = await ingest(body, name, limits.maxUrlBytes);
-      fetched.put(url.href, JSON.stringify(measured));
+      const measured = await ingest(body, name, limits.maxUrlBytes, caller.network);
+      fetched.put(url.href, JSON.stringify(measured), Date.now());
       return measured;
     } catch (error) {
-      if (error instanceof Fault && error.phase === 'layer') throw error;
-      const isTold = error instanceof Fault || error instanceof WireError;
-      const why = isTold ? `: ${error.message}` : '';
-      throw new Fault('bad-request', `${name} could not be fetched from ${url.host}${why}`, {
-        phase: 'layer',
-        cause: error,
-      });
+      throw failedFetch(error, url, name);
     }
   };
 
-  const takeUrl = async (layer: SubmittedLayer, name: string): Promise<Measured> => {
+  const takeUrl = async (
+    layer: SubmittedLayer,
+    name: string,
+    caller: LayerCaller,
+  ): Promise<Measured> => {
+    if (layer.location.length > maxUrlLength) {
+      throw malformed(`${name}.location is longer than ${maxUrlLength} characters`);
+    }
     if (!URL.canParse(layer.location)) throw malformed(`${name}.location is not a URL`);
     const url = new URL(layer.location);
-    const text = fetched.find(url.href);
+    await source.admit(url, caller.grant).catch(error => {
+      throw failedFetch(error, url, name);
+    });
+    const text = fetched.find(url.href, Date.now());
     const before = text === undefined ? undefined : (JSON.parse(text) as Measured);
     // What was fetched before is taken again only for the digest that the client expects now: the
     // address may have other content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
     if (isSame && content.claim(before.gzipDigest)) return before;
-    let pending = running.get(url.href);
+    // A caller without space left must not fail the fetch of others.
+    const key = `${caller.network ?? ''} ${url.href}`;
+    let pending = running.get(key);
     if (!pending) {
-      pending = fetchLayer(url, name).finally(() => running.delete(url.href));
-      running.set(url.href, pending);
+      pending = fetchLayer(url, name, caller).finally(() => running.delete(key));
+      running.set(key, pending);
     }
     return pending;
   };
 
-  const takeOne = async (layer: SubmittedLayer, name: string): Promise<InjectedLayer> => {
-    const inline = /^data:(?:[^,;]*;base64,)?/.exec(layer.location);
+  const takeOne = async (
+    layer: SubmittedLayer,
+    name: string,
+    caller: LayerCaller,
+  ): Promise<InjectedLayer> => {
+    const inline = /^data:(?:[^,;]{0,100};base64,)?/.exec(layer.location);
     const isUrl = /^https?:/i.test(layer.location);
     if (!inline && !isUrl) {
       throw malformed(`${name}.location must be an http(s) URL, or 'data:' followed by base64`);
     }
     const measured = inline
-      ? await takeInline(layer.location.slice(inline[0].length), name)
-      : await takeUrl(layer, name);
+      ? await takeInline(layer.location.slice(inline[0].length), name, caller)
+      : await takeUrl(layer, name, caller);
     compare(name, layer, measured);
     const architecture = isUrl ? architectureIn(layer.location) : undefined;
     return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
   };
 
   return {
-    async take(layers) {
+    async take(layers, caller) {
       if (layers.length > limits.maxCount) {
         throw malformed(
           `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one`,
         );
       }
       return Promise.all(
-        layers.map((layer, position) => takeOne(layer, `containerConfig.layers[${position}]`)),
+        layers.map((layer, position) =>
+          takeOne(layer, `containerConfig.layers[${position}]`, caller),
+        ),
       );
     },
 
-    takeContext: context => takeOne(context, 'buildContext'),
+    takeContext: (context, caller) => takeOne(context, 'buildContext', caller),
   };
 }
 
@@ -176,9 +233,17 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
   }
 }
 
-/** Strict base64: what decodes to the same text when encoded again. */
-function isBase64(text: string): boolean {
-  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+/** What goes wrong with a URL is a mistake in the request; an address that is refused is denied. */
+function failedFetch(error: unknown, url: URL, name: string): unknown {
+  const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
+  if (isOurs) return error;
+  const isTold = error instanceof Fault || error instanceof WireError;
+  const why = isTold ? `: ${error.message}` : '';
+  const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
+  return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
+    phase: 'layer',
+    cause: error,
+  });
 }
 
 function malformed(message: string): Fault {

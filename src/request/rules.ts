@@ -16,6 +16,7 @@ export function checkRules(submission: Submission, version: ApiVersion): void {
   checkRepository('cacheRepository', submission.cacheRepository);
   checkTimestamp(submission.timestamp);
   checkConfig(submission);
+  checkPackages(submission);
   checkContexts(submission);
 }
 
@@ -80,7 +81,34 @@ function checkTimestamp(timestamp: string | undefined): void {
   }
 }
 
+// As much as a file that lists them may have.
+const maxPackageText = 256 * 1024;
+
+function checkPackages({ packages }: Submission): void {
+  const { entries = [], channels = [], condaOpts } = packages ?? {};
+  const length = textLength([...entries, ...channels, ...(condaOpts?.commands ?? [])]);
+  if (length > maxPackageText) {
+    refuse(
+      `'packages': entries, channels and commands have ${length} characters together, at most ${maxPackageText} are allowed`,
+    );
+  }
+}
+
+function textLength(texts: readonly string[]): number {
+  return texts.reduce((sum, { length }) => sum + length, 0);
+}
+
+// Linux passes 2 MiB of arguments and environment to a program by default, the environment of its image included.
+const maxConfigText = 1024 * 1024;
+
 function checkConfig({ containerConfig }: Submission): void {
+  const { entrypoint = [], cmd = [], env = [] } = containerConfig ?? {};
+  const length = textLength([...entrypoint, ...cmd, ...env]);
+  if (length > maxConfigText) {
+    refuse(
+      `'containerConfig': entrypoint, cmd and env have ${length} characters together, at most ${maxConfigText} are allowed`,
+    );
+  }
   for (const [position, entry] of (containerConfig?.env ?? []).entries()) {
     if (!/^[^=]+=/.test(entry) || entry.includes('\0')) {
       refuse(`'containerConfig.env[${position}]' is not of the form NAME=value`);

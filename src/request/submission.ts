@@ -43,3 +43,10 @@ export interface Submission extends Claim {
 
 /** Which endpoint the submission came in by: the deprecated one knows fewer fields. */
 export type ApiVersion = 'v1alpha1' | 'v1alpha2';
+
+/** Returns true if an image must be built, frozen or converted; false if an existing image is served. */
+export function isToBeMade(submission: Submission): boolean {
+  const { containerFile, condaFile, spackFile, packages, freeze } = submission;
+  const recipes = [containerFile, condaFile, spackFile, packages];
+  return freeze === true || recipes.some(recipe => recipe !== undefined);
+}

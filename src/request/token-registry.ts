@@ -1,5 +1,6 @@
 import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
+import type { AnonymousShare } from '../store/anonymous-share.ts';
 import type { RequestStore } from '../store/requests.ts';
 import type { ContainerRequest } from './container-request.ts';
 import {
@@ -20,9 +21,9 @@ export interface TokenRegistry {
   /** The request of a token whether it is live or not, while it is remembered. */
   describe(token: string): ContainerRequest;
   /** Ends it now; throws when there is none. */
-  revoke(token: string): void;
-  /** Forgets what ended long ago. */
-  purge(): void;
+  revoke(token: string): Promise<void>;
+  /** Deletes what ended long ago, and corrects what was dated by a clock that was wrong. */
+  purge(signal?: AbortSignal): Promise<void>;
 }
 
 type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
@@ -36,9 +37,20 @@ const cachedRequests = 20_000;
 // The token gives access, so what is stored has this in its place.
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
-const rememberMs = 30 * 24 * 3600 * 1000;
+const rememberMs = 3 * 24 * 3600 * 1000;
+// A request that was made later than this from now was made by a clock that was wrong.
+const futureMs = 3_600_000;
 
-export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenRegistry {
+/**
+ * @param share limits the requests of callers without a login
+ * @param now ms since the epoch
+ */
+export function createTokenRegistry(
+  store: RequestStore,
+  lifeMs: number,
+  share: Pick<AnonymousShare, 'admitRequest'>,
+  now: () => number = Date.now,
+): TokenRegistry {
   const live = boundedCache<string, ContainerRequest>(cachedRequests);
 
   const find = (token: string) => {
@@ -55,11 +67,14 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
   return {
     async issue(make) {
       const token = createToken();
-      const createdAt = Date.now();
+      const createdAt = now();
       const expiresAt = createdAt + lifeMs;
       const body = make(token);
+      const { network } = body.caller;
+      share.admitRequest(network);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
-      await store.insert(hashToken(token), { createdAt, expiresAt, body: JSON.stringify(stored) });
+      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network };
+      await store.insert(hashToken(token), row);
       // Kept in memory once it is pulled: many never are.
       return { ...body, ...identity(token), createdAt, expiresAt };
     },
@@ -72,7 +87,7 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
         request = found.request;
         live.set(token, request);
       }
-      if (request.expiresAt <= Date.now()) {
+      if (request.expiresAt <= now()) {
         live.delete(token);
         throw expired(request);
       }
@@ -85,14 +100,19 @@ export function createTokenRegistry(store: RequestStore, lifeMs: number): TokenR
       return { ...request, expiresAt };
     },
 
-    revoke(token) {
+    async revoke(token) {
       find(token);
+      const isRevoked = await store.revoke(hashToken(token as ContainerToken), now());
+      // After it: a pull that came meanwhile has put it there again.
       live.delete(token);
-      if (!store.revoke(hashToken(token as ContainerToken), Date.now())) throw unknown();
+      if (!isRevoked) throw unknown();
     },
 
-    purge() {
-      store.purge(Date.now() - rememberMs);
+    async purge(signal) {
+      await store.purge(now() - rememberMs, signal);
+      // What was made in the future would live until then, and as long as usual after that.
+      const redated = await store.redate(now(), now() + lifeMs + futureMs, signal);
+      if (redated > 0) live.clear();
     },
   };
 }

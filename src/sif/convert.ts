@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { drain } from '../content/byte-source.ts';
-import { fileSource } from '../content/file-source.ts';
+import { wholeFile } from '../content/file-source.ts';
 import type { Digest } from '../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../oci/json.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
@@ -58,7 +58,7 @@ export async function convertToSif(
   options: ConvertOptions,
 ): Promise<ConvertedSif> {
   const { directory, signal, log } = options;
-  const begin = Date.now();
+  const begin = performance.now();
   signal.throwIfAborted();
   await requireMksquashfs(options.mksquashfs);
   const fetched = join(directory, 'layers');
@@ -131,7 +131,7 @@ function idOf(parts: readonly unknown[]): Uint8Array {
 
 async function digestOfFile(path: string, size: number, signal: AbortSignal): Promise<Digest> {
   const hash = createHash('sha256');
-  await drain(fileSource(path, 0, size - 1), bytes => {
+  await drain(wholeFile(path, size), bytes => {
     signal.throwIfAborted();
     hash.update(bytes);
   });

@@ -9,6 +9,9 @@ import { runtimeOf } from './definition/runtime.ts';
 import { checkSections } from './definition/sections.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 
+const maxStages = 100;
+const maxFileLines = 1000;
+
 /** What a definition file is translated to. */
 export interface TranslatedDefinition {
   /** Text of a Dockerfile that BuildKit builds; its last stage is the image. */
@@ -30,8 +33,14 @@ export function isDefinition(text: string): boolean {
  * Source: Apptainer user guide, Definition Files.
  */
 export function translateDefinition(text: string): TranslatedDefinition {
-  const lines = splitStages(text).map(substituteArguments);
+  const parts = splitStages(text);
+  if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
+  const lines = parts.map(substituteArguments);
   const stages = lines.map(parseStage);
+  const files = stages.flatMap(({ sections }) => sections).filter(({ name }) => name === 'files');
+  if (files.reduce((sum, { body }) => sum + body.length, 0) > maxFileLines) {
+    refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
+  }
   const names = new Map<string, string>();
   const blocks = stages.map((stage, position) => {
     checkSections(stage);

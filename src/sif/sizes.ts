@@ -3,7 +3,7 @@ export function showBytes(bytes: number): string {
   return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** The time since a moment (ms since the epoch) for a reader: `4.5 s`. */
+/** The time since a moment (as `performance.now` gave it) for a reader: `4.5 s`. */
 export function showSince(moment: number): string {
-  return `${((Date.now() - moment) / 1000).toFixed(1)} s`;
+  return `${((performance.now() - moment) / 1000).toFixed(1)} s`;
 }

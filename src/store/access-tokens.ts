@@ -1,5 +1,6 @@
 import type { Database } from './database.ts';
 import type { Listed, Page } from './page.ts';
+import { inSmallSteps } from './small-steps.ts';
 
 /** An access token of the built-in platform as it is kept: without its value. Times are ms since the epoch. */
 export interface AccessTokenRow {
@@ -28,8 +29,8 @@ export interface AccessTokenStore {
   touch(id: number, day: string): void;
   /** True when there was such a token. */
   remove(id: number): boolean;
-  /** Removes those of a user that ended before the moment. */
-  removeEnded(user: number, before: number): void;
+  /** Removes those that ended before the moment; returns how many. */
+  purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
 const columns =
@@ -43,17 +44,18 @@ export function createAccessTokenStore(database: Database): AccessTokenStore {
   );
   const findByHash = database.prepare(`SELECT ${columns} FROM access_tokens WHERE token_hash = ?`);
   const find = database.prepare(`SELECT ${columns} FROM access_tokens WHERE id = ?`);
-  const chosen = 'FROM access_tokens WHERE (@user IS NULL OR user = @user)';
-  const list = database.prepare(
-    `SELECT ${columns} ${chosen} ORDER BY id LIMIT @limit OFFSET @offset`,
-  );
-  const count = database.prepare(`SELECT COUNT(*) ${chosen}`).pluck();
+  const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
+  const list = database.prepare(`SELECT ${columns} FROM access_tokens WHERE user = @user ${page}`);
+  const count = database.prepare('SELECT COUNT(*) FROM access_tokens WHERE user = ?').pluck();
+  const listAll = database.prepare(`SELECT ${columns} FROM access_tokens ${page}`);
+  const countAll = database.prepare("SELECT value FROM sums WHERE name = 'access tokens'").pluck();
   const touch = database.prepare(
     'UPDATE access_tokens SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
   );
   const remove = database.prepare('DELETE FROM access_tokens WHERE id = ?');
-  const removeEnded = database.prepare(
-    'DELETE FROM access_tokens WHERE user = ? AND expires_at < ?',
+  const purge = database.prepare(
+    `DELETE FROM access_tokens WHERE id IN
+     (SELECT id FROM access_tokens WHERE expires_at < ? LIMIT ?)`,
   );
 
   return {
@@ -61,16 +63,17 @@ export function createAccessTokenStore(database: Database): AccessTokenStore {
     findByHash: tokenHash => findByHash.get(tokenHash) as AccessTokenRow | undefined,
     find: id => find.get(id) as AccessTokenRow | undefined,
     list(user, page) {
-      const which = { user: user ?? null };
+      const isOfAll = user === undefined;
       return {
-        entries: list.all({ ...which, ...page }) as AccessTokenRow[],
-        total: Number(count.get(which)),
+        entries: (isOfAll ? listAll.all(page) : list.all({ user, ...page })) as AccessTokenRow[],
+        total: Number(isOfAll ? countAll.get() : count.get(user)),
       };
     },
     touch(id, day) {
       touch.run({ id, day });
     },
     remove: id => remove.run(id).changes > 0,
-    removeEnded: (user, before) => void removeEnded.run(user, before),
+    purge: (endedBefore, signal) =>
+      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
   };
 }

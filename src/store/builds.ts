@@ -48,16 +48,32 @@ export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isT
 
 export interface BuildStore {
   /** Enters a new build of the key under a number of its own. */
-  insert(build: NewBuild, at: number): BuildRow;
+  insert(build: NewBuild, at: number): Promise<BuildRow>;
   find(id: string): BuildRow | undefined;
   /** The newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): BuildRow | undefined;
-  start(id: string, at: number): void;
-  finish(id: string, outcome: BuildOutcome, at: number): void;
-  /** Those that were queued or running when the process ended, oldest first. */
-  unfinished(): BuildRow[];
-  /** Removes the builds that were over before the moment, save those of requests that are live; returns how many. */
-  purge(endedBefore: number, now: number): number;
+  start(id: string, at: number): Promise<void>;
+  /**
+   * Resolves when the result would survive a power failure, however long another process keeps it from that.
+   * @param keptUntil when it may be removed; a request for it puts that off until its own end
+   */
+  finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
+  /** Up to so many of those that are queued or run, or did when the process ended, in the order of their rows. */
+  unfinished(afterRow: number, limit: number): UnfinishedBuild[];
+  /** Up to so many finished builds that need not be kept at the moment. */
+  expired(at: number, limit: number): ExpiredBuild[];
+  /**
+   * Removes a build that need not be kept at the moment; false when a request has come for it. Synchronous, for within
+   * a transaction.
+   */
+  remove(id: string, at: number): boolean;
+}
+
+export type ExpiredBuild = Pick<BuildRow, 'id' | 'target' | 'digest' | 'isTrusted'>;
+
+export interface UnfinishedBuild extends BuildRow {
+  /** Number of its row. */
+  readonly row: number;
 }
 
 const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
@@ -74,49 +90,55 @@ export function createBuildStore(database: Database): BuildStore {
   const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
   const latest = database.prepare(
     `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
-     ORDER BY created_at DESC, rowid DESC LIMIT 1`,
+     ORDER BY rowid DESC LIMIT 1`,
   );
   const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
   const finish = database.prepare(
-    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?
+    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?,
+       kept_until = MAX(?, COALESCE(kept_until, 0))
      WHERE id = ?`,
   );
   const unfinished = database.prepare(
-    `SELECT ${columns} FROM builds WHERE finished_at IS NULL ORDER BY created_at, rowid`,
+    `SELECT ${columns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
+     ORDER BY rowid LIMIT ?`,
   );
 
-  const purge = database.prepare(
-    `DELETE FROM builds WHERE finished_at < @endedBefore AND NOT EXISTS (
-       SELECT 1 FROM requests
-       WHERE build_id = builds.id AND expires_at > @now AND revoked_at IS NULL)`,
+  const expired = database.prepare(
+    `SELECT ${columns} FROM builds WHERE finished_at IS NOT NULL AND kept_until < ?
+     ORDER BY kept_until LIMIT ?`,
+  );
+  const remove = database.prepare(
+    'DELETE FROM builds WHERE id = ? AND finished_at IS NOT NULL AND kept_until < ?',
   );
 
   const byId = (id: string) => rowOf(find.get(id));
-  const add = database.transaction(
-    ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
-      const number = randomInt(1, numbers);
-      const id = `${key}_${number}`;
-      insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
-      return byId(id) as BuildRow;
-    },
-  );
+  const add = ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
+    const number = randomInt(1, numbers);
+    const id = `${key}_${number}`;
+    insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
+    return byId(id) as BuildRow;
+  };
 
   return {
-    insert: (build, at) => add.immediate(build, at),
+    insert: (build, at) => database.write(() => add(build, at)),
     find: byId,
     latest: (target, digest) => rowOf(latest.get({ target, digest: digest ?? null })),
-    start(id, at) {
-      start.run(at, id);
-    },
-    finish(id, outcome, at) {
+    start: (id, at) =>
+      database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
+    async finish(id, outcome, at, keptUntil) {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;
       const reason = succeeded ? null : outcome.reason;
       const { digest = null, mediaType = null, lockFile = null, file = null } = made ?? {};
-      finish.run(at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file, id);
+      const ended = [at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file];
+      await database.write(() => finish.run(...ended, keptUntil, id), {
+        patienceMs: Number.POSITIVE_INFINITY,
+      });
     },
-    unfinished: () => unfinished.all().map(row => rowOf(row) as BuildRow),
-    purge: (endedBefore, now) => purge.run({ endedBefore, now }).changes,
+    unfinished: (afterRow, limit) =>
+      unfinished.all(afterRow, limit).map(row => rowOf(row) as UnfinishedBuild),
+    expired: (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
+    remove: (id, at) => remove.run(id, at).changes > 0,
   };
 }
 

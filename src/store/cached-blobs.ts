@@ -1,23 +1,35 @@
 import type { Digest } from '../oci/digest.ts';
 import type { Database } from './database.ts';
+import { inSmallSteps } from './small-steps.ts';
 
 /** Which content is only a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {
   /** Enters a copy of what a registry has sent, for all the places that are meant by it. */
-  enter(digest: Digest, size: number, places: readonly string[], at: number): void;
-  /** Notes a use of a copy; nothing for what is none. */
+  enter(digest: Digest, size: number, places: readonly string[], at: number): Promise<void>;
+  /** Notes a use of a copy; does nothing for other content. A use that cannot be written is dropped. */
   touch(digest: Digest, at: number): void;
   has(digest: Digest): boolean;
   /** True for a copy that this registry has sent, or one with the same bytes; or for one that a repository has. */
   isFrom(digest: Digest, place: string): boolean;
-  /** Notes that a repository, `registry/repository`, has what a copy is of. */
+  /** Notes that a repository, `registry/repository`, has what a copy is of; left out like a use. */
   addSource(digest: Digest, place: string): void;
-  /** Bytes of all cached blobs. */
+  /** Bytes of all cached blobs; kept as a sum. */
   total(): number;
   /** The least recently used blob. */
   oldest(): { digest: Digest; size: number } | undefined;
+  /** Synchronous, for within a transaction. */
   forget(digest: Digest): void;
+  /** Forgets that it is a copy, for something else needs it now. */
+  adopt(digest: Digest): Promise<void>;
+  /**
+   * Counts the copies that were used after the moment, which is still to come, by a clock that was wrong, as used at
+   * it; returns how many.
+   */
+  redate(at: number, signal?: AbortSignal): Promise<number>;
 }
+
+// A registry can show the same blob in as many repositories as it likes.
+const mostSources = 1000;
 
 export function createCachedBlobStore(database: Database): CachedBlobStore {
   const insert = database.prepare(
@@ -26,33 +38,40 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
   );
   const addSource = database.prepare(
     `INSERT OR IGNORE INTO blob_sources (digest, registry)
-     SELECT digest, ? FROM cached_blobs WHERE digest = ?`,
+     SELECT digest, @place FROM cached_blobs WHERE digest = @digest AND
+       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}`,
   );
   const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
   const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
   const isFrom = database
     .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
     .pluck();
-  const total = database.prepare('SELECT COALESCE(SUM(size), 0) FROM cached_blobs').pluck();
+  const total = database.prepare("SELECT value FROM sums WHERE name = 'cached bytes'").pluck();
   const oldest = database.prepare('SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1');
+  const redate = database.prepare(
+    `UPDATE cached_blobs SET used_at = @at WHERE digest IN
+     (SELECT digest FROM cached_blobs WHERE used_at > @at LIMIT @limit)`,
+  );
   const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
+  // Readers of the copy do not wait for that.
+  const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
   return {
-    enter: database.transaction((digest, size, places, at) => {
-      insert.run(digest, size, at);
-      for (const place of places) addSource.run(place, digest);
-    }),
-    touch(digest, at) {
-      touch.run(at, digest);
-    },
+    enter: (digest, size, places, at) =>
+      database.commit(() => {
+        insert.run(digest, size, at);
+        for (const place of places) addSource.run({ place, digest });
+      }),
+    touch: (digest, at) => note(() => touch.run(at, digest)),
     has: digest => has.get(digest) !== undefined,
     isFrom: (digest, place) => isFrom.get(digest, place) !== undefined,
-    addSource(digest, place) {
-      addSource.run(place, digest);
-    },
+    addSource: (digest, place) => note(() => addSource.run({ place, digest })),
     total: () => Number(total.get()),
     oldest: () => oldest.get() as { digest: Digest; size: number } | undefined,
     forget(digest) {
       forget.run(digest);
     },
+    adopt: digest => database.commit(() => void forget.run(digest)),
+    redate: (at, signal) =>
+      inSmallSteps(database, limit => redate.run({ at, limit }).changes, signal),
   };
 }

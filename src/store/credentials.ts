@@ -45,18 +45,23 @@ const columns = `id, user, workspace, name, description, provider, shown, sealed
   created_at AS createdAt, used_day AS usedDay`;
 
 export function createCredentialStore(database: Database): CredentialStore {
+  const listOf = (which: string, count = `SELECT COUNT(*) FROM credentials ${which}`) => ({
+    page: database.prepare(
+      `SELECT ${columns} FROM credentials ${which} ORDER BY rowid LIMIT @limit OFFSET @offset`,
+    ),
+    count: database.prepare(count).pluck(),
+  });
   const insert = database.prepare(
     `INSERT INTO credentials (id, user, workspace, name, description, provider, shown, sealed, created_at)
      VALUES (@id, @user, @workspace, @name, @description, @provider, @shown, @sealed, @createdAt)
      ON CONFLICT DO NOTHING`,
   );
   const find = database.prepare(`SELECT ${columns} FROM credentials WHERE id = ?`);
-  const chosen = `FROM credentials WHERE
-    (@user IS NULL OR user = @user) AND (@workspace IS NULL OR workspace = @workspace)`;
-  const list = database.prepare(
-    `SELECT ${columns} ${chosen} ORDER BY rowid LIMIT @limit OFFSET @offset`,
-  );
-  const count = database.prepare(`SELECT COUNT(*) ${chosen}`).pluck();
+  const lists = {
+    user: listOf('WHERE user = @id'),
+    workspace: listOf('WHERE workspace = @id'),
+    all: listOf('', "SELECT value FROM sums WHERE name = 'credentials'"),
+  };
   const touch = database.prepare(
     'UPDATE credentials SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
   );
@@ -69,8 +74,9 @@ export function createCredentialStore(database: Database): CredentialStore {
       return row && rowOf(row);
     },
     list(owner, page) {
-      const which = ownerColumns(owner);
-      const rows = list.all({ ...which, ...page }) as Stored[];
+      const { page: rowsOf, count } = lists[owner?.kind ?? 'all'];
+      const which = owner ? { id: owner.id } : {};
+      const rows = rowsOf.all({ ...which, ...page }) as Stored[];
       return { entries: rows.map(rowOf), total: Number(count.get(which)) };
     },
     touch(id, day) {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { Fault } from '../fault.ts';
+import { makePrivateFile } from './private-modes.ts';
 
 const patienceMs = 60_000;
 const pauseMs = 200;
@@ -15,8 +16,10 @@ const pauseMs = 200;
  * @throws {@link Fault} when it is not free within a minute
  */
 export async function lockData(directory: string, onWait: () => void): Promise<Disposable> {
+  const path = join(directory, 'server.lock');
+  makePrivateFile(path);
   // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
-  const database = new Database(join(directory, 'server.lock'), { timeout: 0 });
+  const database = new Database(path, { timeout: 0 });
   let isWaiting = false;
   for (const began = performance.now(); ; await sleep(pauseMs)) {
     try {

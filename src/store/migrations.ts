@@ -186,4 +186,159 @@ export const migrations: readonly string[] = [
   ALTER TABLE builds ADD COLUMN sealed_grant TEXT;
   ALTER TABLE builds ADD COLUMN file TEXT;
   `,
+  // Sums are kept in rows, since adding them up takes seconds once there are millions; what is asked has an index.
+  `
+  CREATE TABLE sums (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  INSERT INTO sums (name, value)
+    SELECT 'hosted bytes', COALESCE(SUM(size), 0) FROM
+      (SELECT digest, size FROM hosted_blobs UNION SELECT digest, size FROM hosted_manifests);
+  INSERT INTO sums (name, value) SELECT 'cached bytes', COALESCE(SUM(size), 0) FROM cached_blobs;
+  INSERT INTO sums (name, value) SELECT 'users', COUNT(*) FROM users;
+  INSERT INTO sums (name, value) SELECT 'access tokens', COUNT(*) FROM access_tokens;
+  INSERT INTO sums (name, value) SELECT 'workspaces', COUNT(*) FROM workspaces;
+  INSERT INTO sums (name, value) SELECT 'credentials', COUNT(*) FROM credentials;
+
+  ALTER TABLE repositories ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+  UPDATE repositories SET bytes =
+    (SELECT COALESCE(SUM(size), 0) FROM hosted_blobs WHERE repository = repositories.id) +
+    (SELECT COALESCE(SUM(size), 0) FROM hosted_manifests WHERE repository = repositories.id);
+
+  CREATE TRIGGER hosted_blob_added AFTER INSERT ON hosted_blobs BEGIN
+    UPDATE repositories SET bytes = bytes + NEW.size WHERE id = NEW.repository;
+    UPDATE sums SET value = value + NEW.size WHERE name = 'hosted bytes'
+      AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = NEW.digest AND repository <> NEW.repository)
+      AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = NEW.digest);
+  END;
+  CREATE TRIGGER hosted_blob_removed AFTER DELETE ON hosted_blobs BEGIN
+    UPDATE repositories SET bytes = bytes - OLD.size WHERE id = OLD.repository;
+    UPDATE sums SET value = value - OLD.size WHERE name = 'hosted bytes'
+      AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = OLD.digest)
+      AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = OLD.digest);
+  END;
+  CREATE TRIGGER hosted_manifest_added AFTER INSERT ON hosted_manifests BEGIN
+    UPDATE repositories SET bytes = bytes + NEW.size WHERE id = NEW.repository;
+    UPDATE sums SET value = value + NEW.size WHERE name = 'hosted bytes'
+      AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = NEW.digest AND repository <> NEW.repository)
+      AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = NEW.digest);
+  END;
+  CREATE TRIGGER hosted_manifest_removed AFTER DELETE ON hosted_manifests BEGIN
+    UPDATE repositories SET bytes = bytes - OLD.size WHERE id = OLD.repository;
+    UPDATE sums SET value = value - OLD.size WHERE name = 'hosted bytes'
+      AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = OLD.digest)
+      AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = OLD.digest);
+  END;
+  CREATE TRIGGER cached_blob_added AFTER INSERT ON cached_blobs BEGIN
+    UPDATE sums SET value = value + NEW.size WHERE name = 'cached bytes';
+  END;
+  CREATE TRIGGER cached_blob_removed AFTER DELETE ON cached_blobs BEGIN
+    UPDATE sums SET value = value - OLD.size WHERE name = 'cached bytes';
+  END;
+  CREATE TRIGGER user_added AFTER INSERT ON users BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = 'users';
+  END;
+  CREATE TRIGGER user_removed AFTER DELETE ON users BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = 'users';
+  END;
+  CREATE TRIGGER access_token_added AFTER INSERT ON access_tokens BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = 'access tokens';
+  END;
+  CREATE TRIGGER access_token_removed AFTER DELETE ON access_tokens BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = 'access tokens';
+  END;
+  CREATE TRIGGER workspace_added AFTER INSERT ON workspaces BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = 'workspaces';
+  END;
+  CREATE TRIGGER workspace_removed AFTER DELETE ON workspaces BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = 'workspaces';
+  END;
+  CREATE TRIGGER credentials_added AFTER INSERT ON credentials BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = 'credentials';
+  END;
+  CREATE TRIGGER credentials_removed AFTER DELETE ON credentials BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = 'credentials';
+  END;
+
+  CREATE INDEX access_tokens_by_end ON access_tokens (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE INDEX platform_pairings_by_age ON platform_pairings (created_at);
+  CREATE INDEX usage_by_org ON usage (metric, org, day, count);
+
+  ALTER TABLE fetched_layers ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX fetched_layers_by_use ON fetched_layers (used_at);
+
+  CREATE TABLE clock_reading (
+    id INTEGER PRIMARY KEY,
+    wall INTEGER NOT NULL,
+    uptime INTEGER NOT NULL,
+    steady_from INTEGER NOT NULL
+  );
+
+  ALTER TABLE builds ADD COLUMN kept_until INTEGER;
+  UPDATE builds SET kept_until = MAX(finished_at + 2592000000,
+    COALESCE((SELECT MAX(expires_at) FROM requests WHERE build_id = builds.id), 0))
+    WHERE finished_at IS NOT NULL;
+  DROP INDEX requests_by_build;
+  DROP INDEX builds_by_end;
+  DROP INDEX builds_by_target;
+  DROP INDEX builds_unfinished;
+  CREATE INDEX builds_by_target ON builds (target);
+  CREATE INDEX builds_unfinished ON builds (finished_at) WHERE finished_at IS NULL;
+  CREATE INDEX builds_by_keep ON builds (kept_until) WHERE finished_at IS NOT NULL;
+  CREATE TRIGGER build_requested AFTER INSERT ON requests WHEN NEW.build_id IS NOT NULL BEGIN
+    UPDATE builds SET kept_until = MAX(COALESCE(kept_until, 0), NEW.expires_at) WHERE id = NEW.build_id;
+  END;
+  `,
+  // What callers without an access token keep here, by network; the network '' has the sums of all.
+  `
+  CREATE TABLE anonymous_use (
+    network TEXT PRIMARY KEY,
+    requests INTEGER NOT NULL,
+    files INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+  ) WITHOUT ROWID;
+
+  CREATE TABLE anonymous_content (
+    digest TEXT PRIMARY KEY,
+    network TEXT NOT NULL,
+    size INTEGER NOT NULL
+  ) WITHOUT ROWID;
+
+  ALTER TABLE requests ADD COLUMN network TEXT;
+
+  CREATE TRIGGER anonymous_request_added AFTER INSERT ON requests WHEN NEW.network IS NOT NULL BEGIN
+    INSERT INTO anonymous_use (network, requests, files, bytes)
+      VALUES (NEW.network, 1, 0, length(NEW.body)), ('', 1, 0, length(NEW.body))
+      ON CONFLICT (network) DO UPDATE SET requests = requests + 1, bytes = bytes + excluded.bytes;
+  END;
+  CREATE TRIGGER anonymous_request_removed AFTER DELETE ON requests WHEN OLD.network IS NOT NULL BEGIN
+    UPDATE anonymous_use SET requests = requests - 1, bytes = bytes - length(OLD.body)
+      WHERE network IN (OLD.network, '');
+    DELETE FROM anonymous_use WHERE network = OLD.network AND requests = 0 AND files = 0;
+  END;
+  CREATE TRIGGER anonymous_content_added AFTER INSERT ON anonymous_content BEGIN
+    INSERT INTO anonymous_use (network, requests, files, bytes)
+      VALUES (NEW.network, 0, 1, NEW.size), ('', 0, 1, NEW.size)
+      ON CONFLICT (network) DO UPDATE SET files = files + 1, bytes = bytes + excluded.bytes;
+  END;
+  CREATE TRIGGER anonymous_content_removed AFTER DELETE ON anonymous_content BEGIN
+    UPDATE anonymous_use SET files = files - 1, bytes = bytes - OLD.size
+      WHERE network IN (OLD.network, '');
+    DELETE FROM anonymous_use WHERE network = OLD.network AND requests = 0 AND files = 0;
+  END;
+  `,
+  `
+  CREATE TABLE data_directory (id TEXT NOT NULL);
+  `,
+  `
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    client TEXT,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL
+  );
+  `,
 ];

@@ -1,4 +1,5 @@
 import type { Database } from './database.ts';
+import { inSmallSteps } from './small-steps.ts';
 
 /** A key pair that a platform encrypts secrets with. */
 export interface PairingRow {
@@ -11,12 +12,14 @@ export interface PairingRow {
 }
 
 export interface PairingStore {
-  insert(service: string, endpoint: string, row: PairingRow): void;
+  insert(service: string, endpoint: string, row: PairingRow): Promise<void>;
   /** The youngest of a service at an endpoint; of any service there without one. */
   youngest(endpoint: string, service?: string): PairingRow | undefined;
   find(id: string): PairingRow | undefined;
+  /** Counts it as made at the moment. */
+  redate(id: string, at: number): Promise<void>;
   /** Removes those from before the moment; returns how many. */
-  purge(createdBefore: number): number;
+  purge(createdBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
 const columns =
@@ -30,14 +33,22 @@ export function createPairingStore(database: Database): PairingStore {
     `SELECT ${columns} FROM platform_pairings
      WHERE endpoint = ? AND service = coalesce(?, service) ORDER BY created_at DESC, id LIMIT 1`,
   );
+  const redate = database.prepare('UPDATE platform_pairings SET created_at = ? WHERE id = ?');
   const find = database.prepare(`SELECT ${columns} FROM platform_pairings WHERE id = ?`);
-  const purge = database.prepare('DELETE FROM platform_pairings WHERE created_at < ?');
+  const purge = database.prepare(
+    `DELETE FROM platform_pairings WHERE id IN
+     (SELECT id FROM platform_pairings WHERE created_at < ? LIMIT ?)`,
+  );
   return {
     insert: (service, endpoint, { id, publicKey, sealedPrivateKey, createdAt }) =>
-      void insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
+      database.write(
+        () => void insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
+      ),
     youngest: (endpoint, service) =>
       youngest.get(endpoint, service ?? null) as PairingRow | undefined,
     find: id => find.get(id) as PairingRow | undefined,
-    purge: before => purge.run(before).changes,
+    redate: (id, at) => database.commit(() => void redate.run(at, id)),
+    purge: (before, signal) =>
+      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
   };
 }

@@ -1,4 +1,5 @@
 import type { Database } from './database.ts';
+import { inSmallSteps } from './small-steps.ts';
 
 /** A container request as it is kept: times in ms since the epoch, the rest as JSON text. */
 export interface RequestRow {
@@ -8,29 +9,63 @@ export interface RequestRow {
   readonly body: string;
 }
 
+export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
+  /** The network that it came from, for a caller without a login. */
+  readonly network?: string | undefined;
+}
+
 /** Container requests by the hash of their token; the token itself is not in the database. */
 export interface RequestStore {
-  /** Resolves when the request would survive the end of the process. */
-  insert(tokenHash: Buffer, row: Omit<RequestRow, 'revokedAt'>): Promise<void>;
+  /** Resolves when the request would survive a power failure. */
+  insert(tokenHash: Buffer, row: NewRequestRow): Promise<void>;
   find(tokenHash: Buffer): RequestRow | undefined;
-  /** True when there was such a request and it was not revoked before. */
-  revoke(tokenHash: Buffer, at: number): boolean;
-  /** Requests that can be pulled at the moment, a page at a time: those after an id, by id. */
-  live(afterId: number, at: number, limit: number): Array<{ id: number; body: string }>;
+  /** True when there was such a request and it was not revoked before; resolves when that is durable. */
+  revoke(tokenHash: Buffer, at: number): Promise<boolean>;
+  /** Up to so many requests after a place in the order of their ends; those that were revoked have no body. */
+  endingAfter(place: RequestPlace, limit: number): EndingRequest[];
   /** Removes the requests that ended before the moment; returns how many. */
-  purge(endedBefore: number): number;
+  purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
+  /**
+   * Moves the requests to the moment `at` that were made after it, by a clock that was wrong, and keeps their life as
+   * long as it was; returns how many.
+   * @param endsAfter no request that is made at `at` ends later than this
+   */
+  redate(at: number, endsAfter: number, signal?: AbortSignal): Promise<number>;
 }
 
-type InsertedRow = readonly [tokenHash: Buffer, createdAt: number, expiresAt: number, body: string];
+/** A place in the order of the ends of requests. */
+export interface RequestPlace {
+  /** ms since the epoch */
+  readonly expiresAt: number;
+  readonly id: number;
+}
 
+export interface EndingRequest extends RequestPlace {
+  readonly body: string | null;
+}
+
+type InsertedRow = readonly [
+  tokenHash: Buffer,
+  createdAt: number,
+  expiresAt: number,
+  body: string,
+  network: string | null,
+];
+
+/** Requests that are written by one statement after the other, as one change. */
 interface Group {
   readonly rows: InsertedRow[];
-  readonly written: PromiseWithResolvers<void>;
+  readonly openedAt: number;
+  written: Promise<void>;
 }
+
+// So that nobody who joins late has less patience left than the first.
+const longestGroupMs = 50;
+const largestGroup = 500;
 
 export function createRequestStore(database: Database): RequestStore {
   const insert = database.prepare(
-    'INSERT INTO requests (token_hash, created_at, expires_at, body) VALUES (?, ?, ?, ?)',
+    'INSERT INTO requests (token_hash, created_at, expires_at, body, network) VALUES (?, ?, ?, ?, ?)',
   );
   const find = database.prepare(
     'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
@@ -38,40 +73,54 @@ export function createRequestStore(database: Database): RequestStore {
   const revoke = database.prepare(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
-  const live = database.prepare(
-    'SELECT id, body FROM requests WHERE id > ? AND expires_at > ? AND revoked_at IS NULL ORDER BY id LIMIT ?',
+  const endingAfter = database.prepare(
+    `SELECT id, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
+     FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
-  const purge = database.prepare('DELETE FROM requests WHERE expires_at < ?');
+  const purge = database.prepare(
+    `DELETE FROM requests WHERE id IN
+     (SELECT id FROM requests WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
+  );
+  // From the last end on: the rows in question are there, and no other row that is found again and again.
+  const redate = database.prepare(
+    `UPDATE requests SET expires_at = expires_at - created_at + @at, created_at = @at WHERE id IN
+     (SELECT id FROM requests WHERE expires_at > @endsAfter AND created_at > @at
+      ORDER BY expires_at DESC LIMIT @limit)`,
+  );
 
-  // What comes in within one turn of the event loop is written together: a transaction costs more than a row.
+  // What comes while the last ones are on their way to the disk is written together: a change of its own
+  // for each costs more than the rows.
   let group: Group | undefined;
-  const commit = database.transaction((rows: readonly InsertedRow[]) => {
-    for (const row of rows) insert.run(...row);
-  });
+  const openGroup = (): Group => {
+    const opened: Group = { rows: [], openedAt: performance.now(), written: Promise.resolve() };
+    const close = () => {
+      if (group === opened) group = undefined;
+    };
+    opened.written = database.write(() => {
+      close();
+      for (const row of opened.rows) insert.run(...row);
+    });
+    opened.written.catch(close);
+    return opened;
+  };
+  const isFull = ({ rows, openedAt }: Group) =>
+    rows.length >= largestGroup || performance.now() - openedAt > longestGroupMs;
   const add = (row: InsertedRow): Promise<void> => {
-    if (!group) {
-      const opened: Group = { rows: [], written: Promise.withResolvers() };
-      group = opened;
-      setImmediate(() => {
-        group = undefined;
-        try {
-          commit(opened.rows);
-          opened.written.resolve();
-        } catch (error) {
-          opened.written.reject(error);
-        }
-      });
-    }
+    if (!group || isFull(group)) group = openGroup();
     group.rows.push(row);
-    return group.written.promise;
+    return group.written;
   };
 
   return {
-    insert: (tokenHash, { createdAt, expiresAt, body }) =>
-      add([tokenHash, createdAt, expiresAt, body]),
+    insert: (tokenHash, { createdAt, expiresAt, body, network = null }) =>
+      add([tokenHash, createdAt, expiresAt, body, network]),
     find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
-    revoke: (tokenHash, at) => revoke.run(at, tokenHash).changes > 0,
-    live: (afterId, at, limit) => live.all(afterId, at, limit) as ReturnType<RequestStore['live']>,
-    purge: endedBefore => purge.run(endedBefore).changes,
+    revoke: (tokenHash, at) => database.write(() => revoke.run(at, tokenHash).changes > 0),
+    endingAfter: ({ expiresAt, id }, limit) =>
+      endingAfter.all(expiresAt, id, limit) as EndingRequest[],
+    purge: (endedBefore, signal) =>
+      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
+    redate: (at, endsAfter, signal) =>
+      inSmallSteps(database, limit => redate.run({ at, endsAfter, limit }).changes, signal),
   };
 }

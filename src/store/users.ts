@@ -29,7 +29,7 @@ export function createUserStore(database: Database): UserStore {
   const find = database.prepare(`SELECT ${columns} FROM users WHERE id = ?`);
   const findByEmail = database.prepare(`SELECT ${columns} FROM users WHERE email = ?`);
   const list = database.prepare(`SELECT ${columns} FROM users ORDER BY email LIMIT ? OFFSET ?`);
-  const count = database.prepare('SELECT COUNT(*) FROM users').pluck();
+  const count = database.prepare("SELECT value FROM sums WHERE name = 'users'").pluck();
   const remove = database.prepare('DELETE FROM users WHERE id = ?');
 
   return {

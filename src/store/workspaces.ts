@@ -36,12 +36,14 @@ export function createWorkspaceStore(database: Database): WorkspaceStore {
   );
   const find = database.prepare(`SELECT ${columns} FROM workspaces WHERE id = ?`);
   const findByName = database.prepare(`SELECT ${columns} FROM workspaces WHERE name = ?`);
-  const chosen = `FROM workspaces WHERE
-    (@member IS NULL OR id IN (SELECT workspace FROM workspace_members WHERE user = @member))`;
+  const page = 'ORDER BY name LIMIT @limit OFFSET @offset';
   const list = database.prepare(
-    `SELECT ${columns} ${chosen} ORDER BY name LIMIT @limit OFFSET @offset`,
+    `SELECT ${columns} FROM workspaces
+     WHERE id IN (SELECT workspace FROM workspace_members WHERE user = @member) ${page}`,
   );
-  const count = database.prepare(`SELECT COUNT(*) ${chosen}`).pluck();
+  const count = database.prepare('SELECT COUNT(*) FROM workspace_members WHERE user = ?').pluck();
+  const listAll = database.prepare(`SELECT ${columns} FROM workspaces ${page}`);
+  const countAll = database.prepare("SELECT value FROM sums WHERE name = 'workspaces'").pluck();
   const remove = database.prepare('DELETE FROM workspaces WHERE id = ?');
   const hasMember = database.prepare(
     'SELECT 1 FROM workspace_members WHERE workspace = ? AND user = ?',
@@ -66,10 +68,10 @@ export function createWorkspaceStore(database: Database): WorkspaceStore {
     find: id => find.get(id) as WorkspaceRow | undefined,
     findByName: name => findByName.get(name) as WorkspaceRow | undefined,
     list(member, page) {
-      const which = { member: member ?? null };
+      const isOfAll = member === undefined;
       return {
-        entries: list.all({ ...which, ...page }) as WorkspaceRow[],
-        total: Number(count.get(which)),
+        entries: (isOfAll ? listAll.all(page) : list.all({ member, ...page })) as WorkspaceRow[],
+        total: Number(isOfAll ? countAll.get() : count.get(member)),
       };
     },
     remove: id => remove.run(id).changes > 0,

@@ -1,95 +1,120 @@
-import type { ContentStore } from '../content/content-store.ts';
+import type { ContentStore, KeptContent } from '../content/content-store.ts';
 import type { Digest } from '../oci/digest.ts';
+import type { AnonymousUseStore } from '../store/anonymous-use.ts';
 import type { BuildStore } from '../store/builds.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { HostedContent, HostedStore } from '../store/hosted.ts';
 import type { RequestStore } from '../store/requests.ts';
+import { eachRow } from '../store/small-steps.ts';
+import { createDigestFilter } from './digest-filter.ts';
 import { markBuilds, markRequests } from './marks.ts';
+import { unlinkOrphans } from './orphans.ts';
 
 export interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
   readonly cachedBlobs: CachedBlobStore;
-  readonly requests: RequestStore;
+  readonly requests: Pick<RequestStore, 'endingAfter'>;
   readonly builds: Pick<BuildStore, 'unfinished'>;
+  readonly anonymousUse: Pick<AnonymousUseStore, 'forget' | 'digestsAfter'>;
 }
 
 export interface SweepOptions {
   /** ms that content is kept after it was used last. */
   readonly graceMs: number;
-  /** Only tell what would be removed. */
+  /** Only report what would be removed. */
   readonly isDryRun?: boolean;
   readonly signal?: AbortSignal;
+  /** Called for each blob taken out of a repository in which no manifest refers to it; all of them come first. */
+  readonly onUnlinked?: (blob: HostedContent) => void;
+  /** Called for each removed content. */
+  readonly onRemoved?: (content: Pick<KeptContent, 'digest' | 'size'>) => void;
+  /** ms since the epoch */
+  readonly now?: number;
 }
 
 export interface SweepReport {
-  /** Blobs taken out of repositories in which no manifest refers to them. */
-  readonly unlinked: readonly HostedContent[];
-  /** Content that nothing refers to any more. */
-  readonly removed: readonly { readonly digest: Digest; readonly size: number }[];
-  /** Bytes of what was removed. */
+  /** Number of blobs taken out of repositories. */
+  readonly unlinkedCount: number;
+  /** Number of unreferenced contents, and their bytes. */
+  readonly removedCount: number;
   readonly removedBytes: number;
   /** Content that stays. */
   readonly keptCount: number;
 }
 
+// Long enough for an operator to look at what a disk has done.
+const damagedKeptMs = 7 * 86_400_000;
+// What was used later than this from now was dated by a clock that was wrong.
+const futureMs = 3_600_000;
+
 /**
  * Removes the content that no hosted repository, no live container token, no unfinished build and no
- * cache refers to.
+ * cache refers to. It works in small steps, so that requests and other processes go on meanwhile, and takes the same
+ * memory whatever there is.
  *
  * It is safe beside pushes and pulls, also of another process: who is about to refer to content first
  * counts it as used (`claim`), and what was used since the sweep began, or within the grace, stays.
  * A reader that has it open reads on.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
-  const { content, hosted, cachedBlobs, requests, builds } = deps;
-  const now = Date.now();
-  const since = now - options.graceMs;
-  const unlinked = options.isDryRun ? hosted.orphans(since) : unlinkOrphans(hosted, since);
-  const unlinkedCounts = countByDigest(options.isDryRun ? unlinked : []);
-  const ofRequests = await markRequests(content, requests, now);
-  const ofBuilds = markBuilds(builds);
+  const { content, hosted, cachedBlobs, requests, builds, anonymousUse } = deps;
+  const { signal, isDryRun = false, now = Date.now() } = options;
+  const times = { linkedBefore: now - options.graceMs, latest: now + futureMs, now };
+  const since = times.linkedBefore;
+  const unlinkedCount = await unlinkOrphans(hosted, times, options);
+  if (!isDryRun) await hosted.removeEmpty(signal);
+  // Durable, since the content goes next: a row that a power failure brings back would have none.
+  await hosted.settle();
+  const marked = createDigestFilter();
+  await markRequests(content, requests, now, marked, signal);
+  await markBuilds(builds, marked, signal);
+  // In a dry run the orphans are still in their repositories.
   const isNeeded = (digest: Digest) =>
-    hosted.holderCount(digest) > (unlinkedCounts.get(digest) ?? 0) || cachedBlobs.has(digest);
+    (isDryRun ? hosted.isNeeded(digest, since) : hosted.isHeld(digest)) || cachedBlobs.has(digest);
+  /** The last look and the removal are one: nobody can come to refer to the content in between. */
+  const remove = (digest: Digest) =>
+    hosted.tidily(() => {
+      const isRemoved = !isNeeded(digest) && content.removeUnused(digest, since);
+      if (isRemoved) anonymousUse.forget(digest);
+      return isRemoved;
+    });
 
-  const removed: { digest: Digest; size: number }[] = [];
+  let removedCount = 0;
+  let removedBytes = 0;
   let keptCount = 0;
   for await (const { digest, size, usedAt } of content.list()) {
-    options.signal?.throwIfAborted();
-    const isOld = usedAt < since && !ofRequests.has(digest) && !ofBuilds.has(digest);
-    if (isOld && remove(deps, digest, since, isNeeded, options.isDryRun)) {
-      removed.push({ digest, size });
+    signal?.throwIfAborted();
+    if (usedAt > times.latest && !isDryRun) content.claim(digest);
+    const isOld = usedAt < since && !marked.mayHave(digest) && !isNeeded(digest);
+    if (isOld && (isDryRun || (await remove(digest)))) {
+      removedCount += 1;
+      removedBytes += size;
+      options.onRemoved?.({ digest, size });
     } else {
       keptCount += 1;
     }
   }
-  const removedBytes = removed.reduce((sum, { size }) => sum + size, 0);
-  return { unlinked, removed, removedBytes, keptCount };
+  if (!isDryRun) {
+    await forgetGone(deps, signal);
+    await content.removeDamaged(now - damagedKeptMs);
+  }
+  return { unlinkedCount, removedCount, removedBytes, keptCount };
 }
 
-/** The last look and the removal are one: nobody can come to refer to the content in between. */
-function remove(
-  { content, hosted }: SweepDeps,
-  digest: Digest,
-  since: number,
-  isNeeded: (digest: Digest) => boolean,
-  isDryRun = false,
-): boolean {
-  if (isNeeded(digest)) return false;
-  if (isDryRun) return true;
-  return hosted.atomically(() => !isNeeded(digest) && content.removeUnused(digest, since));
-}
-
-function unlinkOrphans(hosted: HostedStore, since: number): HostedContent[] {
-  return hosted.atomically(() => {
-    const orphans = hosted.orphans(since);
-    for (const { repository, digest } of orphans) hosted.removeBlob(repository, digest);
-    return orphans;
-  });
-}
-
-function countByDigest(links: readonly HostedContent[]): Map<Digest, number> {
-  const counts = new Map<Digest, number>();
-  for (const { digest } of links) counts.set(digest, (counts.get(digest) ?? 0) + 1);
-  return counts;
+/** What has gone in other ways takes no room of those who brought it either. */
+async function forgetGone(
+  { content, hosted, anonymousUse }: SweepDeps,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let last = '';
+  const digests = eachRow(rows => {
+    const page = anonymousUse.digestsAfter(last, rows);
+    last = page.at(-1) ?? last;
+    return page;
+  }, signal);
+  for await (const digest of digests) {
+    if ((await content.size(digest)) !== undefined) continue;
+    await hosted.tidily(() => anonymousUse.forget(digest));
+  }
 }

@@ -1,10 +1,14 @@
 import type { Logger } from '../telemetry.ts';
 import type { SweepReport } from './sweep.ts';
 
-/** Sweeps again and again while the server runs, one after the other. `stop` ends the one under way. */
+/**
+ * Sweeps again and again while the server runs, one after the other, but not while the clock cannot be relied on.
+ * `stop` ends the one under way.
+ */
 export function startSweeping(
   sweep: (signal: AbortSignal) => Promise<SweepReport>,
   intervalMs: number,
+  isSteady: () => boolean,
   log: Logger,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
@@ -12,18 +16,21 @@ export function startSweeping(
   const run = async () => {
     const began = performance.now();
     try {
-      const { unlinked, removed, removedBytes, keptCount } = await sweep(stopping.signal);
+      // What looks old may be young: it waits until the clock can be relied on.
+      if (!isSteady()) return;
+      const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
       const ms = Math.round(performance.now() - began);
-      const counts = { unlinked: unlinked.length, removed: removed.length, removedBytes };
+      const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };
       log.info({ ...counts, kept: keptCount, ms }, 'swept');
     } catch (err) {
       if (stopping.signal.aborted) return;
       log.error({ err }, 'the sweep failed: content that is no longer needed stays until the next');
     }
-    running = undefined;
   };
   const timer = setInterval(() => {
-    running ??= run();
+    running ??= run().finally(() => {
+      running = undefined;
+    });
   }, intervalMs).unref();
   return {
     async stop() {

@@ -1,8 +1,14 @@
-import { createHash } from 'node:crypto';
-import { drain } from '../content/byte-source.ts';
+import type { Proof } from '../content/checks.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { type Digest, splitDigest } from '../oci/digest.ts';
-import type { HostedContent, HostedStore } from '../store/hosted.ts';
+import type { Digest } from '../oci/digest.ts';
+import {
+  firstPlace,
+  type HostedContent,
+  type HostedPlace,
+  type HostedRow,
+  type HostedStore,
+} from '../store/hosted.ts';
+import { eachRow } from '../store/small-steps.ts';
 
 export interface VerifyReport {
   /** Content read, and its bytes. */
@@ -29,25 +35,35 @@ export async function verify(
   for await (const { digest, size } of content.list()) {
     checked += 1;
     checkedBytes += size;
-    if (await isWhole(content, digest, size)) continue;
+    if ((await examined(content, digest)) !== 'damaged') continue;
     damaged.push(digest);
     if (removeDamaged) content.removeUnused(digest, Number.POSITIVE_INFINITY);
   }
   const missing: HostedContent[] = [];
-  for (const entry of hosted.all()) {
-    if ((await content.size(entry.digest)) !== entry.size) missing.push(entry);
+  const check = async ({ repository, digest, size }: HostedContent) => {
+    if ((await content.size(digest)) !== size) missing.push({ repository, digest, size });
+  };
+  for await (const blob of eachAfter(hosted.blobsAfter)) await check(blob);
+  for await (const manifest of eachAfter(hosted.manifestsAfter)) {
+    // It may also be a blob, and was verified as one.
+    const { repository, digest, size } = manifest;
+    if (hosted.blobSize(repository, digest) !== size) await check(manifest);
   }
   return { checked, checkedBytes, damaged, missing };
 }
 
-async function isWhole(content: ContentStore, digest: Digest, size: number): Promise<boolean> {
-  const { algorithm, hex } = splitDigest(digest);
-  const hash = createHash(algorithm);
-  try {
-    await drain(content.open(digest, 0, size - 1), bytes => hash.update(bytes));
-  } catch (error) {
-    // A sweep may have taken it since it was listed; a disk that cannot be read is damage.
-    return (error as NodeJS.ErrnoException).code === 'ENOENT';
-  }
-  return hash.digest('hex') === hex;
+function eachAfter(
+  rowsAfter: (place: HostedPlace, limit: number) => HostedRow[],
+): AsyncIterable<HostedRow> {
+  let place: HostedPlace = firstPlace;
+  return eachRow(limit => {
+    const rows = rowsAfter(place, limit);
+    place = rows.at(-1) ?? place;
+    return rows;
+  });
+}
+
+/** What was swept since it was listed is absent; what cannot be read is damaged. */
+function examined(content: ContentStore, digest: Digest): Promise<Proof> {
+  return content.examine(digest).catch(() => 'damaged');
 }

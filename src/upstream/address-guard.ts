@@ -1,11 +1,14 @@
 import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
+import { lookup as lookupAll } from 'node:dns/promises';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { Fault } from '../fault.ts';
 
-// Loopback, private, link-local (cloud metadata among them), carrier-grade NAT, benchmarking,
-// documentation, multicast, reserved. Source: IANA special-purpose address registries (RFC 6890).
-const closed = new BlockList();
-for (const [network, prefix] of [
+/**
+ * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (cloud metadata among
+ * them), carrier-grade NAT, benchmarking, documentation, multicast, reserved. Source: IANA special-purpose
+ * address registries (RFC 6890).
+ */
+export const closedNetworks = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
@@ -20,9 +23,9 @@ for (const [network, prefix] of [
   ['203.0.113.0', 24],
   ['224.0.0.0', 4],
   ['240.0.0.0', 4],
-] as const) {
-  closed.addSubnet(network, prefix, 'ipv4');
-}
+] as const;
+const closed = new BlockList();
+for (const [network, prefix] of closedNetworks) closed.addSubnet(network, prefix, 'ipv4');
 
 // Only global unicast is open in IPv6, less what embeds an IPv4 address or is for documentation.
 const openV6 = new BlockList();
@@ -78,6 +81,13 @@ export function guardedLookup(host: string): LookupFunction {
       callback(null, first?.address ?? '', first?.family ?? 0);
     });
   };
+}
+
+/** Rejects with a {@link Fault} when a host name leads to a closed address; one that leads nowhere is left to others. */
+export async function checkName(url: URL): Promise<void> {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const addresses = await lookupAll(hostname, { all: true }).catch(() => []);
+  if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
 }
 
 /** An address that is refused. */

@@ -1,4 +1,5 @@
 import { boundedCache } from '../bounded-cache.ts';
+import { Fault } from '../fault.ts';
 import { type BearerToken, fetchBearer } from './bearer.ts';
 import type { Challenge } from './challenge.ts';
 import {
@@ -17,6 +18,8 @@ export interface Access {
   readonly credentials: Credentials | undefined;
   /** In the right of the service itself, which counts with the hosted repositories only. */
   readonly isService?: boolean;
+  /** The network for which documents are kept, for a caller without a login. */
+  readonly network?: string | undefined;
   /** More than to pull from the repository. */
   readonly pushes?: Pushes;
 }
@@ -48,16 +51,30 @@ export interface Authorizer {
 
 const cacheSize = 10_000;
 
-/** Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials. */
-export function createAuthorizer(transport: Transport, registries: Registries): Authorizer {
+interface KeptToken extends BearerToken {
+  /** ms of `performance.now()`: from then on the token service is asked whether the credentials are still good. */
+  readonly checkAt: number;
+}
+
+/**
+ * Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials.
+ *
+ * @param rightLifeMs how long a token for credentials that pull is used before the token service is asked again
+ */
+export function createAuthorizer(
+  transport: Transport,
+  registries: Registries,
+  rightLifeMs: number,
+): Authorizer {
   const challenges = boundedCache<string, Challenge>(cacheSize);
-  const tokens = boundedCache<string, BearerToken>(cacheSize);
+  const tokens = boundedCache<string, KeptToken>(cacheSize);
   const running = new Map<string, Promise<BearerToken>>();
 
   const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
     const key = keyOf(access);
     const kept = tokens.get(key);
-    if (kept && kept.expiresAt > Date.now()) return `Bearer ${kept.token}`;
+    const isGood = () => kept !== undefined && kept.expiresAt > performance.now();
+    if (kept && isGood() && kept.checkAt > performance.now()) return `Bearer ${kept.token}`;
     // All who need this token wait for one request; it is not bound to the signal of the first.
     let pending = running.get(key);
     if (!pending) {
@@ -70,10 +87,20 @@ export function createAuthorizer(transport: Transport, registries: Registries): 
       }).finally(() => running.delete(key));
       running.set(key, pending);
     }
-    const token = await pending;
-    signal?.throwIfAborted();
-    tokens.set(key, token);
-    return `Bearer ${token.token}`;
+    try {
+      const token = await pending;
+      signal?.throwIfAborted();
+      const isChecked = access.credentials !== undefined && access.pushes === undefined;
+      const checkAt = isChecked ? performance.now() + rightLifeMs : Number.POSITIVE_INFINITY;
+      tokens.set(key, { ...token, checkAt });
+      return `Bearer ${token.token}`;
+    } catch (error) {
+      const isRefused = error instanceof Fault && error.kind === 'denied';
+      if (isRefused) tokens.delete(key);
+      // A token service that does not answer has not refused.
+      if (kept && isGood() && !isRefused && !signal?.aborted) return `Bearer ${kept.token}`;
+      throw error;
+    }
   };
 
   const respond = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {

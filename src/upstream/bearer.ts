@@ -1,6 +1,7 @@
 import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../fault.ts';
+import { type JsonShape, parseShaped } from '../json-shape.ts';
 import { closedAddressIn } from './address-guard.ts';
 import { readAll } from './answer.ts';
 import type { Challenge } from './challenge.ts';
@@ -9,7 +10,7 @@ import type { RegistrySettings } from './registry-settings.ts';
 import { retryAfterSeconds } from './retry.ts';
 import type { Hop, Transport } from './transport.ts';
 
-/** A bearer token and the moment (ms since the epoch) after which it is not used any more. */
+/** A bearer token and the moment, on the scale of `performance.now`, after which it is not used any more. */
 export interface BearerToken {
   readonly token: string;
   readonly expiresAt: number;
@@ -28,6 +29,7 @@ export interface TokenRequest {
 }
 
 const answerLimit = 1024 * 1024;
+const answerShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
 // What the token specification says a client must assume when the answer does not tell.
 const defaultLifeSeconds = 60;
 const answerSchema = z.object({
@@ -45,7 +47,8 @@ export async function fetchBearer(
   request: TokenRequest,
 ): Promise<BearerToken> {
   const realm = checkRealm(request);
-  const asked = Date.now();
+  // No change of the wall clock makes a token last longer, or shorter.
+  const asked = performance.now();
   const answer = await transport.send(tokenHop(realm, request)).catch(error => {
     if (closedAddressIn(error) === undefined) throw error;
     throw new Fault(
@@ -161,7 +164,7 @@ function verbOf({ scopes }: TokenRequest): string {
 
 function parseJson(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString('utf8'));
+    return parseShaped(body, answerShape);
   } catch {
     return undefined;
   }

@@ -1,12 +1,11 @@
 import type { FaultKind } from '../fault.ts';
 import { Fault } from '../fault.ts';
-import { closedAddressIn } from './address-guard.ts';
 import type { Answer } from './answer.ts';
 import type { Access, Authorizer } from './authorizer.ts';
 import { parseChallenges } from './challenge.ts';
 import type { CredentialSource } from './credentials.ts';
 import { faultOfError, faultOfStatus } from './failure.ts';
-import { nextHop } from './redirect.ts';
+import { nextHop, redirected } from './redirect.ts';
 import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
 import { type RetryPolicy, withRetries } from './retry.ts';
 import type { Hop, Transport } from './transport.ts';
@@ -65,6 +64,10 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       answer.body.destroy();
       const leaves = next.url.origin !== first.url.origin;
       if (question.redirects === 'handOn' && leaves) {
+        // A client inside the same network would go where strangers may not send this server.
+        await transport.checkReach(next.url).catch(error => {
+          throw redirected(error, first.url, next.url);
+        });
         return { ...answer, headers: new Map([['location', next.url.href]]) };
       }
       if (redirects >= maxRedirects) {
@@ -135,14 +138,4 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     }
     return askOne(access, question);
   };
-}
-
-/** That an address is closed is the asker's mistake in an image name, but the registry's in a redirect. */
-function redirected(error: unknown, from: URL, to: URL): unknown {
-  if (!closedAddressIn(error)) return error;
-  return new Fault(
-    'upstream',
-    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused`,
-    { phase: 'upstream', cause: error },
-  );
 }

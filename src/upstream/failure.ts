@@ -93,7 +93,7 @@ function deniedMessage(status: number, access: Access, question: Question): stri
   const { registry } = access;
   const remedy = access.credentials
     ? `the credentials configured for ${registry} do not give access, or it does not exist`
-    : `no credentials are configured for ${registry}, and without them it is private or does not exist`;
+    : `no credentials are configured for ${registry} that serve this caller, and without them it is private or does not exist: send a platform access token of a user who has some`;
   return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
 }
 

@@ -1,6 +1,6 @@
 import { Fault } from '../fault.ts';
 import type { Answer } from './answer.ts';
-import { nextHop } from './redirect.ts';
+import { nextHop, redirected } from './redirect.ts';
 import type { Hop, Transport } from './transport.ts';
 
 const maxRedirects = 5;
@@ -13,7 +13,9 @@ export async function fetchUrl(
 ): Promise<Answer> {
   let hop: Hop = { url, method: 'GET', headers: {}, signal };
   for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-    const answer = await transport.sendBlob(hop);
+    const answer = await transport.sendBlob(hop).catch(error => {
+      throw hop.url === url ? error : redirected(error, url, hop.url);
+    });
     const next = nextHop(hop, answer);
     if (!next) {
       if (answer.status === 200) return answer;

@@ -1,4 +1,5 @@
 import { Fault } from '../fault.ts';
+import { closedAddressIn } from './address-guard.ts';
 import type { Answer } from './answer.ts';
 import type { Hop } from './transport.ts';
 
@@ -28,4 +29,14 @@ function refuse(hop: Hop, where: string): never {
   throw new Fault('upstream', `${hop.url.host} redirects to ${where}, which is refused`, {
     phase: 'upstream',
   });
+}
+
+/** A closed address in an image name is a mistake of the caller; one that a registry redirects to is denied, with the reason. */
+export function redirected(error: unknown, from: URL, to: URL): unknown {
+  if (!closedAddressIn(error)) return error;
+  return new Fault(
+    'denied',
+    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused`,
+    { phase: 'upstream', cause: error },
+  );
 }

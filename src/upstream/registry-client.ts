@@ -26,7 +26,7 @@ export interface RegistryClient {
   openBlob(access: Access, digest: Digest, options: OpenBlobOptions): Promise<OpenedBlob>;
   /** Size of a blob in bytes, undefined when the registry does not tell. */
   headBlob(access: Access, digest: Digest, signal?: AbortSignal): Promise<number | undefined>;
-  /** A JSON answer handed through: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
+  /** A JSON answer: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
   getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonAnswer>;
 }
 
@@ -60,7 +60,7 @@ export interface JsonAnswer {
 // A registry that has no HEAD says so like this; it is asked with GET then.
 const methodUnknown = [405, 501];
 const manifestLimit = 4 * 1024 * 1024;
-const jsonLimit = 8 * 1024 * 1024;
+const jsonLimit = 4 * 1024 * 1024;
 
 // A document is small: one that breaks off in the middle is asked for again as a whole.
 const documentTries = 3;

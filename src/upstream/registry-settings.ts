@@ -8,6 +8,8 @@ export type BlobMode = 'redirect' | 'relay' | 'cache';
 /** What the operator says about one registry. */
 export interface RegistrySettings {
   readonly credentials?: Credentials;
+  /** What the operator has listed for it serves callers without a login as well. */
+  readonly anonymous: boolean;
   readonly plainHttp: boolean;
   /** PEM text of the certificate authorities to trust for this registry, besides the system's. */
   readonly ca?: string;
@@ -20,6 +22,7 @@ export interface RegistrySettings {
 }
 
 export const defaultRegistrySettings: RegistrySettings = {
+  anonymous: false,
   plainHttp: false,
   mirrors: [],
   allowPrivateAddress: false,
@@ -29,6 +32,16 @@ export const defaultRegistrySettings: RegistrySettings = {
 
 /** Settings by exact host and port. */
 export type Registries = ReadonlyMap<string, RegistrySettings>;
+
+/** The same registries, none of which may be at a closed address. */
+export function withoutReach(registries: Registries): Registries {
+  return new Map(
+    [...registries].map(([host, own]) => [
+      host,
+      { ...own, allowPrivateAddress: false, tokenHosts: [] },
+    ]),
+  );
+}
 
 /** The settings of a registry, the defaults where it is not listed. */
 export function settingsOf(registries: Registries, registry: string): RegistrySettings {

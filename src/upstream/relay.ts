@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
-import { createFlowHash, type FlowAlgorithm, type FlowHash } from './flow-hash.ts';
+import { createFlowHash, type FlowAlgorithm, type FlowHash } from '../content/flow-hash.ts';
 
 /**
  * Why a blob could not be handed on: `digest`: its bytes are not the ones promised; `length`: more

@@ -49,7 +49,10 @@ export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | und
   if (/^\d{1,9}$/.test(text)) return Number(text);
   // Only what begins with a day is a date: Date.parse would read one into many other things.
   const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((date - Date.now()) / 1000));
+  if (Number.isNaN(date)) return undefined;
+  // By the clock of who wrote it, where that is known: the one here may be wrong.
+  const sentAt = Date.parse(answer.headers.get('date') ?? '');
+  return Math.max(0, Math.ceil((date - (Number.isNaN(sentAt) ? Date.now() : sentAt)) / 1000));
 }
 
 /** True for a failure that may be over a moment later. */

@@ -3,7 +3,8 @@ import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, request } from 'undici';
 import { boundedCache } from '../bounded-cache.ts';
-import { checkAddress, guardedLookup } from './address-guard.ts';
+import type { SlabPool } from '../content/buffers.ts';
+import { checkAddress, checkName, guardedLookup } from './address-guard.ts';
 import { type Answer, sourceOfStream } from './answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from './registry-settings.ts';
 import { openWire } from './wire.ts';
@@ -15,6 +16,13 @@ export interface Timeouts {
   readonly headersMs: number;
   /** Between two bytes of the body. */
   readonly idleMs: number;
+}
+
+export interface TransportLimits {
+  /** Buffers for blobs. Default: its own pool. */
+  readonly slabs?: SlabPool;
+  /** Simultaneous connections to one origin for blobs, and as many for documents; a request beyond them waits. */
+  readonly connections?: number;
 }
 
 /** One request to one address; redirects are not followed here. */
@@ -30,6 +38,8 @@ export interface Hop {
 }
 
 export interface Transport {
+  /** Rejects with a `Fault` when the URL leads to a closed address; resolves for a name that has no address. */
+  checkReach(url: URL): Promise<void>;
   /** For documents: small bodies, pooled connections. */
   send(hop: Hop): Promise<Answer>;
   /** For blobs: GET only, the fastest road for bytes. */
@@ -42,6 +52,8 @@ const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
 
 // More than a registry writes into an error or a redirect; what is larger costs the connection.
 const drainedBytes = 64 * 1024;
+// How long the addresses of a name are assumed to be the same.
+const reachMs = 30_000;
 
 /**
  * The only way out: every connection passes the address guard, whatever it is for. Errors are those
@@ -50,10 +62,11 @@ const drainedBytes = 64 * 1024;
 export function createTransport(
   registries: Registries,
   timeouts: Timeouts,
-  privateLayerHosts: readonly string[] = [],
+  privateHosts: readonly string[] = [],
+  { slabs, connections: maxConnections }: TransportLimits = {},
 ): Transport {
   const listed = privateHostsOf(registries);
-  const isAllowed = (host: string) => listed(host) || privateLayerHosts.includes(host);
+  const isAllowed = (host: string) => listed(host) || privateHosts.includes(host);
   const agents = new Map<string, Agent>();
 
   // One function for one host: kept connections are shared by requests with the same function.
@@ -73,7 +86,10 @@ export function createTransport(
     return trust;
   };
 
-  const connections = new WirePool();
+  const connections = new WirePool({
+    ...(slabs ? { slabs } : {}),
+    ...(maxConnections ? { active: maxConnections } : {}),
+  });
   const agentFor = (host: string): Agent => {
     const { ca } = settingsOf(registries, host);
     const key = `${isAllowed(host) ? host : '*'} ${ca ?? ''}`;
@@ -84,13 +100,29 @@ export function createTransport(
         headersTimeout: timeouts.headersMs,
         bodyTimeout: timeouts.idleMs,
         keepAliveTimeout: 15_000,
+        connections: maxConnections ?? null,
       });
       agents.set(key, agent);
     }
     return agent;
   };
 
+  const checks = boundedCache<string, { readonly until: number; readonly done: Promise<void> }>(
+    1000,
+  );
+
   return {
+    async checkReach(url) {
+      checkAddress(url, isAllowed);
+      if (isAllowed(url.host)) return;
+      const known = checks.get(url.host);
+      const now = performance.now();
+      if (known && known.until > now) return known.done;
+      const done = checkName(url);
+      checks.set(url.host, { until: now + reachMs, done });
+      return done;
+    },
+
     async send({ url, method, headers, body, signal, headersMs }) {
       checkAddress(url, isAllowed);
       const answer = await request(url, {
@@ -115,7 +147,7 @@ export function createTransport(
       };
     },
 
-    sendBlob({ url, headers, signal }) {
+    async sendBlob({ url, headers, signal }) {
       checkAddress(url, isAllowed);
       return openWire(
         {

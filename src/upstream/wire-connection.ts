@@ -6,7 +6,7 @@ import {
   type TcpNetConnectOpts,
 } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
-import type { SlabPool } from './buffers.ts';
+import type { SlabPool } from '../content/buffers.ts';
 import { bodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './wire-head.ts';

@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { SlabPool } from './buffers.ts';
+import { SlabPool } from '../content/buffers.ts';
+import { Turns } from './turns.ts';
 import { type DialOptions, dial, type WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
 
@@ -10,6 +11,8 @@ export interface WirePoolOptions {
   total?: number;
   /** Milliseconds after which an idle connection is closed (default 15,000). */
   idleMs?: number;
+  /** Connections in use for one origin (default 128); a request beyond them waits for its turn. */
+  active?: number;
   slabs?: SlabPool;
 }
 
@@ -24,13 +27,21 @@ export class WirePool {
   readonly slabs: SlabPool;
   /** Oldest first, over all origins. */
   #idle: Idle[] = [];
+  readonly #turns: Turns;
   readonly #perOrigin: number;
   readonly #total: number;
   readonly #idleMs: number;
   readonly #ids = new WeakMap<object, number>();
   #lastId = 0;
 
-  constructor({ perOrigin = 8, total = 64, idleMs = 15_000, slabs }: WirePoolOptions = {}) {
+  constructor({
+    perOrigin = 8,
+    total = 64,
+    idleMs = 15_000,
+    active = 128,
+    slabs,
+  }: WirePoolOptions = {}) {
+    this.#turns = new Turns(active);
     this.slabs = slabs ?? new SlabPool();
     this.#perOrigin = perOrigin;
     this.#total = total;
@@ -44,20 +55,27 @@ export class WirePool {
 
   /**
    * Returns a connection: the idle one used last (it is the least likely to have been closed by the
-   * other side), or a new one when there is none or `fresh` is asked for.
+   * other side), or a new one when there is none or `fresh` is asked for. Waits while the origin has as many
+   * as it may have; rejects with a `Fault` (503) after `options.turnMs`, or when the signal aborts.
    */
   async take(
-    options: DialOptions,
+    options: DialOptions & { readonly turnMs: number; readonly signal?: AbortSignal | undefined },
     fresh: boolean,
   ): Promise<{ connection: WireConnection; reused: boolean }> {
     const key = this.#key(options);
+    const free = await this.#turns.take(options.url.origin, options.turnMs, options.signal);
     const found = fresh ? undefined : this.#idle.findLast(idle => idle.key === key);
     if (found !== undefined) {
       this.#forget(found);
       found.connection.idle = false;
-      return { connection: this.#watch(found.connection, key), reused: true };
+      return { connection: this.#watch(found.connection, key, free), reused: true };
     }
-    return { connection: this.#watch(await dial(options), key), reused: false };
+    try {
+      return { connection: this.#watch(await dial(options), key, free), reused: false };
+    } catch (error) {
+      free();
+      throw error;
+    }
   }
 
   /** Closes all idle connections. */
@@ -65,10 +83,13 @@ export class WirePool {
     for (const idle of [...this.#idle]) this.#evict(idle);
   }
 
-  #watch(connection: WireConnection, key: string): WireConnection {
+  #watch(connection: WireConnection, key: string, free: () => void): WireConnection {
     connection.onFree = reusable => {
+      free();
       if (reusable) this.#keep(connection, key);
     };
+    // It may have died between its connecting and now.
+    if (connection.dead) free();
     return connection;
   }
 

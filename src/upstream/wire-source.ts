@@ -1,19 +1,22 @@
+import type { Slab, SlabPool } from '../content/buffers.ts';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
-import type { Slab, SlabPool } from './buffers.ts';
 import type { BodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 
 /**
- * Buffers that one body holds at most, filled and filling. With `largeBytes` of buffers.ts that is
- * 2 MiB a transfer; the connection's own 16 KiB for heads come on top.
+ * Buffers that one body holds at most, filled and filling: four large ones (2 MiB) of a fast transfer, three small
+ * ones (96 KiB) of a slow one; the connection's own 16 KiB for heads come on top.
  */
-export const slabsPerBody = 4;
+export const largeSlabsPerBody = 4;
+const smallSlabsPerBody = 3;
 /** A chunk of this size is handed over at once; smaller ones wait for the end of the loop's turn to grow. */
 const eagerBytes = 256 * 1024;
 /** A small buffer that fills within this time belongs to a fast transfer, which is given large ones. */
 const fastFillMs = 10;
 /** A large buffer that took longer to fill is wasted on a slow transfer. */
 const slowFillMs = 250;
+/** A reader that keeps a chunk for so long is slow: large buffers would only wait with it. */
+const slowReaderMs = 250;
 
 /** A run of body bytes inside a buffer. */
 interface Run {
@@ -31,8 +34,8 @@ export interface BodyCarrier {
 }
 
 /**
- * A response body that the connection reads straight into pooled buffers. Memory: at most
- * {@link slabsPerBody} buffers; while all of them are on loan the connection does not read.
+ * A response body that the connection reads straight into pooled buffers. Memory: four large or three small
+ * buffers; while all of them are on loan the connection does not read.
  */
 export class WireBody implements ByteSource {
   readonly #slabs: SlabPool;
@@ -45,6 +48,7 @@ export class WireBody implements ByteSource {
   #filled = 0;
   #slabSince = performance.now();
   #held = 1;
+  #isReaderSlow = false;
   #paused = false;
   #over = false;
   #failure: Error | null = null;
@@ -169,13 +173,15 @@ export class WireBody implements ByteSource {
   #nextSlab(full: Slab): void {
     const now = performance.now();
     const took = now - this.#slabSince;
-    this.#slab = this.#slabs.take(took < (full.large ? slowFillMs : fastFillMs));
+    const isFast = !this.#isReaderSlow && took < (full.large ? slowFillMs : fastFillMs);
+    const next = this.#slabs.take(isFast);
+    this.#slab = next;
     this.#slabSince = now;
     this.#filled = 0;
     this.#held += 1;
     this.#give(full);
     // A buffer is always armed, because the socket would fill the old one again after a pause.
-    this.#paused = this.#held >= slabsPerBody;
+    this.#paused = this.#held >= (next.large ? largeSlabsPerBody : smallSlabsPerBody);
   }
 
   #give(slab: Slab): void {
@@ -221,12 +227,15 @@ export class WireBody implements ByteSource {
   }
 
   #lend({ slab, start, end }: Run): Chunk {
+    const since = performance.now();
     let lent = true;
     return {
       bytes: slab.bytes.subarray(start, end),
       release: () => {
-        if (lent) this.#give(slab);
+        if (!lent) return;
         lent = false;
+        this.#isReaderSlow = performance.now() - since > slowReaderMs;
+        this.#give(slab);
       },
     };
   }

@@ -64,7 +64,11 @@ async function connect(
   fresh: boolean,
 ): Promise<{ connection: WireConnection; reused: boolean }> {
   if (signal?.aborted) throw aborted(signal);
-  const taking = pool.take({ url, connectMs: timeouts.connectMs, lookup, trust }, fresh);
+  const turnMs = timeouts.headersMs;
+  const taking = pool.take(
+    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, signal },
+    fresh,
+  );
   if (signal === undefined) return taking;
   const { promise, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(aborted(signal));

@@ -40,7 +40,7 @@ suite('base images', () => {
   });
 
   test('the image is named, whoever is the reason', async () => {
-    const message = `The base image ${name} cannot be had: it says no`;
+    const message = `The base image ${name} is unavailable: it says no`;
     await assert.rejects(check({ headManifest: refuse('manifest-unknown') }), {
       ...{ message, kind: 'bad-request', phase: 'build' },
     });

@@ -78,6 +78,9 @@ function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>
     concurrent: 2,
     timeLimits: { usual: 60_000, trusted: 60_000 },
     retryAfterMs: 60_000,
+    keep: { usual: 60_000, failed: 60_000, anonymous: 60_000 },
+    remove: async ({ id }, at) => void store.remove(id, at),
+    waiting: { inAll: 100, ofOne: 50 },
     ...deps,
   });
   return {

@@ -75,9 +75,35 @@ suite('what the builder says', () => {
       /^a file is missing \(Dockerfile, line 2\): .*"\/none": not found; .* buildContext/,
     ],
     [
+      'push',
+      'failed to push 127.0.0.1:9090/builds:x: failed to do request: Head "http://127.0.0.1:9090/v2/builds/blobs/sha256:1": dial tcp 127.0.0.1:9090: connect: connection refused',
+      /^the push failed: the builder cannot reach 127\.0\.0\.1:9090 \(connection refused\): .*SLUICE_URL/,
+    ],
+    [
+      'push',
+      'failed to push images.test/x: failed to do request: Head "https://images.test/v2/x/blobs/sha256:1": dial tcp 192.0.2.1:443: i/o timeout',
+      /^the push failed: the builder cannot reach images\.test \(timeout\)\. Ask the operator/,
+    ],
+    [
+      'push',
+      'failed to push images.test/x: failed to do request: Head "https://images.test/v2/x/blobs/sha256:1": dial tcp: lookup images.test on 192.0.2.53:53: no such host',
+      /^the push failed: the builder cannot reach images\.test \(no such host\)/,
+    ],
+    [
+      'push',
+      'failed to push images.test:9090/x: failed to do request: Head "https://images.test:9090/v2/x/blobs/sha256:1": http: server gave HTTP response to HTTPS client',
+      /^the push failed: the builder speaks https to images\.test:9090, .*\[registry\."images\.test:9090"\] http = true/,
+    ],
+    ['push', 'failed to push x: denied', 'the image cannot be pushed: failed to push x: denied'],
+    [
+      'base',
+      'localhost:1/x: failed to resolve source metadata for localhost:1/x:latest: failed to do request: Head "http://localhost:1/v2/x/manifests/latest": dial tcp 127.0.0.1:1: connect: connection refused',
+      /^a base image is unavailable \(Dockerfile, line 2\): the builder cannot reach localhost:1 \(connection refused\): /,
+    ],
+    [
       'base',
       'failed to load cache key: pull access denied, repository does not exist',
-      /^a base image cannot be had \(Dockerfile, line 2\): /,
+      /^a base image is unavailable \(Dockerfile, line 2\): /,
     ],
   ];
   for (const [kind, said, told] of cases) {

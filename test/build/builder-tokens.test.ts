@@ -24,7 +24,7 @@ function make() {
     credentials,
     async question => {
       asked.push(question);
-      return { token: 'token', expiresAt: Date.now() + 59_500 };
+      return { token: 'token', expiresAt: performance.now() + 59_500 };
     },
   );
   const fetch = async (...scopes: string[]) => {

@@ -34,10 +34,11 @@ const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBu
 /** The builders that are found, let go of however the test ends: one of our own would keep the process alive. */
 const findAll = (directory: TempDir, more: Partial<FindBuildersOptions>) => {
   const found = findBuilders(options(directory, more));
-  const builders = createBuilders(found.find, found.isComing, log);
+  const builders = createBuilders(found, log);
   return {
     ...found,
     builders,
+    find: async () => (await found.find('known')).map(({ address }) => address),
     async [Symbol.asyncDispose]() {
       await builders.close();
       await found.close();
@@ -47,7 +48,7 @@ const findAll = (directory: TempDir, more: Partial<FindBuildersOptions>) => {
 
 const refusal = async (builders: Builders): Promise<string> => {
   try {
-    await builders.require();
+    await builders.require('known');
   } catch (error) {
     return (error as Error).message;
   }
@@ -72,7 +73,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
         await using found = findAll(directory, more);
         const { builders } = found;
         assert.deepEqual(await found.find(), [address]);
-        const use = () => builders.use(never, async client => client.address);
+        const use = () => builders.use('known', never, async client => client.address);
         if (isAble) {
           assert.equal(await refusal(builders), 'none');
           assert.equal(await use(), address);
@@ -99,6 +100,34 @@ suite('Docker engines', { concurrency: 3 }, () => {
   });
 });
 
+const limits = { memoryBytes: 2 ** 28, processes: 100, processors: undefined };
+const containment = {
+  openHosts: { builder: [], steps: [] },
+  ...{ step: limits, all: limits, stepDiskBytes: 2 ** 28, stateBytes: 2 ** 29 },
+};
+
+test('strangers get a contained builder of our own although another runs, or none', async () => {
+  await using directory = await makeTempDir('find');
+  await using buildkitd = await startBuildkitd();
+  const usual = [buildkitd.address];
+  const more = { usual, folders: [buildkitDirectory()], path: undefined };
+  await using contained = findAll(directory, { ...more, containment });
+  const known = await contained.builders.use('known', never, async ({ address }) => address);
+  assert.equal(known, buildkitd.address);
+  const own = await contained.builders.use('stranger', never, async ({ address }) => address);
+  assert.match(own, /^unix:.*sluice-buildkit-/);
+
+  await using foreign = findAll(directory, more);
+  assert.equal(await refusal(foreign.builders), 'none');
+  const refused = { kind: 'unauthorized', message: /only for callers with an access token/ };
+  await assert.rejects(foreign.builders.require('stranger'), refused);
+  const use = foreign.builders.use('stranger', never, async () => {});
+  await assert.rejects(use, refused);
+
+  await using listed = findAll(directory, { ...more, open: [buildkitd.address] });
+  await listed.builders.require('stranger');
+});
+
 test('a socket that nobody answers at is passed over', async () => {
   await using directory = await makeTempDir('find');
   const dead = directory.join('dead.sock');
@@ -122,11 +151,62 @@ test('a socket that nobody answers at is passed over', async () => {
   }
 });
 
+suite('a builder that is there but cannot be used is reported', () => {
+  /** What is logged and what a caller hears, of a search among these addresses. */
+  const report = async (directory: TempDir, usual: readonly string[]) => {
+    const lines: string[] = [];
+    const sink = { write: (line: string) => void lines.push(line) };
+    await using found = findAll(directory, { usual, log: createLogger('warn', sink) });
+    const said = [await refusal(found.builders), await refusal(found.builders)];
+    return { said, warnings: lines.filter(line => line.includes('cannot be used')) };
+  };
+
+  test('one whose socket this user may not open', async () => {
+    await using directory = await makeTempDir('find');
+    await using buildkitd = await startBuildkitd();
+    await using docker = await startDocker({ suite: 'bookworm' });
+    // Loaded before, because another user may not read the project.
+    await import('../../src/buildkit/index.ts');
+    const nobody = 65_534;
+    for (const address of [buildkitd.address, `docker+unix://${docker.socket}`]) {
+      process.seteuid?.(nobody);
+      try {
+        const { said, warnings } = await report(directory, [address]);
+        for (const message of said) {
+          assert.match(
+            message,
+            /cannot use the builder that it found: permission denied: .*--group/,
+          );
+          assert.doesNotMatch(message, /\.sock/);
+        }
+        assert.equal(warnings.length, 1, 'once');
+        assert.ok(warnings[0]?.includes(address));
+      } finally {
+        process.seteuid?.(0);
+      }
+    }
+  });
+
+  test('one that has ended and left its socket behind', async () => {
+    await using directory = await makeTempDir('find');
+    const path = directory.join('dead.sock');
+    const left = spawn(process.execPath, [
+      '-e',
+      `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`,
+    ]);
+    await once(left, 'exit');
+    for (const scheme of ['unix', 'docker+unix']) {
+      const { said } = await report(directory, [`${scheme}://${path}`]);
+      assert.match(said[0] ?? '', /nothing listens on the builder's socket/);
+    }
+  });
+});
+
 test('without any builder it is said how to get one', async () => {
   await using directory = await makeTempDir('find');
   for (const more of [{}, { configured: ['off'] }]) {
     await using found = findAll(directory, more);
-    assert.match(await refusal(found.builders), /no builder: .*moby\/buildkit.*SLUICE_BUILDKIT/);
+    assert.match(await refusal(found.builders), /no builder: .*docker compose .*SLUICE_BUILDKIT/);
   }
 });
 
@@ -144,9 +224,9 @@ test('one that is being installed is waited for, and an installation that fails 
   await sleep(100);
   assert.equal(builders.isComing(), true);
   assert.equal(await refusal(builders), 'none');
-  const waiting = builders.untilThere(never);
+  const waiting = builders.untilThere('known', never);
   const using = assert.rejects(
-    builders.use(never, async () => {}),
+    builders.use('known', never, async () => {}),
     /no builder/,
   );
   installed.reject(new Error('no network'));
@@ -193,7 +273,7 @@ suite('a builder of our own', () => {
     await using directory = await makeTempDir('find');
     await using found = findAll(directory, { folders, path: undefined });
     const { builders } = found;
-    const pid = () => builders.use(never, async () => processOf(directory));
+    const pid = () => builders.use('known', never, async () => processOf(directory));
     const [first, same] = await Promise.all([pid(), pid()]);
     assert.equal(first, same, 'one for all who come together');
     process.kill(first, 'SIGKILL');
@@ -213,7 +293,7 @@ suite('a builder of our own', () => {
       const options = JSON.parse(process.argv[2]);
       const log = { info() {}, warn: console.error, error: console.error };
       const found = findBuilders({ ...options, log });
-      console.log(await found.find());
+      console.log(await found.find('known'));
       setInterval(() => {}, 1000);`;
     const module = new URL('../../src/build/find-builders.ts', import.meta.url).href;
     const { log: _, ...plain } = options(directory, { folders, path: undefined });

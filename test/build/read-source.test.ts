@@ -77,7 +77,7 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   [
     'endless nesting',
     environment('['.repeat(100_000)),
-    /'packages\.environment' is not a YAML file/,
+    /'packages\.environment' has lists or mappings nested too deep/,
   ],
   ['no mapping', environment('- bwa'), /not a conda environment file/],
   ['two documents', environment('dependencies: [a]\n---\ndependencies: [b]'), /is not a YAML file/],

@@ -35,7 +35,7 @@ const found = findBuilders({
   log: { info() {}, warn: console.log, error: console.log },
 });
 process.once('SIGTERM', () => found.close());
-console.log('found', (await found.find())[0]);
+console.log('found', (await found.find('known'))[0].address);
 `;
 
 test('a server that is not root has a builder of its own', async () => {

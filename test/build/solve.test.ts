@@ -16,7 +16,7 @@ test('what a Singularity image is made of is dropped, however its build ends', a
     },
     staging: {
       repositoryOf: id => ({ registry: 'sluice.test', repository: `builds/staging/${id}` }),
-      drop: id => dropped.push(id),
+      drop: async id => void dropped.push(id),
     },
     rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
     ...{ documents: {} as SolveDeps['documents'], makeImage: unused, publish: unused },
@@ -35,7 +35,8 @@ test('what a Singularity image is made of is dropped, however its build ends', a
         ...(sif ? { sif: { definition: { text: '', headers: {}, labels: {} } } } : {}),
       },
       grant: undefined,
-      log: { write() {}, async end() {} },
+      isTrusted: false,
+      log: { write() {}, async written() {}, async end() {} },
       signal: new AbortController().signal,
     });
   await assert.rejects(run(true), /the builder is gone/);

@@ -1,37 +1,27 @@
 /** The roads to a builder: TLS of both sides, and through a Docker engine. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { promisify } from 'node:util';
 import { build, connect, memoryTree, type TlsOptions } from '../../src/buildkit/index.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
-import { type Certificates, makeCertificates } from '../world/certificates.ts';
+import {
+  type Certificates,
+  makeCertificates,
+  makeClientCertificate,
+} from '../world/certificates.ts';
 import { startDocker } from '../world/docker.ts';
 import { startRegistry } from '../world/registry.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { requireCommand } from '../world/tools.ts';
 import { baseImage, failureOf } from './build-world.ts';
 
 const read = (path: string) => readFile(path, 'utf8');
 
 /** A certificate for a client, of the authority that made these; PEM texts. */
-async function makeClientCertificate({ authority }: Certificates) {
-  const file = (name: string) => join(dirname(authority), name);
-  await writeFile(file('client.ext'), 'extendedKeyUsage=clientAuth\n');
-  const run = (...args: string[]) => promisify(execFile)(requireCommand('openssl'), args);
-  await run(
-    ...['req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'],
-    ...['-subj', '/CN=client', '-keyout', file('client.key'), '-out', file('client.csr')],
-  );
-  await run(
-    ...['x509', '-req', '-in', file('client.csr'), '-extfile', file('client.ext')],
-    ...['-CA', authority, '-CAkey', file('authority.key'), '-CAcreateserial'],
-    ...['-out', file('client.crt')],
-  );
-  return { cert: await read(file('client.crt')), key: await read(file('client.key')) };
+async function clientOf(files: Certificates) {
+  const { certificate, key } = await makeClientCertificate(files);
+  return { cert: await read(certificate), key: await read(key) };
 }
 
 test('TLS of both sides, by address and by name', async t => {
@@ -40,7 +30,7 @@ test('TLS of both sides, by address and by name', async t => {
   const others = await makeCertificates(join(directory.path, 'other'));
   await using buildkitd = await startBuildkitd({ tls: files });
   const ca = await read(files.authority);
-  const { cert, key } = await makeClientCertificate(files);
+  const { cert, key } = await clientOf(files);
   const options = { dockerfile: 'FROM scratch\nCOPY a /a\n', context: memoryTree({ a: 'a' }) };
   const warnings: string[] = [];
   const onWarning = (warning: Error) => warnings.push(warning.message);
@@ -54,7 +44,7 @@ test('TLS of both sides, by address and by name', async t => {
   }
   const refused: Record<string, TlsOptions | undefined> = {
     'an authority that did not sign': { ca: await read(others.authority), cert, key },
-    'a certificate of another authority': { ca, ...(await makeClientCertificate(others)) },
+    'a certificate of another authority': { ca, ...(await clientOf(others)) },
     'no certificate': { ca },
     'another name': { ca, cert, key, serverName: 'other.test' },
     'no TLS': undefined,

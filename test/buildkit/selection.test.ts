@@ -1,9 +1,11 @@
 /** Which files of a tree a builder is shown; what BuildKit itself would choose was asked of its own code. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { memoryTree } from '../../src/buildkit/index.ts';
+import { type FileTree, memoryTree, type TreeEntry } from '../../src/buildkit/index.ts';
 import { parsePatterns } from '../../src/buildkit/path-pattern.ts';
+import { sortInTurns } from '../../src/buildkit/sort-in-turns.ts';
 import { type TreeSelection, walkTree } from '../../src/buildkit/tree-walk.ts';
+import { longestTurnMs } from '../world/longest-turn.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 /** Paths of files (and of directories with `/` behind them) that are chosen of these. */
@@ -126,4 +128,75 @@ test('a memory tree refuses paths that are none', () => {
     assert.throws(() => memoryTree({ [`${other}/c`]: 'x', [other]: 'x' }), TypeError);
   }
   memoryTree({ a: { directory: true }, 'a/b': '', '..a': '', 'a/..b': '' });
+
+  const manyPaths = (count: number) =>
+    Array.from({ length: count }, (_, at) => `src/part${at % 100}/module-${at}/file.ts`);
+
+  test('10,000 files and 1000 patterns keep nobody waiting', async () => {
+    const tree = treeOf(manyPaths(10_000));
+    const excludes = Array.from(
+      { length: 1000 },
+      (_, at) => `**/*-${at}.${at % 2 ? 'log' : 'ts*'}`,
+    );
+    let count = 0;
+    const before = process.cpuUsage();
+    const longestMs = await longestTurnMs(async () => {
+      for await (const _ of walkTree(tree, { includes: [], follows: [], excludes })) count += 1;
+    });
+    const { user } = process.cpuUsage(before);
+    assert.equal(count, 10_000 * 2 + 101);
+    assert.ok(longestMs < 50, `the event loop was held for ${longestMs} ms`);
+    // It took seven, and all of them in one go.
+    assert.ok(user < 6_000_000, `${user / 1e6} s`);
+  });
+
+  test('a directory of 200,000 files is put in order without a pause', async () => {
+    const files = Array.from({ length: 200_000 }, (_, at) => ({
+      name: `f${(at * 7919) % 200_000}`,
+    }));
+    let sorted: readonly { name: string }[] = [];
+    const longestMs = await longestTurnMs(async () => {
+      sorted = await sortInTurns(files, (one, other) => (one.name < other.name ? -1 : 1));
+    });
+    assert.deepEqual(
+      sorted.map(({ name }) => name),
+      files.map(({ name }) => name).toSorted(),
+    );
+    assert.ok(longestMs < 50, `the event loop was held for ${longestMs} ms`);
+  });
+
+  test('patterns that take too long for the files are refused', async () => {
+    const hard = Array.from({ length: 1000 }, () => `**/${'*a'.repeat(200)}*b`);
+    const walk = async () => {
+      const tree = treeOf([`c${'a'.repeat(199)}b`]);
+      for await (const _ of walkTree(tree, { includes: [], follows: [], excludes: hard }));
+    };
+    let longestMs = 0;
+    await assert.rejects(async () => {
+      longestMs = await longestTurnMs(walk);
+    }, /patterns of \.dockerignore and COPY are too many, or too long/);
+    assert.ok(longestMs < 50);
+    const many = { includes: [], follows: [], excludes: Array.from({ length: 6000 }, () => '*a') };
+    await assert.rejects(walkTree(treeOf(['a']), many).next(), /more than 5000 patterns/);
+  });
 });
+
+/** A tree of empty files, which is listed at once. */
+function treeOf(paths: readonly string[]): FileTree {
+  const directories = new Map<string, Map<string, TreeEntry>>([['', new Map()]]);
+  for (const path of paths) {
+    const parts = path.split('/');
+    for (const [at, name] of parts.entries()) {
+      const parent = parts.slice(0, at).join('/');
+      const isLast = at === parts.length - 1;
+      const kind = isLast ? 'file' : 'directory';
+      directories.get(parent)?.set(name, { name, kind, mode: 0o644, size: 0, mtimeMs: 0 });
+      const own = parts.slice(0, at + 1).join('/');
+      if (!isLast && !directories.has(own)) directories.set(own, new Map());
+    }
+  }
+  return {
+    list: async directory => [...(directories.get(directory)?.values() ?? [])],
+    async *read() {},
+  };
+}

@@ -19,7 +19,7 @@ test('without anything the contract defaults hold', () => {
   assert.equal(config.tokenLife, 36 * 3_600_000);
   assert.deepEqual(config.limits.pulls.anonymous, { count: 250, seconds: 3600 });
   assert.deepEqual(config.limits.pulls.authenticated, { count: 1000, seconds: 60 });
-  assert.equal(config.limits.requests.anonymous, undefined);
+  assert.deepEqual(config.limits.requests.anonymous, { count: 1000, seconds: 3600 });
   assert.deepEqual(config.accounts, {});
   assert.deepEqual(warnings, []);
 });
@@ -96,7 +96,9 @@ const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
   [{ SLUICE_PREFIX: 'a/b' }, /SLUICE_PREFIX: expected one path segment/],
   [{ SLUICE_TOKEN_LIFE: '36' }, /SLUICE_TOKEN_LIFE: expected a time/],
   [{ SLUICE_LIMITS_BODY_BYTES: 'much' }, /SLUICE_LIMITS_BODY_BYTES: expected a size/],
-  [{ SLUICE_LIMITS_PULLS_ANONYMOUS: '0/hour' }, /expected a rate/],
+  [{ SLUICE_LIMITS_PULLS_ANONYMOUS: '-1/hour' }, /expected a rate/],
+  [{ SLUICE_LIMITS_LOGINS: '0/hour' }, /SLUICE_LIMITS_LOGINS: expected at least one/],
+  [{ SLUICE_ACCESS_BUILDS: 'closed' }, /SLUICE_ACCESS_BUILDS: expected open, login or off/],
   [{ SLUICE_BUILDKIT: 'off,/run/socket' }, /SLUICE_BUILDKIT.*no address of a builder: unix:/],
   [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
   [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /cannot be read/],

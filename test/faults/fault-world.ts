@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Sluice, type SluiceOptions, startSluice } from '../world/sluice.ts';
 import { type Call, call, type Reply } from './http-client.ts';
 import {
   type ScriptedImage,
@@ -46,6 +46,7 @@ const shortTimeouts = {
 export async function startFaultWorld(
   config: object = {},
   registrySettings: object = {},
+  sluiceOptions: Pick<SluiceOptions, 'diskBytes'> = {},
 ): Promise<FaultWorld> {
   const [relay, cache, redirect] = await Promise.all([
     startScriptedUpstream(),
@@ -61,10 +62,16 @@ export async function startFaultWorld(
   );
   const own = 'registries' in config ? (config.registries as object) : {};
   const sluice = await startSluice({
+    ...sluiceOptions,
     config: {
       accounts: { admin: 'open sesame' },
       upstream: shortTimeouts,
       ...config,
+      // Layers are fetched from them by URL, which needs more than that they are registries.
+      layers: {
+        privateHosts: Object.values(upstreams).map(({ host }) => host),
+        ...('layers' in config ? (config.layers as object) : {}),
+      },
       registries: { ...registries, ...own },
     },
   }).catch(async error => {

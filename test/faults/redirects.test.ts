@@ -13,7 +13,7 @@ before(async () => {
   elsewhere = await startScriptedUpstream();
   world = await startFaultWorld(
     { registries: { [elsewhere.host]: { plainHttp: true } } },
-    { username: 'robot', password },
+    { anonymous: true, username: 'robot', password },
   );
   for (const upstream of Object.values(world.upstreams)) {
     // Wants Basic credentials for everything.
@@ -142,26 +142,63 @@ test('blobs: redirect streams what the registry itself sends', async () => {
   assert.deepEqual(reply.body, image.layers[0]?.bytes);
 });
 
-for (const [title, location, message] of [
-  ['a closed address', 'http://10.1.2.3/blob', /redirects to '10\.1\.2\.3', a loopback, private/],
-  ['the metadata service', 'http://169.254.169.254/latest', /redirects to '169\.254\.169\.254'/],
-  ['a name at a closed address', 'http://localhost:1/blob', /redirects to 'localhost:1'/],
-  ['another protocol', 'file:///etc/passwd', /redirects to the protocol file:/],
-  ['nonsense', 'http://[', /redirects to an address that is not a URL/],
+const closed = { status: 403, code: 'DENIED' } as const;
+const broken = { status: 502, code: 'UNAVAILABLE' } as const;
+
+for (const [title, location, message, expected] of [
+  [
+    'a closed address',
+    'http://10.1.2.3/blob',
+    /redirects to '10\.1\.2\.3', a loopback, private/,
+    closed,
+  ],
+  [
+    'the metadata service',
+    'http://169.254.169.254/latest',
+    /redirects to '169\.254\.169\.254'/,
+    closed,
+  ],
+  [
+    'a name at a closed address',
+    'http://localhost:1/blob',
+    /redirects to 'localhost:1', a loopback, private/,
+    closed,
+  ],
+  ['another protocol', 'file:///etc/passwd', /redirects to the protocol file:/, broken],
+  ['nonsense', 'http://[', /redirects to an address that is not a URL/, broken],
 ] as const) {
-  test(`a registry that redirects to ${title}`, async () => {
-    const { relay } = world.upstreams;
-    const repository = `moved/to-${title.replaceAll(' ', '-')}`;
-    const image = relay.image(repository);
-    const pull = await world.serve(image);
-    const leave = (_request: unknown, response: import('node:http').ServerResponse) => {
-      response.writeHead(307, { location });
-      response.end();
-    };
-    relay.on(`/v2/${repository}/`, leave);
-    const blob = await pull(`blobs/${image.layers[0]?.digest}`);
-    faultIds.push(assertRegistryFault(blob, { status: 502, code: 'UNAVAILABLE', message }));
-    const made = await world.ask({ containerImage: image.name });
-    faultIds.push(assertApiFault(made, 502, message));
-  });
+  for (const mode of ['relay', 'cache', 'redirect'] as const) {
+    test(`a registry that redirects to ${title} (${mode})`, async () => {
+      const upstream = world.upstreams[mode];
+      const repository = `moved/to-${title.replaceAll(' ', '-')}`;
+      const image = upstream.image(repository);
+      const pull = await world.serve(image);
+      const leave = (_request: unknown, response: import('node:http').ServerResponse) => {
+        response.writeHead(307, { location });
+        response.end();
+      };
+      upstream.on(`/v2/${repository}/`, leave);
+      const blob = await pull(`blobs/${image.layers[0]?.digest}`);
+      faultIds.push(assertRegistryFault(blob, { ...expected, message }));
+      assert.equal(blob.headers.location, undefined, 'no client is sent there');
+      const made = await world.ask({ containerImage: image.name });
+      faultIds.push(assertApiFault(made, expected.status, message));
+    });
+  }
 }
+
+test('a layer URL that redirects to a closed address', async () => {
+  const { relay } = world.upstreams;
+  relay.on('/v2/files/away.tar.gz', (_request, response) => {
+    response.writeHead(302, { location: 'http://169.254.169.254/latest' });
+    response.end();
+  });
+  const location = `http://${relay.host}/v2/files/away.tar.gz`;
+  const reply = await world.ask({
+    containerImage: relay.image('moved/layer').name,
+    containerConfig: { layers: [{ location }] },
+  });
+  faultIds.push(
+    assertApiFault(reply, 403, /layers\[0\] could not be fetched .* redirects to '169\.254/),
+  );
+});

@@ -17,7 +17,10 @@ const faultIds: string[] = [];
 before(async () => {
   stranger = await startScriptedUpstream();
   tokens = await startScriptedUpstream();
-  world = await startFaultWorld({}, { username: 'robot', password, tokenHosts: [tokens.host] });
+  world = await startFaultWorld(
+    {},
+    { anonymous: true, username: 'robot', password, tokenHosts: [tokens.host] },
+  );
 });
 
 after(async () => {

@@ -1,9 +1,11 @@
 /** The service's own right to the hosted repositories, and what is kept of one of them, is not lent to anybody. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SlabPool } from '../../src/content/buffers.ts';
 import { sourceOfBytes } from '../../src/content/byte-source.ts';
 import { openContentStore } from '../../src/content/content-store.ts';
 import { Fault } from '../../src/fault.ts';
+import { createAccountCheck } from '../../src/hosted/account-check.ts';
 import { createHosted } from '../../src/hosted/hosted.ts';
 import { createDocuments } from '../../src/images/documents.ts';
 import { createImageMaker } from '../../src/images/image-maker.ts';
@@ -13,9 +15,11 @@ import { documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { createBlobFinder } from '../../src/pull/blob.ts';
 import { createBlobCache } from '../../src/pull/blob-cache.ts';
+import { createBlobRelays } from '../../src/pull/blob-relays.ts';
 import { createImageFinder } from '../../src/pull/image.ts';
 import { listingOf } from '../../src/pull/listing.ts';
 import { createManifestFinder } from '../../src/pull/manifest.ts';
+import { createTransfers } from '../../src/pull/transfers.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
 import { openDatabase } from '../../src/store/database.ts';
@@ -38,12 +42,16 @@ async function open() {
     maxRepositoryBytes: undefined,
     maxTotalBytes: undefined,
   };
+  const accounts = new Map();
   const hosted = createHosted({
-    ...{ content, store, cachedBlobs, limits, accounts: new Map(), anonymous: ['*'] },
+    ...{ content, store, cachedBlobs, limits, anonymous: ['*'] },
+    ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },
     ...{ signingKey: Buffer.alloc(32, 1), host: ownHost, servedPrefix: 'ct/' },
   });
   const { registry, pusher } = hosted;
-  const documents = createDocuments(content, registry, 60_000);
+  const documents = createDocuments(content, registry, 60_000, {
+    take: () => ({ grow() {}, async keep() {}, [Symbol.dispose]() {} }),
+  });
   const makeImage = createImageMaker(documents);
   const put = async (repository: string, bytes: Buffer) => {
     const blob = { digest: digestOf(bytes), size: bytes.length };
@@ -124,8 +132,7 @@ test('the name of a built image gives no way to other images of its repository',
   });
   const find = createImageFinder({
     ...{ documents, makeImage },
-    identities: { credentialsOf: () => async () => undefined, require: async () => {} },
-    accessToBuilt: async () => service('builds'),
+    lookAtRight: async () => ({ access: service('builds'), until: Number.POSITIVE_INFINITY }),
     builtBy: async () => ({ digest, mediaType }),
   });
   const request = {
@@ -140,8 +147,11 @@ test('the name of a built image gives no way to other images of its repository',
   } as unknown as ContainerRequest;
   const image = await find(request);
   const manifestOf = createManifestFinder(documents, registry);
-  const cache = createBlobCache({ content, cachedBlobs, hosted: store, maxBytes: 1 });
-  const blobs = createBlobFinder({ content, registry, cache, modeOf: () => 'relay', ownHost });
+  const transfers = createTransfers(content, new SlabPool());
+  const cache = createBlobCache({ content, cachedBlobs, hosted: store, transfers, maxBytes: 1 });
+  const relays = createBlobRelays(transfers, 1);
+  const modeOf = () => 'relay' as const;
+  const blobs = createBlobFinder({ content, registry, cache, relays, modeOf, ownHost });
   const { signal } = new AbortController();
 
   const tagOf = (one: Digest) => one.replace(':', '-');
@@ -152,8 +162,10 @@ test('the name of a built image gives no way to other images of its repository',
     await assert.rejects(blobs.head(image, digest, signal), isUnknown);
     await assert.rejects(blobs.open(image, digest, undefined, signal), isUnknown);
   }
-  const list = async (path: string) =>
-    JSON.parse((await listingOf(registry, request, image, path, '')).body.toString());
+  const list = async (path: string) => {
+    const { body } = await listingOf(registry, request, image, path, '');
+    return JSON.parse(JSON.stringify(body));
+  };
   assert.deepEqual((await list('tags/list')).tags, ['mine']);
   assert.deepEqual((await list(`referrers/${secret.manifest.digest}`)).manifests, []);
 

@@ -1,12 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SignJWT } from 'jose';
-import { createKeeper } from '../../src/hosted/keeper.ts';
-import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
+import { createAccountCheck } from '../../src/hosted/account-check.ts';
+import type { Account } from '../../src/hosted/accounts.ts';
+import { createKeeper, type Keeper } from '../../src/hosted/keeper.ts';
+import { createRegistryTokens, type RegistryTokens } from '../../src/hosted/registry-tokens.ts';
 
 const key = Buffer.alloc(32, 7);
 const minute = 60_000;
 const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
+
+function keeperOf(
+  list: Record<string, Account>,
+  anonymous: readonly string[],
+  tokens: RegistryTokens,
+): Keeper {
+  const accounts = new Map(Object.entries(list));
+  const accountCheck = createAccountCheck(accounts);
+  return createKeeper({ accounts, accountCheck, hasAccountFiles: false, anonymous, tokens });
+}
 
 test('a token says who it was made for and what it allows', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
@@ -59,7 +71,7 @@ test('a token that was changed, is of another service or key, or has ended, is n
 
 test('a builder gets a token for one repository, which is good for nothing else', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
-  const keeper = createKeeper(new Map(), ['public/*'], tokens);
+  const keeper = keeperOf({}, ['public/*'], tokens);
   const rights = await keeper.withToken(await tokens.issue({ access }, minute));
   assert.deepEqual(rights?.('builds/one'), ['pull', 'push']);
   assert.deepEqual(rights?.('builds/two'), []);
@@ -74,12 +86,12 @@ test('a builder gets a token for one repository, which is good for nothing else'
 test('a token is worth no more than its account is now', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const text = await tokens.issue({ account: 'ada', access }, minute);
-  const keeperOf = (repositories: Record<string, 'pull' | 'push'>) =>
-    createKeeper(new Map([['ada', { password: 'x', repositories }]]), [], tokens);
-  const full = await keeperOf({ 'builds/*': 'push' }).withToken(text);
+  const keeperOfAda = (repositories: Record<string, 'pull' | 'push'>) =>
+    keeperOf({ ada: { password: 'x', repositories } }, [], tokens);
+  const full = await keeperOfAda({ 'builds/*': 'push' }).withToken(text);
   assert.deepEqual(full?.('builds/one'), ['pull', 'push']);
-  const less = await keeperOf({ 'builds/*': 'pull' }).withToken(text);
+  const less = await keeperOfAda({ 'builds/*': 'pull' }).withToken(text);
   assert.deepEqual(less?.('builds/one'), ['pull']);
-  const gone = createKeeper(new Map(), [], tokens);
+  const gone = keeperOf({}, [], tokens);
   assert.equal(await gone.withToken(text), undefined);
 });

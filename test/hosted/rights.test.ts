@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { findAccount } from '../../src/hosted/accounts.ts';
 import { accountRights, commonRights, pullRights } from '../../src/hosted/rights.ts';
 
 const nobody = pullRights([]);
@@ -58,13 +57,4 @@ test('what two allow is never more than what each allows', () => {
       }
     }),
   );
-});
-
-test('an account is found by its name and its password only', () => {
-  const accounts = new Map([['ada', { password: 'lovelace' }]]);
-  assert.ok(findAccount(accounts, 'ada', 'lovelace'));
-  assert.equal(findAccount(accounts, 'ada', ''), undefined);
-  assert.equal(findAccount(accounts, 'ada', 'Lovelace'), undefined);
-  assert.equal(findAccount(accounts, 'bob', ''), undefined);
-  assert.equal(findAccount(accounts, '__proto__', ''), undefined);
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { loadConfig } from '../../src/config/load.ts';
 import { postJson, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault, assertRegistryFault, call } from '../faults/http-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
@@ -107,4 +108,13 @@ test('container requests can be limited as well', async () => {
   const token = await newAccessToken(world.sluice, administrator, 'somebody@example.org');
   const own = await world.ask({ containerImage: name, towerAccessToken: token });
   assert.equal(own.status, 200);
+  const inspect = `${world.sluice.url}/v1alpha1/inspect`;
+  const looked = await postJson(inspect, { containerImage: name });
+  assertApiFault(looked, 429, /limit of 2 container requests per minute is reached/);
+});
+
+test('container requests are limited by default, and a head node with a token makes thousands at once', () => {
+  const { requests } = loadConfig({}).config.limits;
+  assert.deepEqual(requests.anonymous, { count: 1000, seconds: 3600 });
+  assert.deepEqual(requests.authenticated, { count: 3000, seconds: 60 });
 });

@@ -52,7 +52,7 @@ suite('blobs', () => {
     const { username, password } = registry;
     return {
       registries: {
-        [front.host]: { plainHttp: true, username, password, blobs },
+        [front.host]: { plainHttp: true, anonymous: true, username, password, blobs },
         // The store is at a loopback address too.
         [store.host]: { plainHttp: true },
       },

@@ -212,7 +212,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     const named = (image: string) => ({ namedContexts: { 'node:24': image } });
     await assert.rejects(
       request('FROM node:24\n', named(`${closed.host}/corpus/busybox:oci`)),
-      new RegExp(`400: .*base image ${closed.host}/corpus/busybox:oci cannot be had`),
+      new RegExp(`400: .*base image ${closed.host}/corpus/busybox:oci is unavailable`),
     );
     // What it replaces is nobody's concern any more.
     const replaced = `FROM ${closed.host}/corpus/busybox:oci\nCMD echo replaced\n`;

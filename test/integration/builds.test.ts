@@ -52,6 +52,8 @@ suite('builds', { concurrency: 2 }, () => {
   const configuration = () => ({
     accounts: { admin: 'secret' },
     buildkit: [buildkitd.address],
+    // The source of an ADD whose address is masked: nothing listens there.
+    builds: { privateHosts: ['127.0.0.1:1'] },
     limits: { builds: { anonymous: 'off' } },
     registries: {
       [registry.host]: { plainHttp: true },
@@ -102,6 +104,26 @@ suite('builds', { concurrency: 2 }, () => {
     for (const { targetImage } of answers) {
       assert.equal((await manifestOf(targetImage)).status, 200);
     }
+  });
+
+  test('credentials in the address of an ADD are nowhere to be read', async () => {
+    const address = 'http://robot:s3cr3t-t0ken@127.0.0.1:1/file';
+    const { buildId, containerToken } = await request(`FROM ${base}\nADD ${address} /file\n`);
+    await eventually(
+      'the build is over',
+      async () => (await status(buildId)).status === 'COMPLETED',
+    );
+    const answers = [
+      await logs(buildId),
+      await (await sluice.fetch(`/v1alpha1/builds/${buildId}`)).text(),
+      await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).text(),
+      await (await sluice.fetch(`/v1alpha2/container/${containerToken}`)).text(),
+      await (await sluice.fetch(`/v1alpha2/container/${containerToken}/status`)).text(),
+      sluice.output(),
+    ];
+    assert.match(answers[0] ?? '', /ADD http:\/\/\*\*\*@127\.0\.0\.1:1\/file/);
+    assert.match(answers[1] ?? '', /\*\*\*@127\.0\.0\.1:1/);
+    for (const answer of answers) assert.ok(!/s3cr3t|robot/.test(answer), answer);
   });
 
   test('what is asked for besides is put onto the built image when it is served', async () => {
@@ -210,7 +232,7 @@ suite('builds', { concurrency: 2 }, () => {
 
   test('base images are asked for in the right of the asker, whatever the builder has', async () => {
     for (const name of [`${closed.host}/corpus/busybox:oci`, `${registry.host}/corpus/none:1`]) {
-      await assert.rejects(request(`FROM ${name}\n`), /400: .*base image .* cannot be had/);
+      await assert.rejects(request(`FROM ${name}\n`), /400: .*base image .* is unavailable/);
     }
   });
 
@@ -319,7 +341,7 @@ suite('builds', { concurrency: 2 }, () => {
     const containerFile = Buffer.from(`FROM ${base}\n`).toString('base64');
     await assert.rejects(
       lonely.request({ containerFile }),
-      /503: .*moby\/buildkit.*SLUICE_BUILDKIT/,
+      /503: .*docker compose -f builder\/compose\.yaml.*SLUICE_BUILDKIT/,
     );
     assert.ok(await lonely.request({ containerImage: base }));
   });

@@ -80,6 +80,8 @@ suite('conda packages', () => {
     sluice = await startSluice({
       config: {
         buildkit: [buildkitd.address],
+        // Lock files are added by their address.
+        builds: { privateHosts: [new URL(served.url).host] },
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
       },

@@ -47,7 +47,7 @@ suite('freeze', { concurrency: 2 }, () => {
     images = await pushCorpus(open, ['busybox:oci', 'cfg:full', 'multi:index']);
     await pushCorpus(closed, ['busybox:oci']);
     buildkitd = await startBuildkitd();
-    const account = { username: 'tester', password: 'sesame', plainHttp: true };
+    const account = { username: 'tester', password: 'sesame', plainHttp: true, anonymous: true };
     sluice = await startSluice({
       config: {
         accounts: { admin: 'secret' },

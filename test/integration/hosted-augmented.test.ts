@@ -121,7 +121,7 @@ suite('container requests for hosted images', () => {
   const startWithCredentials = async (account: Login) => {
     // The host is a part of its own configuration.
     const port = await freePort();
-    const registries = { [`127.0.0.1:${port}`]: account };
+    const registries = { [`127.0.0.1:${port}`]: { ...account, anonymous: true } };
     return startSluice({ port, config: { accounts, registries } });
   };
 

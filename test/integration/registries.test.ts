@@ -29,8 +29,9 @@ function settings(registry: Registry, more: object = {}): object {
   return { registries: { [host]: { ...scheme, ...tokens, ...more } } };
 }
 
-function account({ username, password }: Registry): { username: string; password: string } {
-  return { username, password };
+/** Credentials that serve everybody. */
+function account({ username, password }: Registry) {
+  return { username, password, anonymous: true };
 }
 
 /** Asks for the image with a change and pulls it with skopeo, which knows nothing of the registry. */
@@ -72,7 +73,7 @@ suite('registries', { concurrency: 2 }, () => {
     test('of DOCKER_AUTH_CONFIG', async () => {
       await using registry = await startFilled({ auth: 'basic' });
       await pullThrough(registry, {
-        config: settings(registry),
+        config: settings(registry, { anonymous: true }),
         env: { DOCKER_AUTH_CONFIG: dockerConfig(registry) },
       });
     });
@@ -82,14 +83,17 @@ suite('registries', { concurrency: 2 }, () => {
       await using directory = await makeTempDir('docker-config');
       await writeFile(directory.join('config.json'), dockerConfig(registry));
       await pullThrough(registry, {
-        config: { ...settings(registry), dockerConfig: directory.join('config.json') },
+        config: {
+          ...settings(registry, { anonymous: true }),
+          dockerConfig: directory.join('config.json'),
+        },
       });
     });
 
     for (const auth of ['basic', 'bearer'] as const) {
       test(`that are wrong or missing with ${auth}: 403 with a sentence`, async () => {
         await using registry = await startFilled({ auth });
-        const wrong = { username: registry.username, password: 'not this one' };
+        const wrong = { ...account(registry), password: 'not this one' };
         for (const [more, why] of [
           [wrong, /the credentials configured for/],
           [{}, /no credentials are configured|refused an anonymous request/],

@@ -44,7 +44,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     secret = await only(closed);
     first = await startBuildkitd();
     second = await startBuildkitd();
-    privileged = await start(first, { username: 'tester', password: 'sesame' });
+    privileged = await start(first, { username: 'tester', password: 'sesame', anonymous: true });
     other = await start(first, {});
     trusting = await start(second, {}, { trustCaches: true });
   });

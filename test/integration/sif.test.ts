@@ -41,7 +41,12 @@ suite('singularity images', { concurrency: 1 }, () => {
         limits: { builds: { anonymous: 'off' } },
         registries: {
           [open.host]: { plainHttp: true },
-          [closed.host]: { plainHttp: true, username: 'tester', password: 'sesame' },
+          [closed.host]: {
+            plainHttp: true,
+            anonymous: true,
+            username: 'tester',
+            password: 'sesame',
+          },
         },
       },
     });

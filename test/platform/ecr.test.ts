@@ -24,7 +24,13 @@ async function start(assumeRoles = false) {
   const transport = createTransport(new Map(), timeouts, [new URL(aws.url).host]);
   stack.defer(() => transport.close());
   const clock = { now: Date.now() };
-  const login = createEcrLogin({ transport, assumeRoles, endpoint: aws.url, now: () => clock.now });
+  const login = createEcrLogin({
+    transport,
+    assumeRoles,
+    endpoint: aws.url,
+    now: () => clock.now,
+    wall: () => clock.now,
+  });
   return { aws, clock, login, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 

@@ -157,7 +157,7 @@ test('a key pair is for a day, then comes another with an id of its own', async 
   assert.equal(keys.of(tower)?.id, second.id);
   assert.equal(keys.of(tower)?.open(sealPacket('text', second.publicKey)), 'text');
   clock.now += 29 * day + 1;
-  assert.equal(keys.purge(), 2);
+  assert.equal(await keys.purge(), 2);
   assert.deepEqual([keys.isKept(first.id), keys.isKept(second.id)], [false, true]);
 
   // With another key for the secrets there is nothing to decrypt with: a new pair is made.

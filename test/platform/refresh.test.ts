@@ -158,7 +158,10 @@ test('no token is in a log line or in a file', async () => {
     withCookies(() => at.scripted.users)(call, response),
   );
   await at.platform.user(at.grant);
-  assert.ok(createTokenPairStore(at.world.database).purge(Date.now() + 1) === 1, 'a pair was kept');
+  assert.ok(
+    (await createTokenPairStore(at.world.database).purge(Date.now() + 1)) === 1,
+    'a pair was kept',
+  );
   await at.platform.credentials({ ...at.grant, refreshToken: 'wrong-refresh' }).catch(() => {});
   at.world.database.pragma('wal_checkpoint(PASSIVE)');
   const names = await readdir(at.world.directory.path);

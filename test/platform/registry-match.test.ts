@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ecrRegistry } from '../../src/platform/ecr-registry.ts';
 import type { CredentialEntry } from '../../src/platform/platform.ts';
-import { candidatesFor, parseScope } from '../../src/platform/registry-match.ts';
+import { candidatesFor, credentialScope, parseScope } from '../../src/platform/registry-match.ts';
 
 test('what an entry is for is read however it is written', () => {
   for (const [text, host, path] of [
@@ -25,6 +25,18 @@ test('what an entry is for is read however it is written', () => {
   ] as const) {
     assert.deepEqual(parseScope(text), { host, path }, text);
   }
+});
+
+test('credentials for a name that is not a registry are for nothing, and not for Docker Hub', () => {
+  for (const name of ['harbor', 'quayio', '0', 'lab/tools', '1.2', 'https://harbor/v2/']) {
+    assert.equal(credentialScope(name), undefined, name);
+    const entries = [entry('own', name)];
+    for (const repository of ['harbor/app', 'quayio/app', '0/app', 'lab/tools', 'library/alpine']) {
+      assert.deepEqual(candidatesFor(entries, 'docker.io', repository), [], name);
+    }
+  }
+  assert.deepEqual(credentialScope(undefined), { host: 'docker.io', path: '' });
+  assert.deepEqual(credentialScope('localhost/x'), { host: 'localhost', path: 'x' });
 });
 
 const entry = (id: string, registry: string | undefined, provider = 'container-reg') =>

@@ -23,6 +23,7 @@ function makePairs(boxKey = 1) {
       store,
       box: createSecretBox(Buffer.alloc(32, number)),
       now: () => clock.now,
+      keptMs: 30 * day,
     });
   return { database, store, clock, pairs: pairsWith(boxKey), pairsWith };
 }
@@ -96,8 +97,8 @@ test('a pair goes thirty days after it was renewed last', async () => {
   clock.now = 20 * day;
   await pairs.renew(key, grant, renewed, async () => ({ ...renewed, accessToken: 'access-3' }));
   clock.now = 50 * day;
-  assert.equal(pairs.purge(), 0);
+  assert.equal(await pairs.purge(), 0);
   clock.now = 50 * day + 1;
-  assert.equal(pairs.purge(), 1);
+  assert.equal(await pairs.purge(), 1);
   assert.deepEqual(pairs.current(key, grant), own);
 });

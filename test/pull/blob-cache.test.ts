@@ -1,10 +1,12 @@
 /** One transfer of a blob for all who ask, whenever they come. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SlabPool } from '../../src/content/buffers.ts';
 import { drain, sourceOfBytes } from '../../src/content/byte-source.ts';
 import { type ContentStore, openContentStore } from '../../src/content/content-store.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { createBlobCache } from '../../src/pull/blob-cache.ts';
+import { createTransfers } from '../../src/pull/transfers.ts';
 import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createHostedStore } from '../../src/store/hosted.ts';
@@ -35,6 +37,7 @@ test('who comes while the copy is being put in its place reads it there', async 
     content,
     cachedBlobs: createCachedBlobStore(database),
     hosted: createHostedStore(database),
+    transfers: createTransfers(content, new SlabPool()),
     maxBytes: 1e9,
   });
   const bytes = Buffer.alloc(2_000_000, 'blob');

@@ -39,8 +39,10 @@ test('the parts of an image below an index are known to all who ask for them at 
   const find = createImageFinder({
     documents,
     makeImage: () => assert.fail('it is here'),
-    identities: { credentialsOf: () => async () => undefined, require: async () => {} },
-    accessToBuilt: () => assert.fail('it is not built'),
+    lookAtRight: async ({ image: { registry, repository } }) => ({
+      access: { registry, repository, credentials: undefined },
+      until: Number.POSITIVE_INFINITY,
+    }),
     builtBy: () => assert.fail('it is not built'),
   });
   const request = {

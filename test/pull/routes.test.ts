@@ -219,7 +219,7 @@ test('the API root sends who could log in to the token service; served names nee
   assert.deepEqual([...new Set(upstreamSaw)], [undefined], "a client's credentials go nowhere");
 });
 
-test('tags/list is passed through under the served name', async () => {
+test('tags/list is what the registry lists, under the served name', async () => {
   const name = pathOf('tags/list').slice('/v2/'.length, -'/tags/list'.length);
   const { relay } = world.upstreams;
   const reply = await call(at('tags/list?n=2&last=a%20b'));
@@ -236,7 +236,7 @@ test('tags/list is passed through under the served name', async () => {
   assert.equal(head.headers['content-length'], page.headers['content-length']);
 });
 
-test('referrers are passed through, and so are the tags that stand in for them', async () => {
+test('referrers are those of the registry, and the tags that stand in for them are passed through', async () => {
   const { relay } = world.upstreams;
   const hex = image.digest.slice('sha256:'.length);
   const index = Buffer.from('{"schemaVersion":2,"manifests":[]}');
@@ -249,7 +249,8 @@ test('referrers are passed through, and so are the tags that stand in for them',
   const api = await call(at(`referrers/${image.digest}?artifactType=a%2Fb`));
   assert.equal(api.status, 200);
   assert.equal(api.headers['content-type'], type);
-  assert.deepEqual(api.body, index);
+  const own = { schemaVersion: 2, mediaType: type, manifests: [] };
+  assert.deepEqual(JSON.parse(api.body.toString()), own);
   assert.match(relay.requests.at(-1)?.path ?? '', /\?artifactType=a%2Fb$/);
   for (const tag of [`sha256-${hex}`, `sha256-${hex}.sig`]) {
     const reply = await call(at(`manifests/${tag}`));

@@ -7,6 +7,7 @@ import { openDatabase } from '../../src/store/database.ts';
 import { createRequestStore } from '../../src/store/requests.ts';
 
 const hourMs = 3_600_000;
+const unlimited = { admitRequest() {} };
 
 function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
   return registry.issue(token => ({
@@ -24,9 +25,11 @@ function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
 
 test('another process finds the same request by the token, which the database does not hold', async () => {
   const database = openDatabase(':memory:');
-  const issued = await issueOne(createTokenRegistry(createRequestStore(database), hourMs));
+  const issued = await issueOne(
+    createTokenRegistry(createRequestStore(database), hourMs, unlimited),
+  );
   assert.ok(!database.serialize().includes(issued.token), 'the token is not stored as it is');
-  const other = createTokenRegistry(createRequestStore(database), hourMs);
+  const other = createTokenRegistry(createRequestStore(database), hourMs, unlimited);
   assert.deepEqual(
     JSON.parse(JSON.stringify(other.get(issued.token))),
     JSON.parse(JSON.stringify(issued)),
@@ -45,15 +48,15 @@ const refused = (message: RegExp) => (error: unknown) => {
 test('unknown, expired and revoked are told apart, in each process', async () => {
   const database = openDatabase(':memory:');
   const store = createRequestStore(database);
-  const registry = createTokenRegistry(store, hourMs);
-  const short = createTokenRegistry(store, -1);
+  const registry = createTokenRegistry(store, hourMs, unlimited);
+  const short = createTokenRegistry(store, -1, unlimited);
   const { token } = await issueOne(registry);
   const expired = await issueOne(short);
   for (const unknown of ['', 'x', 'a'.repeat(32), `${token}a`]) {
     assert.throws(() => registry.get(unknown), refused(/^Unknown container token/));
-    assert.throws(() => registry.revoke(unknown), refused(/^Unknown container token/));
+    await assert.rejects(registry.revoke(unknown), refused(/^Unknown container token/));
   }
-  for (const own of [short, registry, createTokenRegistry(store, hourMs)]) {
+  for (const own of [short, registry, createTokenRegistry(store, hourMs, unlimited)]) {
     assert.throws(
       () => own.get(expired.token),
       refused(/library\/alpine expired at .*Z: make a new/),
@@ -61,13 +64,13 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
     assert.equal(own.describe(expired.token).token, expired.token);
   }
   assert.equal(registry.get(token).token, token);
-  registry.revoke(token);
-  for (const own of [registry, createTokenRegistry(store, hourMs)]) {
+  await registry.revoke(token);
+  for (const own of [registry, createTokenRegistry(store, hourMs, unlimited)]) {
     assert.throws(() => own.get(token), refused(/was revoked at .*Z: make a new/));
-    assert.throws(() => own.revoke(token), refused(/^Unknown container token/));
+    await assert.rejects(own.revoke(token), refused(/^Unknown container token/));
     assert.equal(own.describe(token).fixed?.served.digest, digestOf('served'));
     assert.ok(own.describe(token).expiresAt <= Date.now(), 'it has ended');
   }
-  registry.purge();
+  await registry.purge();
   assert.equal(registry.describe(token).token, token, 'remembered for a while');
 });

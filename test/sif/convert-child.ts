@@ -2,7 +2,7 @@
  * Converts layers in files, in a process of its own, so that its memory can be told:
  * `node convert-child.ts <directory> <layer>...`. Prints the most memory it had, in bytes, and what was made.
  */
-import { fileSource } from '../../src/content/file-source.ts';
+import { wholeFile } from '../../src/content/file-source.ts';
 import { convertToSif } from '../../src/sif/convert.ts';
 import { optionsFor, sourceOf } from './conversion.ts';
 import { fileLayer } from './distribution-layer.ts';
@@ -14,7 +14,7 @@ const source = {
   ...sourceOf(layers),
   async openLayer({ digest, size }: { digest: string; size: number }) {
     const path = layers.find(({ content }) => content.digest === digest)?.path ?? '';
-    return fileSource(path, 0, size - 1);
+    return wholeFile(path, size);
   },
 };
 const lines: string[] = [];

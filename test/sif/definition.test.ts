@@ -109,9 +109,9 @@ test('what cannot be built is refused with the line and the reason', () => {
 test('arguments that multiply are stopped before they fill the memory', () => {
   const value = '{{ B }}'.repeat(50_000);
   const text = `${header}%arguments\nA=${value}\nB=${'x'.repeat(100_000)}\n%post\n{{ A }}\n`;
-  assert.throws(() => translateDefinition(text), /longer than a MiB/);
+  assert.throws(() => translateDefinition(text), /longer than 256 KiB/);
   const many = `${header}%arguments\nA=${'x'.repeat(100_000)}\n%post\n${'{{ A }}\n'.repeat(10_000)}`;
-  assert.throws(() => translateDefinition(many), /longer than a MiB/);
+  assert.throws(() => translateDefinition(many), /longer than 256 KiB/);
 });
 
 test('texts that are hard to read take no long time', () => {

@@ -25,6 +25,25 @@ test('a secret does not open for another place, with another key, or changed', (
   assert.throws(() => box.open('plain', 'row 1'), /cannot be read/);
 });
 
+test('what an older key has sealed opens beside the new one, also without the name of its key', () => {
+  const [key, newer] = [randomBytes(32), randomBytes(32)];
+  const old = createSecretBox(key);
+  const sealed = old.seal('s3cret', 'row 1');
+  assert.ok(sealed.startsWith(old.prefix));
+  // As earlier versions have written it.
+  const unnamed = `s1.${sealed.split('.')[2]}`;
+  assert.equal(old.open(unnamed, 'row 1'), 's3cret');
+  const box = createSecretBox(newer, key);
+  for (const text of [sealed, unnamed]) {
+    assert.equal(box.open(text, 'row 1'), 's3cret');
+    assert.throws(() => box.open(text, 'row 2'), /cannot be read/);
+    assert.throws(() => createSecretBox(newer).open(text, 'row 1'), /cannot be read/);
+  }
+  const again = box.seal('s3cret', 'row 1');
+  assert.ok(again.startsWith(box.prefix) && box.prefix !== old.prefix);
+  assert.throws(() => old.open(again, 'row 1'), /cannot be read/);
+});
+
 test('the key is made once, for its owner alone, and a damaged one is refused', async () => {
   await using directory = await makeTempDir('key');
   const path = directory.join('secrets.key');

@@ -21,11 +21,11 @@ test('requests: inserted, found, revoked once, purged by their end', async () =>
   ]);
   assert.deepEqual(store.find(hash('two')), { ...row(20), revokedAt: null });
   assert.equal(store.find(hash('four')), undefined);
-  assert.equal(store.revoke(hash('two'), 15), true);
-  assert.equal(store.revoke(hash('two'), 16), false);
-  assert.equal(store.revoke(hash('four'), 16), false);
+  assert.equal(await store.revoke(hash('two'), 15), true);
+  assert.equal(await store.revoke(hash('two'), 16), false);
+  assert.equal(await store.revoke(hash('four'), 16), false);
   assert.equal(store.find(hash('two'))?.revokedAt, 15);
-  assert.equal(store.purge(20), 1);
+  assert.equal(await store.purge(20), 1);
   assert.equal(store.find(hash('one')), undefined);
   assert.ok(store.find(hash('three')));
   await assert.rejects(store.insert(hash('three'), row(30)), /UNIQUE/);
@@ -54,24 +54,26 @@ test('usage: counted at once, written together, summed by day and organisation',
   assert.deepEqual(Object.entries(usage.countByOrg('mounted', {})), [['__proto__', 1]]);
   assert.equal(usage.count('builds', {}), 0);
   usage.add('pulls', '2026-01-02', 'a.org');
-  usage.flush();
-  usage.flush();
+  await usage.flush();
+  await usage.flush();
   database.close();
   const again = openDatabase(path);
   assert.equal(createUsageStore(again).count('pulls', {}), 6);
   again.close();
 });
 
-test('cached blobs: the least recently used is the oldest', () => {
-  const store = createCachedBlobStore(openDatabase(':memory:'));
+test('cached blobs: the least recently used is the oldest', async () => {
+  const database = openDatabase(':memory:');
+  const store = createCachedBlobStore(database);
   const [a, b, c] = ['a', 'b', 'c'].map(text => digestOf(text));
   assert.ok(a && b && c);
   assert.equal(store.total(), 0);
   assert.equal(store.oldest(), undefined);
-  store.enter(a, 10, ['one.example.com'], 1);
-  store.enter(b, 20, ['one.example.com'], 2);
-  store.enter(c, 30, ['other.example.com'], 3);
+  await store.enter(a, 10, ['one.example.com'], 1);
+  await store.enter(b, 20, ['one.example.com'], 2);
+  await store.enter(c, 30, ['other.example.com'], 3);
   store.touch(a, 4);
+  await database.commit(() => {});
   assert.equal(store.total(), 60);
   assert.deepEqual(store.oldest(), { digest: b, size: 20 });
   store.forget(b);
@@ -80,28 +82,29 @@ test('cached blobs: the least recently used is the oldest', () => {
   assert.equal(store.total(), 40);
 });
 
-test('cached blobs: a copy is of the registries that have sent it', () => {
+test('cached blobs: a copy is of the registries that have sent it', async () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const blob = digestOf('blob');
-  store.enter(blob, 4, ['one.example.com'], 1);
+  await store.enter(blob, 4, ['one.example.com'], 1);
   assert.equal(store.isFrom(blob, 'one.example.com'), true);
   assert.equal(store.isFrom(blob, 'other.example.com'), false);
-  store.enter(blob, 4, ['other.example.com'], 2);
+  await store.enter(blob, 4, ['other.example.com'], 2);
   assert.equal(store.isFrom(blob, 'other.example.com'), true);
   store.forget(blob);
-  store.enter(blob, 4, ['other.example.com'], 3);
+  await store.enter(blob, 4, ['other.example.com'], 3);
   assert.equal(store.isFrom(blob, 'one.example.com'), false);
 });
 
-test('fetched layers: found by their location, which is not in the database', () => {
+test('fetched layers: found by their location, which is not in the database', async () => {
   const database = openDatabase(':memory:');
   const store = createFetchedLayerStore(database);
   const location = 'https://example.com/layer.tar.gz?signature=hush';
-  assert.equal(store.find(location), undefined);
-  store.put(location, 'one');
-  store.put(location, 'two');
-  assert.equal(store.find(location), 'two');
-  assert.equal(store.find('https://example.com/layer.tar.gz'), undefined);
+  assert.equal(store.find(location, 1), undefined);
+  store.put(location, 'one', 1);
+  store.put(location, 'two', 1);
+  await database.commit(() => {});
+  assert.equal(store.find(location, 1), 'two');
+  assert.equal(store.find('https://example.com/layer.tar.gz', 1), undefined);
   assert.ok(!database.serialize().includes('hush'));
 });
 
@@ -114,7 +117,7 @@ test('a database that a newer version wrote is refused', async () => {
   assert.throws(() => openDatabase(path), /schema 999, .*start the newer version that wrote it/);
 });
 
-test('hosted: all manifests of one repository are removed, with their tags and parts', () => {
+test('hosted: all manifests of one repository are removed, with their tags and parts', async () => {
   const store = createHostedStore(openDatabase(':memory:'));
   const [one, other, part] = ['one', 'other', 'part'].map(text => digestOf(Buffer.from(text)));
   assert.ok(one && other && part);
@@ -124,8 +127,8 @@ test('hosted: all manifests of one repository are removed, with their tags and p
     store.putManifest(repository, { ...about, digest: other }, [part]);
     store.putTag(repository, 'latest', one);
   }
-  store.removeManifests('staging/1');
-  store.removeManifests('unknown');
+  await store.removeManifests('staging/1');
+  await store.removeManifests('unknown');
   assert.equal(store.manifest('staging/1', one), undefined);
   assert.equal(store.manifest('staging/1', other), undefined);
   assert.equal(store.tagged('staging/1', 'latest'), undefined);

@@ -123,7 +123,8 @@ test('a request made again after a sweep works after a restart too', async () =>
   await gc(first, '0s');
   await first.kill();
   await using second = await startSluice({ config, data: first.data, port: first.port });
-  upstream.on('/v2/', (_request, response) => response.writeHead(404).end());
+  // One that said 404 would have taken the right back.
+  upstream.on('/v2/', (_request, response) => response.writeHead(503).end());
   await pullWhole(second, targetImage, ['config', 'injected']);
 });
 

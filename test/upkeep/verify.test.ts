@@ -69,6 +69,6 @@ test('a directory that holds no state is told', async () => {
   for (const command of ['verify', 'gc']) {
     const { code, stderr } = await sluiceCommand([command, '--data', '/nonexistent']);
     assert.equal(code, 1);
-    assert.match(stderr, /\/nonexistent is no data directory of a server/);
+    assert.match(stderr, /\/nonexistent is not the data directory of a server/);
   }
 });

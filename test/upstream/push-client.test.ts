@@ -28,7 +28,7 @@ function clientsOf(...hosts: string[]) {
   const transport = createTransport(registries, { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
   const exchange = createExchange({
     transport,
-    authorizer: createAuthorizer(transport, registries),
+    authorizer: createAuthorizer(transport, registries, 30_000),
     registries,
     mirrorCredentials: async () => undefined,
     retry: { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 },

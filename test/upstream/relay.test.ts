@@ -5,11 +5,11 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SlabPool } from '../../src/upstream/buffers.ts';
+import { SlabPool } from '../../src/content/buffers.ts';
 import { RelayError, type RelayOptions, relay } from '../../src/upstream/relay.ts';
 import { openWire } from '../../src/upstream/wire.ts';
 import { WirePool } from '../../src/upstream/wire-pool.ts';
-import { slabsPerBody } from '../../src/upstream/wire-source.ts';
+import { largeSlabsPerBody } from '../../src/upstream/wire-source.ts';
 import { eventually } from '../world/eventually.ts';
 
 type Origin = (socket: Socket) => void | Promise<void>;
@@ -287,7 +287,7 @@ test('a client that does not read stops the upstream; when it reads on, all come
   const memory = process.memoryUsage().rss;
   await sleep(400);
   assert.equal(sent(), stopped, 'the upstream is still read');
-  assert.ok(slabs.lent <= slabsPerBody, `${slabs.lent} buffers`);
+  assert.ok(slabs.lent <= largeSlabsPerBody, `${slabs.lent} buffers`);
   assert.ok(process.memoryUsage().rss - memory < 8 * 1024 * 1024);
   let got = 0;
   reader.on('data', data => {
@@ -317,7 +317,7 @@ test('answers in a row on one connection wait for each other; leaving frees them
   const reader = client(port, request.repeat(3)).pause();
   await eventually('all of them are asked for', () => originSockets.length === 3);
   await sleep(300);
-  assert.ok(slabs.lent <= 3 * slabsPerBody);
+  assert.ok(slabs.lent <= 3 * largeSlabsPerBody);
   reader.destroy();
   await eventually('all of them have ended', () => ends.length === 3);
   assert.ok(ends.every(end => end instanceof RelayError && end.code === 'client-gone'));

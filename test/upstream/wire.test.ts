@@ -5,11 +5,11 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
+import { SlabPool } from '../../src/content/buffers.ts';
 import type { ByteSource } from '../../src/content/byte-source.ts';
-import { SlabPool } from '../../src/upstream/buffers.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire.ts';
 import { WirePool } from '../../src/upstream/wire-pool.ts';
-import { slabsPerBody } from '../../src/upstream/wire-source.ts';
+import { largeSlabsPerBody } from '../../src/upstream/wire-source.ts';
 import { makeCertificates } from '../world/certificates.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -283,7 +283,7 @@ test('while chunks are on loan no more is read, and their bytes stay', async t =
   await sleep(1500);
   const stopped = sent;
   assert.ok(stopped < body.length / 2, `${stopped} bytes were taken without a reader`);
-  assert.ok(pool.slabs.lent <= slabsPerBody, `${pool.slabs.lent} buffers`);
+  assert.ok(pool.slabs.lent <= largeSlabsPerBody, `${pool.slabs.lent} buffers`);
   second?.release();
   let read = before.length + (second?.bytes.length ?? 0);
   for (let chunk = await answer.body.read(); chunk; chunk = await answer.body.read()) {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { requireCommand } from './tools.ts';
 
@@ -15,11 +15,12 @@ export interface Certificates {
 
 /**
  * Makes an authority of its own and a server certificate that it signed for these names and
- * addresses, such as `127.0.0.1` and `registry.test`.
+ * addresses, such as `127.0.0.1` and `registry.test`; with -1 day it has expired.
  */
 export async function makeCertificates(
   directory: string,
   names: readonly string[] = ['127.0.0.1', 'localhost'],
+  days = 30,
 ): Promise<Certificates> {
   await mkdir(directory, { recursive: true });
   const file = (name: string) => join(directory, name);
@@ -30,22 +31,41 @@ export async function makeCertificates(
     `basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\nsubjectAltName=${subjects}\n`,
   );
   await makeKeyPair(directory, 'authority');
-  const openssl = requireCommand('openssl');
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-  await exec(openssl, [
-    ...['req', '-new', ...key, '-subj', '/CN=server'],
-    ...['-keyout', file('server.key'), '-out', file('server.csr')],
-  ]);
-  await exec(openssl, [
-    ...['x509', '-req', '-days', '30', '-in', file('server.csr'), '-extfile', file('server.ext')],
-    ...['-CA', file('authority.crt'), '-CAkey', file('authority.key'), '-CAcreateserial'],
-    ...['-out', file('server.crt')],
-  ]);
+  await sign(directory, 'server', days);
   return {
     authority: file('authority.crt'),
     certificate: file('server.crt'),
     key: file('server.key'),
   };
+}
+
+/** Makes a certificate for clients, signed by the authority that made these; with -1 day it has expired. */
+export async function makeClientCertificate(
+  { authority }: Certificates,
+  days = 30,
+): Promise<{ certificate: string; key: string }> {
+  const directory = dirname(authority);
+  const name = days < 0 ? 'expired-client' : 'client';
+  await writeFile(join(directory, `${name}.ext`), 'extendedKeyUsage=clientAuth\n');
+  await sign(directory, name, days);
+  return { certificate: join(directory, `${name}.crt`), key: join(directory, `${name}.key`) };
+}
+
+/** Makes `<name>.key` and `<name>.crt` as `<name>.ext` says, signed by the authority of the directory. */
+async function sign(directory: string, name: string, days: number): Promise<void> {
+  const file = (end: string) => join(directory, `${name}.${end}`);
+  const authority = (end: string) => join(directory, `authority.${end}`);
+  const openssl = requireCommand('openssl');
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  await exec(openssl, [
+    ...['req', '-new', ...key, '-subj', `/CN=${name}`],
+    ...['-keyout', file('key'), '-out', file('csr')],
+  ]);
+  await exec(openssl, [
+    ...['x509', '-req', '-days', `${days}`, '-in', file('csr'), '-extfile', file('ext')],
+    ...['-CA', authority('crt'), '-CAkey', authority('key'), '-CAcreateserial'],
+    ...['-out', file('crt')],
+  ]);
 }
 
 /** Makes an EC key and a self-signed certificate of an authority: `<name>.key`, `<name>.crt`. */

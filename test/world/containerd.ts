@@ -28,7 +28,7 @@ const config = 'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
 /** Starts containerd in a private root. */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
   const files = { '/etc/containerd/config.toml': config, ...options.files };
-  const root = await openRoot(options.suite, files);
+  const root = await openRoot(options.suite, { files });
   const ctr = (args: readonly string[], execOptions?: ExecOptions) =>
     root.exec(['ctr', ...args], execOptions);
   let containers = 0;

@@ -15,6 +15,8 @@ export interface DockerOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   /** More files of the root by absolute path, such as those of `trustFiles`. */
   readonly files?: Readonly<Record<string, string>>;
+  /** Gives it a network of its own, in which its containers have networks as usual. */
+  readonly ownNetwork?: boolean;
 }
 
 /** A running Docker engine and its command line. */
@@ -33,9 +35,9 @@ export interface Docker extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** Starts a Docker engine in a private root. Containers have only `--network host` or `none`. */
+/** Starts a Docker engine in a private root. Without `ownNetwork`, containers have only `--network host` or `none`. */
 export async function startDocker(options: DockerOptions): Promise<Docker> {
-  const root = await openRoot(options.suite, options.files);
+  const root = await openRoot(options.suite, options);
   const docker = (args: readonly string[], execOptions?: ExecOptions) =>
     root.exec(['docker', ...args], execOptions);
   try {
@@ -71,9 +73,7 @@ function settings(options: DockerOptions, root: Root): string {
     'storage-driver': store === 'containerd' ? 'overlayfs' : 'overlay2',
     features: { 'containerd-snapshotter': store === 'containerd' },
     'insecure-registries': insecure,
-    bridge: 'none',
-    iptables: false,
-    ip6tables: false,
+    ...(options.ownNetwork ? {} : { bridge: 'none', iptables: false, ip6tables: false }),
     // There is no systemd in a private root.
     'exec-opts': ['native.cgroupdriver=cgroupfs'],
     'cgroup-parent': root.controlGroup,

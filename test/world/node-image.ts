@@ -1,5 +1,5 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, globSync, lstatSync, readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import {
   appendFile,
   chmod,
@@ -14,12 +14,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findProxy } from '../../scripts/tools/mirror.ts';
 import { build, connect, directoryTree } from '../../src/buildkit/index.ts';
+import { copyPackages } from './debian-files.ts';
 import { makeTempDir } from './temp-dir.ts';
-import { requireCommand, requireTools, rootDirectory } from './tools.ts';
+import { requireCommand } from './tools.ts';
 
-const suite = 'bookworm';
 // Beside what Debian holds to be essential: what Docker's image has too, as far as builds use it.
-const wanted = ['apt', 'libstdc++6', 'mawk'];
+const packages = ['apt', 'libstdc++6', 'mawk'];
 
 /**
  * Makes an image like Docker's `node:24-bookworm-slim` and pushes it: Debian's own files, this project's
@@ -27,7 +27,7 @@ const wanted = ['apt', 'libstdc++6', 'mawk'];
  */
 export async function pushNodeImage(builder: string, reference: string): Promise<void> {
   await using files = await makeTempDir('node-image');
-  await copyPackages(files.path);
+  await copyDebian(files.path);
   await copyNode(files.path);
   await configureNpm(files.path);
   const client = connect(builder);
@@ -44,88 +44,20 @@ export async function pushNodeImage(builder: string, reference: string): Promise
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Debian's essential packages and apt, as if they had been installed here. */
-async function copyPackages(into: string): Promise<void> {
-  requireTools([suite]);
-  const root = rootDirectory(suite);
-  const packages = readPackages(readFileSync(join(root, database, 'status'), 'utf8'));
-  const names = withDependencies(packages);
-  const paths = names
-    .flatMap(name => [...filesOf(root, name), ...recordsOf(root, name)])
-    .filter(path => !/^usr\/share\/(?:doc|info|locale|man)\//.test(path));
-  for (const name of ['bin', 'lib', 'lib64', 'sbin']) {
-    await mkdir(join(into, 'usr', name), { recursive: true });
-    await symlink(`usr/${name}`, join(into, name));
-  }
-  // A path of a package may lead through a link, such as /bin.
-  const script = 'tar -C "$1" --no-recursion -cT - | tar -C "$2" --keep-directory-symlink -x';
-  // A link may lead to what is there only in the image.
-  const isThere = (path: string) => lstatSync(join(root, path), { throwIfNoEntry: false });
-  const list = [...paths, ...besides].filter(isThere);
-  execFileSync('sh', ['-c', script, 'sh', root, into], { input: list.join('\n') });
-  const status = names.map(name => packages.get(name)?.text).join('\n\n');
-  await writeFile(join(into, database, 'status'), `${status}\n\n`);
+/** Debian's essential packages and apt, which goes the way of this machine. */
+async function copyDebian(into: string): Promise<void> {
+  await copyPackages(into, { suite: 'bookworm', packages, besides, essential: true });
   const proxy = await findProxy();
   if (proxy === undefined) return;
   await writeFile(join(into, 'etc/apt/apt.conf.d/95proxy'), `Acquire::http::Proxy "${proxy}";\n`);
 }
 
-const database = 'var/lib/dpkg';
-
 // What no package brings but its installation made.
 const besides = [
   ...['etc/passwd', 'etc/group', 'etc/shadow', 'etc/gshadow', 'etc/debian_version'],
   ...['etc/alternatives', 'etc/alternatives/awk', 'usr/bin/awk', 'etc/apt/sources.list'],
-  ...['etc/apt/apt.conf.d/90tools', `${database}/info/format`, `${database}/updates`],
-  ...[`${database}/triggers`, `${database}/alternatives`, `${database}/info`],
+  'etc/apt/apt.conf.d/90tools',
 ];
-
-interface Package {
-  /** Its paragraph in the database. */
-  readonly text: string;
-  readonly isEssential: boolean;
-  readonly needs: readonly string[];
-}
-
-/** What is installed. Source: deb-control(5). */
-function readPackages(status: string): Map<string, Package> {
-  return new Map(
-    status
-      .trim()
-      .split('\n\n')
-      .map(text => {
-        const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(text)?.[1] ?? '';
-        const needs = `${field('Pre-Depends')}, ${field('Depends')}`.split(',');
-        return [field('Package'), { text, isEssential: field('Essential') === 'yes', needs }];
-      }),
-  );
-}
-
-function withDependencies(packages: ReadonlyMap<string, Package>): string[] {
-  const essential = [...packages].filter(([, { isEssential }]) => isEssential);
-  const names = new Set([...essential.map(([name]) => name), ...wanted]);
-  for (const name of names) {
-    for (const alternatives of packages.get(name)?.needs ?? []) {
-      const others = alternatives.split('|').map(one => one.trim().replace(/[ :(].*$/, ''));
-      const found = others.find(other => packages.has(other));
-      if (found !== undefined) names.add(found);
-    }
-  }
-  return [...names];
-}
-
-/** The files of a package, from the root. */
-function filesOf(root: string, name: string): string[] {
-  const list = recordsOf(root, name).find(path => path.endsWith('.list'));
-  if (list === undefined) return [];
-  const paths = readFileSync(join(root, list), 'utf8').split('\n');
-  return paths.map(path => path.slice(1)).filter(path => path !== '' && path !== '.');
-}
-
-/** What the database knows of a package, a file each. */
-function recordsOf(root: string, name: string): string[] {
-  return globSync(`${database}/info/${name}{,:*}.*`, { cwd: root });
-}
 
 async function copyNode(into: string): Promise<void> {
   const local = join(into, 'usr/local');

@@ -24,6 +24,9 @@ export interface Root extends AsyncDisposable {
   readonly directory: string;
   /** The control group under which its containers belong, such as `/sluice-forky-a1b2c3`. */
   readonly controlGroup: string;
+  /** Runs a program of the machine itself, but in the network of the root. */
+  execOnNetwork(command: readonly string[], options?: ExecOptions): Promise<Result>;
+  spawnOnNetwork(command: readonly string[], options?: ExecOptions): Daemon;
   exec(command: readonly string[], options?: ExecOptions): Promise<Result>;
   spawn(command: readonly string[], options?: ExecOptions): Daemon;
   close(): Promise<void>;
@@ -61,10 +64,17 @@ exec chroot . /bin/sh -c '
   wait $!'
 `;
 
-/** Enters the private root of a suite; `files` are put into it first, by absolute path. */
+export interface RootOptions {
+  /** Files that are put into it first, by absolute path. */
+  readonly files?: Readonly<Record<string, string>> | undefined;
+  /** Gives it a network of its own, in which there is only the loopback to begin with. */
+  readonly ownNetwork?: boolean | undefined;
+}
+
+/** Enters the private root of a suite. */
 export async function openRoot(
   suite: Suite,
-  files: Readonly<Record<string, string>> = {},
+  { files = {}, ownNetwork = false }: RootOptions = {},
 ): Promise<Root> {
   requireTools([suite]);
   const scratch = await makeTempDir(suite);
@@ -91,6 +101,7 @@ export async function openRoot(
     'unshare',
     [
       ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
+      ...(ownNetwork ? ['--net'] : []),
       ...['sh', '-c', enterScript, 'sh', scratch.path, rootDirectory(suite), ...plainDirectories],
     ],
     { stdin: 'pipe' },
@@ -104,11 +115,17 @@ export async function openRoot(
   try {
     await waitForLine(keeper, /^entered$/);
     const target = String(await firstChild(keeper.process));
-    const enter = ['--target', target, '--mount', '--pid', '--root', '--wd'];
+    const network = ownNetwork ? ['--net'] : [];
+    const enter = ['--target', target, ...network, '--mount', '--pid', '--root', '--wd'];
+    const enterNetwork = ['--target', target, ...network];
+    if (ownNetwork) await exec([...enterNetwork, 'ip', 'link', 'set', 'lo', 'up']);
     return {
       suite,
       directory: scratch.path,
       controlGroup: controlGroup.name,
+      execOnNetwork: (command, options) => exec([...enterNetwork, ...command], options),
+      spawnOnNetwork: (command, options = {}) =>
+        watch(start([...enterNetwork, ...command], options)),
       exec: (command, options) => exec([...enter, ...command], options),
       spawn: (command, options = {}) => watch(start([...enter, ...command], options)),
       close,

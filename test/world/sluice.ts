@@ -17,6 +17,8 @@ export interface SluiceOptions {
   readonly port?: number;
   /** Puts the state on a disk of so many bytes, which only the server sees; it is gone with the server. */
   readonly diskBytes?: number;
+  /** Files that it may have open. */
+  readonly descriptors?: number;
 }
 
 export interface ContainerAnswer {
@@ -70,7 +72,12 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   const data = options.data ?? directory.join('data');
   await writeFile(directory.join('config.yaml'), stringify(options.config ?? {}));
   const disk = options.diskBytes === undefined ? [] : ownDisk(data, options.diskBytes);
-  const command = ['--pdeathsig', 'KILL', ...disk, ...serverCommand()];
+  const { descriptors } = options;
+  const open =
+    descriptors === undefined
+      ? []
+      : [requireCommand('prlimit'), `--nofile=${descriptors}:${descriptors}`];
+  const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...serverCommand()];
   const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -79,8 +86,13 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
       SLUICE_CONFIG: directory.join('config.yaml'),
       SLUICE_DATA: data,
       SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,
+      // No balancer has to notice that it stops.
+      SLUICE_STOP_DELAY: '0s',
       // Whatever the machine has: a test names its builder.
       ...(options.config && 'buildkit' in options.config ? {} : { SLUICE_BUILDKIT: 'off' }),
+      ...(namesRates(options.config) ? {} : { SLUICE_LIMITS_REQUESTS_ANONYMOUS: 'off' }),
+      // The builders of tests use the network of the machine.
+      SLUICE_BUILDS_OPEN_BUILDERS: '*',
       ...options.env,
     },
   });
@@ -139,6 +151,11 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+// A test asks for more in a minute than a stranger may in an hour.
+function namesRates(config: { readonly limits?: { readonly requests?: unknown } } = {}): boolean {
+  return config.limits?.requests !== undefined;
 }
 
 /** The beginning of a command that runs the rest with a small file system in place of the directory. */

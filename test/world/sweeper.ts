@@ -9,7 +9,11 @@ for path; do
   for attempt in $(seq 50); do
     case $path in
       /sys/fs/cgroup/*) [ ! -d "$path" ] || find "$path" -depth -type d -exec rmdir {} + ;;
-      *) rm -rf "$path" ;;
+      *)
+        for mounted in $(awk -v p="$path/" 'index($2, p) == 1 { print $2 }' /proc/self/mounts | sort -r); do
+          umount "$mounted"
+        done
+        rm -rf "$path" ;;
     esac && break
     sleep 0.2
   done

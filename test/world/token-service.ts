@@ -29,6 +29,8 @@ export interface TokenOptions {
   readonly tellsExpiry?: boolean;
   /** True: whoever gives no credentials gets a token to pull. */
   readonly anonymousPull?: boolean;
+  /** Looked at for each question. True: nobody gets a token any more. */
+  readonly isClosed?: boolean;
 }
 
 export interface TokenService {
@@ -66,7 +68,8 @@ export async function startTokenService(
     const question = await readQuestion(request);
     const given = question.credentials;
     const isKnown = given?.username === account.username && given.password === account.password;
-    const isAllowed = given === undefined ? options.anonymousPull === true : isKnown;
+    const isLetIn = given === undefined ? options.anonymousPull === true : isKnown;
+    const isAllowed = isLetIn && options.isClosed !== true;
     const status = isAllowed ? 200 : 401;
     const { method, scopes, service: asked } = question;
     questions.push({ method, scopes, service: asked, username: given?.username, status });

@@ -17,7 +17,11 @@ export const rootRecipes: Readonly<Record<Suite, { script: string; packages: str
   trixie: { script: 'sid', packages: [...common, 'docker-cli', 'buildah', 'oras', 'cosign'] },
   forky: {
     script: 'sid',
-    packages: [...common, 'docker-cli', 'buildah', 'oras', 'cosign', 'crane'],
+    packages: [
+      ...[...common, 'docker-cli', 'buildah', 'oras', 'cosign', 'crane', 'docker-compose'],
+      // What the image of BuildKit holds beside BuildKit.
+      ...['containernetworking-plugins', 'busybox', 'iptables', 'git'],
+    ],
   },
 };
 
@@ -30,6 +34,9 @@ export const hostPackages: Readonly<Record<string, string>> = {
   curl: 'curl',
   openssl: 'openssl',
   runc: 'runc',
+  slirp4netns: 'slirp4netns',
+  nft: 'nftables',
+  ip: 'iproute2',
   rootlesskit: 'rootlesskit',
   newuidmap: 'uidmap',
   python3: 'python3',
@@ -37,6 +44,10 @@ export const hostPackages: Readonly<Record<string, string>> = {
   mksquashfs: 'squashfs-tools',
   pip3: 'python3-pip',
   bzip2: 'bzip2',
+  'mkfs.xfs': 'xfsprogs',
+  'mkfs.ext4': 'e2fsprogs',
+  losetup: 'mount',
+  faketime: 'faketime',
 };
 
 /** The version of BuildKit that is brought along. */

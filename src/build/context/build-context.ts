@@ -8,6 +8,8 @@ import type { ContentStore } from '../../content/content-store.ts';
 import type { Ingest } from '../../content/ingest.ts';
 import { Fault } from '../../fault.ts';
 import type { Digest } from '../../oci/digest.ts';
+import { TarError } from '../../sif/tar/error.ts';
+import { TarReader } from '../../sif/tar/reader.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
 
 /** The files of a build context, as long as it is not disposed of. */
@@ -44,6 +46,9 @@ export async function openBuildContext(
 async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): Promise<TarIndex> {
   const index = new TarIndex();
   const tar = extract();
+  // tar-stream keeps headers of any length in memory. This one refuses those of more than a MiB, and files with
+  // holes, which have another length in the archive than on a disk.
+  const guard = new TarReader({ entry: () => false, content() {} });
   const noted = (async () => {
     for await (const entry of tar) {
       index.add(entry.header as unknown as TarEntry);
@@ -55,6 +60,7 @@ async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): P
     createGunzip(),
     async function* keep(pieces: AsyncIterable<Buffer>) {
       for await (const piece of pieces) {
+        guard.write(piece);
         await file.write(piece);
         yield piece;
       }
@@ -74,7 +80,8 @@ async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): P
 /** What tar-stream says has no code; what the system says is not the archive's fault. */
 function malformed(error: Error & { readonly code?: string }): Error {
   if (error.code !== undefined) return error;
-  return new Fault('bad-request', `The build context is no whole tar archive: ${error.message}`, {
+  const what = error instanceof TarError ? '' : 'is not a complete tar archive: ';
+  return new Fault('bad-request', `The build context ${what}${error.message}`, {
     phase: 'build',
     cause: error,
   });

@@ -77,9 +77,6 @@ export class TarIndex {
     const name = posix.basename(path);
     const mtimeMs = header.mtime?.getTime() || 0;
     const common = { name, mode: (header.mode ?? 0) & 0o7777, mtimeMs, size: 0 };
-    // A file with holes has another length in the archive than on a disk.
-    const isSparse = Object.keys(header.pax ?? {}).some(key => key.startsWith('GNU.sparse.'));
-    if (isSparse) refuse(`has a sparse file in it, ${shown(path)}: pack it without --sparse`);
     switch (type) {
       case 'file':
       case 'contiguous-file':

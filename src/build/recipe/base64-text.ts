@@ -1,15 +1,21 @@
 import { refuse } from './refuse.ts';
 
-const maxLength = 1024 * 1024;
+const maxBytes = 256 * 1024;
+// What is not in a here-document or a script is rarely more than a hundred.
+const maxLines = 10_000;
+
+/** Characters of the base64 of the largest recipe. */
+export const maxRecipeBase64 = Math.ceil(maxBytes / 3) * 4;
 
 /**
  * The text in a base64 field. Throws a `Fault` for what is not strict base64 (RFC 4648, section 4, with
- * padding and without line breaks), not UTF-8, empty, or
- * longer than a MiB.
+ * padding and without line breaks), not UTF-8, empty, longer than 256 KiB or than 10,000 lines.
  */
 export function base64Text(field: string, base64: string): string {
-  if (base64.length > maxLength) {
-    refuse(`'${field}' is longer than ${maxLength} characters: it is too large to be a recipe`);
+  if (base64.length > maxRecipeBase64) {
+    refuse(
+      `'${field}' is longer than ${maxRecipeBase64} characters: put large files into 'buildContext'`,
+    );
   }
   const bytes = Buffer.from(base64, 'base64');
   if (bytes.toString('base64') !== base64) {
@@ -21,7 +27,14 @@ export function base64Text(field: string, base64: string): string {
   } catch {
     refuse(`'${field}' is not UTF-8 text: send the file itself, base64-encoded`);
   }
+  if (linesIn(bytes) > maxLines) refuse(`'${field}' has more than ${maxLines} lines`);
   if (text.trim() === '') refuse(`'${field}' is empty: put the file's content in it`);
   if (text.includes('\0')) refuse(`'${field}' has a NUL character in it: it is not a text file`);
   return text;
+}
+
+function linesIn(bytes: Buffer): number {
+  let count = 1;
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) count += 1;
+  return count;
 }

@@ -7,8 +7,7 @@ import { readPipRequirement } from './pip-requirement.ts';
 import { refuse, shown } from './refuse.ts';
 import { sortedOnce } from './sorted.ts';
 import { isUrl } from './web-address.ts';
-
-const maxLength = 256 * 1024;
+import { tooMuchIn } from './yaml-shape.ts';
 
 /** An environment and the channels that came with it. */
 export interface ReadEnvironment {
@@ -83,9 +82,10 @@ function parseYaml(field: string, text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-// Nesting without end and aliases that multiply end in an exception of the parser.
+// Aliases that multiply end in an exception of the parser.
 function yamlValue(field: string, text: string): unknown {
-  if (text.length > maxLength) refuse(`'${field}' is longer than ${maxLength} characters`);
+  const tooMuch = tooMuchIn(text);
+  if (tooMuch !== undefined) refuse(`'${field}' ${tooMuch}`);
   try {
     const lines = new LineCounter();
     // What the parser does for these by itself takes time by the square.

@@ -1,5 +1,6 @@
 import { Fault } from '../../fault.ts';
 import { describeApi, type OpenApi } from '../api-description.ts';
+import { auditEntryPoints } from './audit-entry-points.ts';
 import { credentialEntryPoints } from './credential-entry-points.ts';
 import { type ApiRequest, type Backend, type EntryPoint, entryPoint } from './entry-point.ts';
 import { platformInfoAnswer } from './schema.ts';
@@ -28,6 +29,7 @@ const entryPoints: readonly EntryPoint[] = [
   ...tokenEntryPoints,
   ...workspaceEntryPoints,
   ...credentialEntryPoints,
+  ...auditEntryPoints,
   entryPoint({
     method: 'get',
     path: '/service-info',

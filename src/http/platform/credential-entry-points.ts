@@ -1,5 +1,5 @@
 import { Fault } from '../../fault.ts';
-import { unknownCredentials } from '../../platform/built-in/vault.ts';
+import { type KeptCredentials, unknownCredentials } from '../../platform/built-in/vault.ts';
 import { keysDocument, readKeys } from '../../platform/keys-document.ts';
 import type { CredentialOwner } from '../../store/credentials.ts';
 import { type Actor, type Backend, entryPoint } from './entry-point.ts';
@@ -41,7 +41,7 @@ export const credentialEntryPoints = [
     query: workspaceQuery,
     body: newCredentialsSchema,
     answer: newCredentialsAnswer,
-    run({ actor, query, body: { credentials, user, workspaceId } }, backend) {
+    run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
       const owner = ownerOf(
         actor,
         { user, workspaceId: workspaceId ?? query.workspaceId },
@@ -57,6 +57,7 @@ export const credentialEntryPoints = [
       if (!keys) throw new Error('The schema lets keys through that cannot be read');
       const { registry } = given;
       const kept = backend.platform.vault.add({ owner, name, description, keys, registry });
+      note('credentials.add', described(kept, backend));
       return { credentialsId: kept.id, credentials: credentialsView(kept, backend.platform) };
     },
   }),
@@ -77,14 +78,24 @@ export const credentialEntryPoints = [
     path: '/credentials/{credentialsId}',
     summary: 'Remove credentials',
     access: 'either',
-    run({ actor, params: { credentialsId = '' } }, { platform }) {
-      const { owner } = platform.vault.find(credentialsId);
-      if (!mayManage(actor, owner, platform)) throw unknownCredentials(credentialsId);
+    run({ actor, params: { credentialsId = '' }, note }, backend) {
+      const { platform } = backend;
+      const kept = platform.vault.find(credentialsId);
+      if (!mayManage(actor, kept.owner, platform)) throw unknownCredentials(credentialsId);
+      const about = described(kept, backend);
       platform.vault.remove(credentialsId);
+      note('credentials.remove', about);
       return undefined;
     },
   }),
 ];
+
+/** For the audit log: which credentials, for what, and whose. */
+function described(kept: KeptCredentials, { platform }: Backend): string {
+  const view = credentialsView(kept, platform);
+  const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
+  return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
+}
 
 /** Members of a workspace look after its credentials together. */
 function mayManage(

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { Fault } from '../../fault.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { User } from '../../platform/built-in/users.ts';
+import type { AuditLog } from '../../store/audit-log.ts';
 import type { Version } from '../../version.ts';
 import { parseBody } from '../schema.ts';
 
@@ -16,7 +17,11 @@ export type Actor =
       /** When the access token ends, ms since the epoch; undefined for one that does not. */
       readonly until: number | undefined;
     }
-  | { readonly kind: 'administrator' };
+  | {
+      readonly kind: 'administrator';
+      /** `account admin`, `command line (root)`. */
+      readonly name: string;
+    };
 
 interface Actors {
   readonly anybody: undefined;
@@ -29,6 +34,7 @@ interface Actors {
 export interface Backend {
   readonly platform: BuiltInPlatform;
   readonly version: Version;
+  readonly audit: Pick<AuditLog, 'add' | 'list'>;
 }
 
 /** A call in whatever way it came. */
@@ -37,8 +43,10 @@ export interface ApiRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   /** Throws a {@link Fault} for who cannot be let in. */
-  readonly identify: () => Actor;
+  readonly identify: () => Promise<Actor>;
   readonly readBody: () => Promise<unknown>;
+  /** Address that the call came from, where it came over the network. */
+  readonly client?: string;
 }
 
 interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodType> {
@@ -50,16 +58,18 @@ interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodTyp
   readonly query?: Q;
   readonly body?: B;
   readonly answer?: z.ZodType;
-  /** Returns the answer; nothing for an answer without a body. */
+  /** Returns the answer; nothing for an answer without a body. Only one that changes nothing may wait. */
   run(
     call: {
       readonly actor: Actors[A];
       readonly params: Readonly<Record<string, string>>;
       readonly query: z.output<Q>;
       readonly body: z.output<B>;
+      /** Notes in the audit log what the call has done. */
+      readonly note: (action: string, target: string) => void;
     },
     backend: Backend,
-  ): object | undefined;
+  ): object | undefined | Promise<object>;
 }
 
 export interface EntryPoint
@@ -82,22 +92,34 @@ export function entryPoint<
     ...described,
     access,
 
-    async call({ params, query, identify, readBody }, backend) {
-      const actor = admitted(access, identify);
+    async call({ params, query, identify, readBody, client }, backend) {
+      const actor = await admitted(access, identify);
       const call = {
         actor: actor as Actors[A],
         params,
         query: (querySchema ? parseBody(querySchema, query) : {}) as z.output<Q>,
         body: (bodySchema ? parseBody(bodySchema, await readBody()) : undefined) as z.output<B>,
+        note: (action: string, target: string) =>
+          backend.audit.add({ actor: nameOf(actor), client, action, target }),
       };
-      return run(call, backend);
+      const work = () => run(call, backend);
+      // What is checked and what is changed are one: nobody else writes in between.
+      return definition.method === 'get' ? work() : await backend.platform.write(work);
     },
   };
 }
 
-function admitted(access: Access, identify: () => Actor): Actor | undefined {
+function nameOf(actor: Actor | undefined): string {
+  if (!actor) return 'anybody';
+  return actor.kind === 'user' ? `user ${actor.user.email}` : actor.name;
+}
+
+async function admitted(
+  access: Access,
+  identify: () => Promise<Actor>,
+): Promise<Actor | undefined> {
   if (access === 'anybody') return undefined;
-  const actor = identify();
+  const actor = await identify();
   if (access === 'either' || access === actor.kind) return actor;
   throw new Fault(
     'denied',

@@ -1,7 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
+import type { DiskSpace } from '../../content/disk-space.ts';
 import { Fault } from '../../fault.ts';
 import type { RequireAdministrator } from '../basic-auth.ts';
+import { callerAddress } from '../caller.ts';
+import type { Callers } from '../callers.ts';
 import { readJsonBody } from '../json-body.ts';
 import { isFailedLogin, type LoginLimit } from '../login-limit.ts';
 import type { RequestState } from '../state.ts';
@@ -13,11 +16,15 @@ export interface PlatformRoutesDeps extends Backend {
   readonly requireAdministrator: RequireAdministrator;
   readonly logins: LoginLimit;
   readonly limits: CallLimits;
+  readonly space: DiskSpace;
+  readonly callers: Callers;
+  readonly trustedProxies: number;
 }
 
 // Clients put /api behind the address of a platform.
 const bases = ['/platform/api', '/platform'];
 const maxBodyBytes = 256 * 1024;
+const writing = new Set(['POST', 'PUT', 'PATCH']);
 
 /** Everything below `/platform`. Source: platform specification. */
 export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestState> {
@@ -28,11 +35,14 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
     // Tokens and passwords are in the answers.
     ctx.set('cache-control', 'no-store');
     requireVersion(ctx.get('accept-version'));
+    // Removals are always possible: they free space.
+    if (writing.has(ctx.method)) deps.space.take(maxBodyBytes);
     const body = await answer({
       method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
       path: ctx.path.slice(base.length).replace(/\/$/, ''),
       query: queryOf(ctx.querystring),
       identify: () => identify(ctx.req, deps),
+      client: callerAddress(ctx.req, deps.trustedProxies),
       readBody: () => readJsonBody(ctx.req, maxBodyBytes),
     });
     if (body === undefined) ctx.status = 204;
@@ -40,14 +50,15 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
   };
 }
 
-function identify(
+async function identify(
   request: IncomingMessage,
   { requireAdministrator, ...deps }: PlatformRoutesDeps,
-): Actor {
+): Promise<Actor> {
   const { authorization: header = '' } = request.headers;
   if (/^basic\s/i.test(header)) {
-    requireAdministrator(request);
-    return { kind: 'administrator' };
+    await requireAdministrator(request);
+    const { account = '' } = deps.callers.of(request);
+    return { kind: 'administrator', name: `account ${account}` };
   }
   const accessToken = /^bearer\s+(\S+)\s*$/i.exec(header)?.[1];
   if (accessToken === undefined) {
@@ -58,6 +69,7 @@ function identify(
     );
   }
   const { user, token } = holderOf(accessToken, request, deps);
+  deps.callers.note(request, { user: user.email });
   deps.limits.take(token.id);
   return { kind: 'user', user, until: token.expiresAt ?? undefined };
 }

@@ -43,6 +43,10 @@ export const workspacesQuery = pageQuery.extend({
 });
 export const tokensQuery = pageQuery.extend({ user: ownerOptions.user });
 export const credentialsQuery = pageQuery.extend(ownerOptions);
+export const auditQuery = z.object({
+  max: pageQuery.shape.max,
+  before: queryNumber.transform(Number).optional().describe('Only entries before this id'),
+});
 export const workspaceQuery = z.object({ workspaceId: ownerOptions.workspaceId });
 
 export const newUserSchema = z.object({ email: text }).meta({ title: 'NewUser' });
@@ -159,6 +163,20 @@ export const keysAnswer = z
       .describe('JSON text: `discriminator` names the provider, the rest is its keys'),
   })
   .meta({ title: 'Keys' });
+export const auditAnswer = z
+  .object({
+    entries: z.array(
+      z.object({
+        id: z.number().int(),
+        time,
+        actor: z.string().describe('`account <name>`, `user <email>` or `command line (<user>)`'),
+        client: z.string().optional().describe('Address that it came from'),
+        action: z.string().describe('`token.create` and the like'),
+        target: z.string(),
+      }),
+    ),
+  })
+  .meta({ title: 'AuditLog' });
 export const platformInfoAnswer = z
   .object({
     serviceInfo: z.object({

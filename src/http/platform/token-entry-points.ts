@@ -27,7 +27,7 @@ export const tokenEntryPoints = [
     access: 'either',
     body: newTokenSchema,
     answer: newTokenAnswer,
-    run({ actor, body: { name, expiration, user } }, backend) {
+    run({ actor, body: { name, expiration, user }, note }, backend) {
       const { platform } = backend;
       const holder = userIdOf(actor, user, backend);
       if (holder === undefined) {
@@ -45,6 +45,7 @@ export const tokenEntryPoints = [
         );
       }
       const { value, token } = platform.tokens.create(holder, name, expiresAt);
+      note('token.create', `'${token.name}' of ${platform.users.get(holder).email}`);
       return { accessKey: value, token: tokenView(token, platform) };
     },
   }),
@@ -53,9 +54,10 @@ export const tokenEntryPoints = [
     path: '/tokens/{tokenId}',
     summary: 'Revoke an access token',
     access: 'either',
-    run({ actor, params }, { platform }) {
+    run({ actor, params, note }, { platform }) {
       const holder = actor.kind === 'user' ? actor.user.id : undefined;
-      platform.tokens.revoke(numberOf(params.tokenId), holder);
+      const { name, user } = platform.tokens.revoke(numberOf(params.tokenId), holder);
+      note('token.revoke', `'${name}' of ${platform.users.get(user).email}`);
       return undefined;
     },
   }),

@@ -31,15 +31,21 @@ export const userEntryPoints = [
     access: 'administrator',
     body: newUserSchema,
     answer: userAnswer,
-    run: ({ body }, { platform }) => ({ user: userView(platform.users.add(body.email)) }),
+    run({ body, note }, { platform }) {
+      const user = platform.users.add(body.email);
+      note('user.add', user.email);
+      return { user: userView(user) };
+    },
   }),
   entryPoint({
     method: 'delete',
     path: '/users/{userId}',
     summary: 'Remove a user, with all tokens and personal credentials',
     access: 'administrator',
-    run({ params }, { platform }) {
-      platform.users.remove(numberOf(params.userId));
+    run({ params, note }, { platform }) {
+      const { id, email } = platform.users.get(numberOf(params.userId));
+      platform.users.remove(id);
+      note('user.remove', email);
       return undefined;
     },
   }),

@@ -2,6 +2,7 @@ import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import type { AuditEntry } from '../../store/audit-log.ts';
 import type { UserRow } from '../../store/users.ts';
 
 /** A user as answers show it. */
@@ -48,6 +49,15 @@ export function credentialsView(
       : { workspace: workspaces.get(owner.id).name }),
     dateCreated: timeText(createdAt),
     lastUsed: dayText(usedDay),
+  };
+}
+
+/** An entry of the audit log as answers show it. */
+export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
+  return {
+    ...{ id, time: timeText(at), actor },
+    ...(client === null ? {} : { client }),
+    ...{ action, target },
   };
 }
 

@@ -34,17 +34,21 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     body: newWorkspaceSchema,
     answer: workspaceAnswer,
-    run: ({ body }, { platform }) => ({
-      workspace: workspaceView(platform.workspaces.add(body.name)),
-    }),
+    run({ body, note }, { platform }) {
+      const workspace = platform.workspaces.add(body.name);
+      note('workspace.add', workspace.name);
+      return { workspace: workspaceView(workspace) };
+    },
   }),
   entryPoint({
     method: 'delete',
     path: '/workspaces/{workspaceId}',
     summary: 'Remove a workspace, with its credentials',
     access: 'administrator',
-    run({ params }, { platform }) {
-      platform.workspaces.remove(numberOf(params.workspaceId));
+    run({ params, note }, { platform }) {
+      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
+      platform.workspaces.remove(id);
+      note('workspace.remove', name);
       return undefined;
     },
   }),
@@ -68,9 +72,11 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     body: newMemberSchema,
     answer: memberAnswer,
-    run({ params, body }, { platform }) {
+    run({ params, body, note }, { platform }) {
       const user = platform.users.withEmail(body.user);
-      platform.workspaces.addMember(numberOf(params.workspaceId), user.id);
+      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
+      platform.workspaces.addMember(id, user.id);
+      note('workspace.add-member', `${user.email} in ${name}`);
       return { member: userView(user) };
     },
   }),
@@ -79,8 +85,11 @@ export const workspaceEntryPoints = [
     path: '/workspaces/{workspaceId}/members/{userId}',
     summary: 'End the membership of a user',
     access: 'administrator',
-    run({ params }, { platform }) {
-      platform.workspaces.removeMember(numberOf(params.workspaceId), numberOf(params.userId));
+    run({ params, note }, { platform }) {
+      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
+      const member = numberOf(params.userId);
+      platform.workspaces.removeMember(id, member);
+      note('workspace.remove-member', `${platform.users.get(member).email} in ${name}`);
       return undefined;
     },
   }),

@@ -23,8 +23,10 @@ export interface AccessTokens {
   use(value: string): AccessToken;
   /** Those of one user, or of all. */
   list(user: number | undefined, page: Page): Listed<AccessToken>;
-  /** Throws a {@link Fault} (404) when there is none, or it is not this user's. */
-  revoke(id: number, user?: number): void;
+  /** Returns what was revoked. Throws a {@link Fault} (404) when there is none, or it is not this user's. */
+  revoke(id: number, user?: number): AccessToken;
+  /** Deletes the tokens that ended long ago. */
+  purge(signal?: AbortSignal): Promise<void>;
 }
 
 const prefix = 'sluice_';
@@ -50,7 +52,6 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
           { phase: 'request' },
         );
       }
-      store.removeEnded(user, at - endedListedMs);
       if (store.list(user, { limit: 0, offset: 0 }).total >= maxTokens) {
         throw new Fault(
           'in-use',
@@ -85,8 +86,12 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
 
     revoke(id, user) {
       const token = store.find(id);
-      if (token && (user === undefined || token.user === user) && store.remove(id)) return;
+      if (token && (user === undefined || token.user === user) && store.remove(id)) return token;
       throw new Fault('not-found', `There is no access token number ${id}`, { phase: 'request' });
+    },
+
+    async purge(signal) {
+      await store.purge(now() - endedListedMs, signal);
     },
   };
 }

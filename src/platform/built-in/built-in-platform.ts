@@ -5,6 +5,7 @@ import type { Database } from '../../store/database.ts';
 import type { SecretBox } from '../../store/secret-box.ts';
 import { createUserStore } from '../../store/users.ts';
 import { createWorkspaceStore } from '../../store/workspaces.ts';
+import type { Writer } from '../../store/writer.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { createUsers, type User, type Users } from './users.ts';
@@ -16,6 +17,8 @@ import { createWorkspaces, type Workspaces } from './workspaces.ts';
  * what was revoked or removed, by whatever process, has ended with the next call.
  */
 export interface BuiltInPlatform extends Platform {
+  /** Runs what changes something as one transaction; resolves when that would survive a power failure. */
+  readonly write: Writer['write'];
   readonly users: Users;
   readonly tokens: AccessTokens;
   readonly workspaces: Workspaces;
@@ -65,6 +68,7 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
   };
 
   return {
+    write: database.write,
     users,
     tokens,
     workspaces,

@@ -1,5 +1,6 @@
 import { Fault } from '../../fault.ts';
 import { parseReference } from '../../oci/reference.ts';
+import { registryHost, withoutProtocol } from '../../oci/registry-name.ts';
 
 // As long as the grammar needs to tell a host from a path.
 const inside = '/x/x';
@@ -9,14 +10,11 @@ const inside = '/x/x';
  * protocol; Docker Hub is `docker.io`, as it is without a name. Throws a {@link Fault} (400).
  */
 export function registryScope(text = 'docker.io'): string {
-  const name = text
-    .trim()
-    .replace(/^https?:\/\//i, '')
+  const name = withoutProtocol(text)
     .replace(/\/+$/, '')
     // As docker writes Docker Hub into its configuration.
     .replace(/^(index\.docker\.io)\/v1$/i, '$1');
-  const [host = ''] = name.split('/');
-  if (!/[.:]/.test(host) && host !== 'localhost') throw refused();
+  if (registryHost(name) === undefined) throw refused();
   try {
     const { registry, repository } = parseReference(name + inside);
     return `${registry}/${repository}`.slice(0, -inside.length);
@@ -29,7 +27,7 @@ export function registryScope(text = 'docker.io'): string {
 function refused(): Fault {
   return new Fault(
     'bad-request',
-    "'registry' is none: expected its host, and where wanted a path, such as quay.io/team",
+    "'registry' is not the name of a registry: send its host, with a path where wanted, such as quay.io/team; Docker Hub is docker.io",
     { phase: 'request' },
   );
 }

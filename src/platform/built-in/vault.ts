@@ -5,6 +5,7 @@ import type { Listed, Page } from '../../store/page.ts';
 import type { SecretBox } from '../../store/secret-box.ts';
 import { keysDocument, readKeys } from '../keys-document.ts';
 import type { CredentialKeys } from '../platform.ts';
+import { credentialsPlace } from '../sealed-places.ts';
 import { checkName } from './entry-name.ts';
 import { registryScope } from './registry-scope.ts';
 import { noteUse } from './use-day.ts';
@@ -82,7 +83,7 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
         description: description ?? null,
         provider: keys.kind,
         shown,
-        sealed: box.seal(JSON.stringify(document), place(id, owner)),
+        sealed: box.seal(JSON.stringify(document), credentialsPlace(id, owner)),
         createdAt: now(),
         usedDay: null,
       };
@@ -103,7 +104,7 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
 
     keys(id) {
       const { owner, sealed, usedDay } = row(id);
-      const keys = readKeys(JSON.parse(box.open(sealed, place(id, owner))));
+      const keys = readKeys(JSON.parse(box.open(sealed, credentialsPlace(id, owner))));
       if (!keys) throw new Error(`The credentials ${id} hold no keys`);
       noteUse(usedDay, now(), day => store.touch(id, day));
       return keys;
@@ -123,10 +124,6 @@ export function unknownCredentials(id: string): Fault {
 }
 
 /** A secret opens for its own row and owner only, whatever else is changed in the database. */
-function place(id: string, owner: CredentialOwner): string {
-  return `credentials ${id} of ${owner.kind} ${owner.id}`;
-}
-
 function kept({ sealed, shown, ...entry }: CredentialRow): KeptCredentials {
   return { ...entry, shown: JSON.parse(shown) };
 }

@@ -1,13 +1,13 @@
 import { refuseLine, shownText } from './error.ts';
 import { isBlankOrComment, type Line, parseStage } from './parser.ts';
 
-const maxLength = 1024 * 1024;
+const maxLength = 256 * 1024;
 const reference = /\{\{\s*(\w+)\s*\}\}/g;
 
 /**
  * The lines of a stage with each `{{ NAME }}` replaced by what `%arguments` gives it; a value may have others in
  * it, but no deeper. What stands behind a `#` stays as it is.
- * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than a MiB.
+ * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than 256 KiB.
  */
 export function substituteArguments(lines: readonly Line[]): readonly Line[] {
   const values = readArguments(lines);
@@ -15,7 +15,7 @@ export function substituteArguments(lines: readonly Line[]): readonly Line[] {
   return lines.map(({ text, number }) => {
     const grow = (by: number) => {
       length += by;
-      if (length > maxLength) refuseLine(number, 'its arguments make it longer than a MiB');
+      if (length > maxLength) refuseLine(number, 'its arguments make it longer than 256 KiB');
     };
     grow(text.length);
     return { text: substituteLine(text, values, number, grow), number };

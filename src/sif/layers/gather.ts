@@ -35,7 +35,7 @@ const fetchedAtOnce = 3;
 
 /**
  * Brings the layers of an image to the disk, as far as they are not there, and reads what files they make.
- * Throws a {@link Fault} for layers that cannot be had, read or converted, and for more than the limits.
+ * Throws a {@link Fault} for layers that cannot be fetched, read or converted, and for more than the limits.
  */
 export async function gatherLayers(
   source: LayerSource,
@@ -81,7 +81,7 @@ async function placeLayer(
   const local = await source.localPath?.(layer);
   if (local !== undefined) return { name, path: local, size, isScratch: false };
   space.take(size);
-  const begin = Date.now();
+  const begin = performance.now();
   log(`fetching ${name}, ${showBytes(size)}`);
   const file = { name, path, size, isScratch: true };
   await fetchLayer(layer, await source.openLayer(layer, signal), file, signal);
@@ -111,7 +111,7 @@ async function readLayers(
       },
       content: (bytes: Buffer) => script.add(bytes),
     };
-    const begin = Date.now();
+    const begin = performance.now();
     await readLayer(file, visitor, signal, size => {
       bytes += size;
       if (bytes > limits.maxUnpackedBytes) throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);

@@ -38,13 +38,15 @@ export interface SquashOptions {
 export async function requireMksquashfs(command: string): Promise<void> {
   const child = spawn(command, ['-version'], { stdio: ['ignore', 'pipe', 'ignore'] });
   let text = '';
-  child.stdout.setEncoding('latin1').on('data', part => {
-    text += part;
-  });
-  await new Promise<void>((resolve, reject) => {
+  const ended = new Promise<void>((resolve, reject) => {
     child.once('close', () => resolve());
     child.once('error', cause => reject(unavailable('which is not here', cause)));
   });
+  // Without free descriptors it has no streams, and reports the reason a moment later.
+  child.stdout?.setEncoding('latin1').on('data', part => {
+    text += part;
+  });
+  await ended;
   const [, major = 0, minor = 0] = /mksquashfs version (\d+)\.(\d+)/.exec(text) ?? [];
   const canReadTar = Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 5);
   if (!canReadTar) throw unavailable('and this one cannot read tar files');
@@ -61,17 +63,19 @@ export function startMksquashfs(options: SquashOptions): Squasher {
     env: { PATH: process.env.PATH, LC_ALL: 'C', SOURCE_DATE_EPOCH: String(options.time) },
   });
   let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('latin1').on('data', part => {
-      output = (output + part).slice(-keptOutput);
-    });
-  }
   const ended = new Promise<Fault | undefined>(resolve => {
     child.once('error', cause => resolve(unavailable('which could not be started', cause)));
     child.once('close', (code, signal) =>
       resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output)),
     );
   });
+  // Without free descriptors it has no streams.
+  if (!child.stdin) throw unavailable('which could not be started');
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('latin1').on('data', part => {
+      output = (output + part).slice(-keptOutput);
+    });
+  }
   const { stdin } = child;
   // That it is gone is told by how it ended.
   stdin.on('error', () => {});

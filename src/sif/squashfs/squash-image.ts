@@ -100,7 +100,7 @@ function watched(
   let written = 0;
   let measuredAt = 0;
   let known = 0;
-  let toldAt = Date.now();
+  let toldAt = performance.now();
   return {
     async write(parts) {
       await squasher.write(parts);
@@ -111,8 +111,8 @@ function watched(
         space.take(size - known);
         known = size;
       }
-      if (Date.now() - toldAt > tellEvery) {
-        toldAt = Date.now();
+      if (performance.now() - toldAt > tellEvery) {
+        toldAt = performance.now();
         tell(written);
       }
     },

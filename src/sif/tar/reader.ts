@@ -138,7 +138,7 @@ export class TarReader {
       [...(pax?.keys() ?? [])].some(key => key.startsWith('GNU.sparse.'))
     ) {
       throw new TarError(
-        `has a sparse file, ${showName(path)}, which cannot be converted: build the image without 'tar --sparse'`,
+        `has a sparse file, ${showName(path)}, which is not supported: pack it without 'tar --sparse'`,
       );
     }
     const kind = header.type === '\0' && path.endsWith('/') ? 'directory' : kinds[header.type];

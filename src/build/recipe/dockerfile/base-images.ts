@@ -20,6 +20,9 @@ export interface BaseImageOptions extends StageOptions {
   readonly namedContexts?: Readonly<Record<string, string>>;
 }
 
+// The registry of each is asked whether the caller may pull it.
+const maxImages = 100;
+
 /**
  * The images that building a Dockerfile pulls, each once, in the order of their use: those of FROM, COPY
  * --from and RUN --mount=from= in the stages that the target needs, and that of its syntax, or what takes
@@ -33,6 +36,7 @@ export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {})
   const replacementOf = ({ name }: Stage) => (name === undefined ? undefined : contexts.get(name));
   const put = (image: BaseImage) => {
     if (!images.has(image.reference)) images.set(image.reference, image);
+    if (images.size > maxImages) malformed(image.line, `it needs more than ${maxImages} images`);
   };
   const add = (name: string, line: number, use: BaseImage['use']) => {
     if (name === 'scratch') return;

@@ -19,12 +19,15 @@ export interface ParsedDockerfile {
   readonly escapeMark: string;
 }
 
+// Far more than an image can have layers.
+const maxInstructions = 2000;
+
 const mayHaveDocuments = new Set(['ADD', 'COPY', 'RUN']);
 
 /**
  * Takes a Dockerfile apart into its instructions: directives, comments, continued lines and
  * here-documents are dealt with. Throws a `Fault` with the line for a directive that is not valid or
- * given twice, and for a here-document without an end.
+ * given twice, for a here-document without an end, and for more than 2000 instructions.
  * Source: Dockerfile reference, Format, Parser directives and Here-Documents.
  */
 export function parseDockerfile(text: string): ParsedDockerfile {
@@ -40,6 +43,9 @@ export function parseDockerfile(text: string): ParsedDockerfile {
     if (joined.text === undefined) continue;
     const instruction = parseInstruction(joined.text, escapeMark, start + 1);
     instructions.push(instruction);
+    if (instructions.length > maxInstructions) {
+      malformed(start + 1, `it has more than ${maxInstructions} instructions`);
+    }
     for (const document of documentsOf(instruction, joined.text, escapeMark)) {
       position = skipDocument(lines, position, document, start + 1);
     }

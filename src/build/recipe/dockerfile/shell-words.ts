@@ -48,9 +48,10 @@ class Lexer {
   #word = '';
 
   constructor(text: string, lexing: Lexing) {
-    this.#characters = [...text.replace(/^\ufeff/, '')];
     this.#lexing = lexing;
     this.#budget = lexing.budget ?? new Budget();
+    this.#budget.spend(text.length);
+    this.#characters = [...text.replace(/^\ufeff/, '')];
     this.#keepEscapes = lexing.keepEscapes ?? false;
   }
 

@@ -66,6 +66,11 @@ export declare type Selector = Message<"moby.buildkit.v1.sourcepolicy.Selector">
    * @generated from field: string identifier = 1;
    */
   identifier: string;
+
+  /**
+   * @generated from field: moby.buildkit.v1.sourcepolicy.MatchType match_type = 2;
+   */
+  matchType: MatchType;
 };
 
 /**
@@ -73,6 +78,33 @@ export declare type Selector = Message<"moby.buildkit.v1.sourcepolicy.Selector">
  * Use `create(SelectorSchema)` to create a new message.
  */
 export declare const SelectorSchema: GenMessage<Selector>;
+
+/**
+ * @generated from enum moby.buildkit.v1.sourcepolicy.MatchType
+ */
+export enum MatchType {
+  /**
+   * @generated from enum value: WILDCARD = 0;
+   */
+  WILDCARD = 0,
+
+  /**
+   * @generated from enum value: EXACT = 1;
+   */
+  EXACT = 1,
+
+  /**
+   * In the syntax of Go's package regexp.
+   *
+   * @generated from enum value: REGEX = 2;
+   */
+  REGEX = 2,
+}
+
+/**
+ * Describes the enum moby.buildkit.v1.sourcepolicy.MatchType.
+ */
+export declare const MatchTypeSchema: GenEnum<MatchType>;
 
 /**
  * @generated from enum moby.buildkit.v1.sourcepolicy.PolicyAction

@@ -8,7 +8,7 @@ import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/code
  * Describes the file moby/buildkit/v1/sourcepolicy/policy.proto.
  */
 export const file_moby_buildkit_v1_sourcepolicy_policy = /*@__PURE__*/
-  fileDesc("Ciptb2J5L2J1aWxka2l0L3YxL3NvdXJjZXBvbGljeS9wb2xpY3kucHJvdG8SHW1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Ik0KBlBvbGljeRIPCgd2ZXJzaW9uGAEgASgDEjIKBXJ1bGVzGAIgAygLMiMubW9ieS5idWlsZGtpdC52MS5zb3VyY2Vwb2xpY3kuUnVsZSJ+CgRSdWxlEjsKBmFjdGlvbhgBIAEoDjIrLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlBvbGljeUFjdGlvbhI5CghzZWxlY3RvchgCIAEoCzInLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlNlbGVjdG9yIh4KCFNlbGVjdG9yEhIKCmlkZW50aWZpZXIYASABKAkqIwoMUG9saWN5QWN0aW9uEgkKBUFMTE9XEAASCAoEREVOWRABYgZwcm90bzM");
+  fileDesc("Ciptb2J5L2J1aWxka2l0L3YxL3NvdXJjZXBvbGljeS9wb2xpY3kucHJvdG8SHW1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Ik0KBlBvbGljeRIPCgd2ZXJzaW9uGAEgASgDEjIKBXJ1bGVzGAIgAygLMiMubW9ieS5idWlsZGtpdC52MS5zb3VyY2Vwb2xpY3kuUnVsZSJ+CgRSdWxlEjsKBmFjdGlvbhgBIAEoDjIrLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlBvbGljeUFjdGlvbhI5CghzZWxlY3RvchgCIAEoCzInLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlNlbGVjdG9yIlwKCFNlbGVjdG9yEhIKCmlkZW50aWZpZXIYASABKAkSPAoKbWF0Y2hfdHlwZRgCIAEoDjIoLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Lk1hdGNoVHlwZSovCglNYXRjaFR5cGUSDAoIV0lMRENBUkQQABIJCgVFWEFDVBABEgkKBVJFR0VYEAIqIwoMUG9saWN5QWN0aW9uEgkKBUFMTE9XEAASCAoEREVOWRABYgZwcm90bzM");
 
 /**
  * Describes the message moby.buildkit.v1.sourcepolicy.Policy.
@@ -32,10 +32,22 @@ export const SelectorSchema = /*@__PURE__*/
   messageDesc(file_moby_buildkit_v1_sourcepolicy_policy, 2);
 
 /**
+ * Describes the enum moby.buildkit.v1.sourcepolicy.MatchType.
+ */
+export const MatchTypeSchema = /*@__PURE__*/
+  enumDesc(file_moby_buildkit_v1_sourcepolicy_policy, 0);
+
+/**
+ * @generated from enum moby.buildkit.v1.sourcepolicy.MatchType
+ */
+export const MatchType = /*@__PURE__*/
+  tsEnum(MatchTypeSchema);
+
+/**
  * Describes the enum moby.buildkit.v1.sourcepolicy.PolicyAction.
  */
 export const PolicyActionSchema = /*@__PURE__*/
-  enumDesc(file_moby_buildkit_v1_sourcepolicy_policy, 0);
+  enumDesc(file_moby_buildkit_v1_sourcepolicy_policy, 1);
 
 /**
  * @generated from enum moby.buildkit.v1.sourcepolicy.PolicyAction

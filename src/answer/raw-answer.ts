@@ -1,0 +1,40 @@
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { securityHeaders } from './security-headers.ts';
+
+/**
+ * The text of an answer to what never became a request: a malformed head, a connection too many, an
+ * upgrade that is refused. The connection ends with it.
+ *
+ * @param headers in addition to those of every answer
+ */
+export function rawAnswer(
+  status: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const body = JSON.stringify({ message });
+  const lines = Object.entries({
+    connection: 'close',
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    ...securityHeaders,
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
+}
+
+// Long enough for the answer to arrive, short enough that refusals cost nothing.
+const lingerMs = 1000;
+
+/**
+ * Sends the answer and ends the connection, within a second. What the client still sends is read and
+ * dropped meanwhile: closing a connection with unread bytes would reset it before the answer is read.
+ */
+export function endWith(socket: Duplex, answer: string): void {
+  socket.on('error', () => {});
+  const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+  socket.once('close', () => clearTimeout(timer));
+  socket.resume();
+  socket.end(answer);
+}

@@ -1,0 +1,30 @@
+import type { ServerResponse } from 'node:http';
+
+/** What a document of this server may load or run: nothing, in no frame, and as a foreign origin. */
+const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
+
+const policyHeader = 'content-security-policy';
+
+/**
+ * Headers of every answer, whatever its type. What registries and users supply is served from the origin
+ * of this server, so a browser must neither guess another type for it nor run anything in it.
+ */
+export const securityHeaders: Readonly<Record<string, string>> = {
+  'x-content-type-options': 'nosniff',
+  [policyHeader]: nothing,
+};
+
+const entries = Object.entries(securityHeaders);
+
+/** Sets the headers of every answer; called before anything else is written. */
+export function setSecurityHeaders(response: ServerResponse): void {
+  for (const [name, value] of entries) response.setHeader(name, value);
+}
+
+/** The headers of a page made here: it may have the styles with these hashes (`sha256-...`) and nothing else. */
+export function pageHeaders(styleHashes: readonly string[]): Record<string, string> {
+  const styles = styleHashes.map(hash => `'${hash}'`).join(' ');
+  return {
+    [policyHeader]: `default-src 'none'; style-src ${styles}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  };
+}

@@ -1,0 +1,36 @@
+import { join } from 'node:path';
+
+/** The name of a builder's socket, in the folder that is made for it. */
+export const socketName = 'buildkitd.sock';
+
+interface ConfigurationOptions {
+  readonly root: string;
+  readonly folder: string;
+  readonly plainHttp: readonly string[];
+}
+
+/**
+ * Returns the text of buildkitd.toml. All of it is there and not in flags: builders of other versions and builds know
+ * fewer of those.
+ *
+ * @param worker lines below `[worker.oci]`
+ */
+export function builderConfiguration(
+  { root, folder, plainHttp }: ConfigurationOptions,
+  worker: readonly string[],
+): string {
+  return [
+    `root = ${quoted(root)}`,
+    `[grpc]\n  address = [${quoted(`unix://${join(folder, socketName)}`)}]`,
+    `[otel]\n  socketPath = ${quoted(join(folder, 'otel.sock'))}`,
+    `[worker.oci]\n  ${worker.join('\n  ')}`,
+    '[worker.containerd]\n  enabled = false',
+    ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),
+    '',
+  ].join('\n');
+}
+
+// A basic string of TOML is one of JSON. Source: TOML 1.0.0, String.
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}

@@ -1,0 +1,102 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Limits of what runs; for a step, and for all steps together. */
+export interface Limits {
+  readonly memoryBytes: number;
+  readonly processes: number;
+  /** Processors, in fractions too; undefined for all. */
+  readonly processors: number | undefined;
+}
+
+const top = '/sys/fs/cgroup';
+const controllers = ['memory', 'pids', 'cpu'] as const;
+const periodUs = 100_000;
+// Steps yield to the server: 100 (version 2) and 1024 (version 1) are usual.
+const weight = { unified: '25', separate: '256' };
+const busyTries = 100;
+const busyPauseMs = 20;
+
+/** True where control groups are of version 2: one hierarchy for all controllers. */
+function isUnified(): boolean {
+  return existsSync(join(top, 'cgroup.controllers'));
+}
+
+/** Makes a control group for all steps of a builder. Throws when the machine's control groups cannot do that. */
+export async function makeControlGroup(name: string, limits: Limits): Promise<void> {
+  const { memoryBytes, processes, processors } = limits;
+  if (isUnified()) {
+    const enable = controllers.map(controller => `+${controller}`).join(' ');
+    await writeFile(join(top, 'cgroup.subtree_control'), enable);
+    const group = join(top, name);
+    await mkdir(group, { recursive: true });
+    await writeFile(join(group, 'cgroup.subtree_control'), enable);
+    await writeFile(join(group, 'memory.max'), String(memoryBytes));
+    await writeFile(join(group, 'pids.max'), String(processes));
+    await writeFile(join(group, 'cpu.weight'), weight.unified);
+    if (processors !== undefined) {
+      await writeFile(join(group, 'cpu.max'), `${quotaOf(processors)} ${periodUs}`);
+    }
+    return;
+  }
+  const settings = {
+    memory: { 'memory.limit_in_bytes': memoryBytes },
+    pids: { 'pids.max': processes },
+    cpu: {
+      'cpu.shares': weight.separate,
+      ...(processors === undefined ? {} : { 'cpu.cfs_quota_us': quotaOf(processors) }),
+    },
+  };
+  for (const controller of controllers) {
+    const group = join(top, controller, name);
+    await mkdir(group).catch(ignoreExisting);
+    for (const [file, value] of Object.entries(settings[controller])) {
+      await writeFile(join(group, file), String(value));
+    }
+  }
+}
+
+/** The limits of one step in the words of the OCI runtime specification: members of `linux.resources`. */
+export function stepResources({ memoryBytes, processes, processors }: Limits): string {
+  const canLimitSwap = isUnified() || existsSync(join(top, 'memory/memory.memsw.limit_in_bytes'));
+  const members = {
+    memory: { limit: memoryBytes, ...(canLimitSwap ? { swap: memoryBytes } : {}) },
+    pids: { limit: processes },
+    ...(processors === undefined ? {} : { cpu: { quota: quotaOf(processors), period: periodUs } }),
+  };
+  return JSON.stringify(members).slice(1, -1);
+}
+
+/** Removes the control group of a builder that has ended, with those of its steps. */
+export async function removeControlGroup(name: string): Promise<void> {
+  const places = isUnified() ? [''] : await readdir(top).catch(() => []);
+  for (const place of places) await removeTree(join(top, place, name));
+}
+
+/** Groups are removed from the leaves up; one whose last process has just died may still be busy. */
+async function removeTree(group: string): Promise<void> {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      const children = await readdir(group, { withFileTypes: true });
+      for (const child of children) {
+        if (child.isDirectory()) await removeTree(join(group, child.name));
+      }
+      return await rmdir(group);
+    } catch (error) {
+      const { code = '' } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT' || code === 'ENOTDIR') return;
+      if (code !== 'EBUSY' || tried === busyTries) throw error;
+    }
+    await sleep(busyPauseMs);
+  }
+}
+
+function quotaOf(processors: number): number {
+  return Math.max(1000, Math.round(processors * periodUs));
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
+}

@@ -1,0 +1,20 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** Returns the path of a program in the folders of `path` (as in the variable PATH), undefined if it is in none. */
+export function findProgram(name: string, path: string): string | undefined {
+  return path
+    .split(delimiter)
+    .filter(folder => folder !== '')
+    .map(folder => join(folder, name))
+    .find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,30 @@
+const reasons = [
+  ...[
+    'connection refused',
+    'no route to host',
+    'network is unreachable',
+    'no such host',
+    'timeout',
+  ],
+  ...['operation not permitted', 'server misbehaving'],
+];
+const dialled = new RegExp(`"https?://([^/"]+)[^"]*": dial tcp.*?(${reasons.join('|')})`, 's');
+const wantsPlain = /"https:\/\/([^/"]+)[^"]*": http: server gave HTTP response to HTTPS client/;
+
+/**
+ * Returns what it means that the builder did not get through to a registry, with the way out; undefined for a
+ * message about anything else. The messages are those of Go's HTTP client.
+ */
+export function unreachable(message: string): string | undefined {
+  const [, plainHost] = wantsPlain.exec(message) ?? [];
+  if (plainHost !== undefined) {
+    return `the builder speaks https to ${plainHost}, which speaks plain http. Ask the operator to write [registry."${plainHost}"] http = true into the builder's buildkitd.toml`;
+  }
+  const [, host, reason] = dialled.exec(message) ?? [];
+  if (host === undefined || reason === undefined) return undefined;
+  const what = `the builder cannot reach ${host} (${reason})`;
+  if (!/^(?:127\.|localhost\b|\[::1\])/.test(host)) {
+    return `${what}. Ask the operator to let the network of the builder reach it`;
+  }
+  return `${what}: it has a network of its own, where that address is the builder itself. Ask the operator to start the builder on the network of the server ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice), or to set SLUICE_URL to an address that the builder reaches`;
+}

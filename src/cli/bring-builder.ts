@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { BringBuilder } from '../build/find-builders.ts';
+import { Fault } from '../fault.ts';
+
+const install = fileURLToPath(new URL('../../scripts/buildkit.ts', import.meta.url));
+// What it has begun is removed meanwhile.
+const endMs = 15_000;
+const keptCharacters = 2000;
+
+/**
+ * Runs `npm run buildkit` in its own process, which ends with this one, however this one ends. Throws a
+ * {@link Fault} with the last words of the installation, or the signal's reason once all of it has ended.
+ */
+export const bringBuilder: BringBuilder = async (signal, onStep) => {
+  signal.throwIfAborted();
+  // Its standard input ends when this process does.
+  const child = spawn(process.execPath, [install, '--leashed'], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const ended = endOf(child);
+  let last = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    if (!stream) continue;
+    createInterface({ input: stream }).on('line', line => {
+      last = `${last}\n${line}`.slice(-keptCharacters);
+      onStep(line);
+    });
+  }
+  child.stdin?.on('error', () => {});
+  const stop = () => {
+    child.kill('SIGTERM');
+    setTimeout(() => child.kill('SIGKILL'), endMs).unref();
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const failure = await ended;
+    signal.throwIfAborted();
+    if (failure !== undefined) {
+      const words = last.trim() === '' ? failure : last.trim();
+      throw new Fault('unavailable', `BuildKit could not be installed: ${words}`, {
+        phase: 'build',
+      });
+    }
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+};
+
+/** How it ended; undefined for an end in good order. */
+function endOf(child: ChildProcess): Promise<string | undefined> {
+  return new Promise(resolve => {
+    child.once('error', error => resolve(error.message));
+    child.once('close', (code, signal) =>
+      resolve(code === 0 ? undefined : `it ended with ${signal ?? code}`),
+    );
+  });
+}

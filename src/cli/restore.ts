@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { openContentStore } from '../content/content-store.ts';
+import { restore } from '../upkeep/restore.ts';
+import { only, print } from './action.ts';
+import { jsonOption } from './client.ts';
+import type { Command } from './command.ts';
+import { dataOptions, withoutData } from './data.ts';
+
+/** `sluice restore`: makes a data directory of a backup. The exit code is 1 when content was damaged. */
+export const restoreCommand: Command = {
+  summary: 'Make a new data directory of a backup',
+  usage: 'restore [options] DIRECTORY',
+  options: { ...dataOptions, json: jsonOption },
+
+  async run(values, args) {
+    const directory = resolve(only(args, 'restore [options] DIRECTORY'));
+    const { report, data } = await withoutData(values, async config => {
+      const data = resolve(config.data);
+      const openContent = (path: string) => openContentStore(join(path, 'content'));
+      return { data, report: await restore(directory, data, openContent) };
+    });
+    const { copied, copiedBytes, damaged } = report;
+    print(values, report, [
+      ...damaged.map(digest => `damaged, not restored: ${digest}`),
+      `${copied} contents restored to ${data}, ${copiedBytes} bytes`,
+      ...(existsSync(join(data, 'secrets.key'))
+        ? []
+        : [`Put secrets.key into ${data} before the server starts: the backup does not have it.`]),
+    ]);
+    return damaged.length === 0 ? 0 : 1;
+  },
+};

@@ -1,0 +1,18 @@
+import { z } from 'zod';
+import { size } from './units.ts';
+import { count } from './values.ts';
+
+/** How Singularity images are made, and the bounds of one. */
+export const sif = z.strictObject({
+  mksquashfs: z
+    .string()
+    .min(1)
+    .default('mksquashfs')
+    .describe('Command that makes squashfs file systems (Debian package squashfs-tools)'),
+  maxEntries: count
+    .min(1)
+    .default(5_000_000)
+    .describe('Maximum number of files, directories and links in an image to convert'),
+  maxUnpackedBytes: size.prefault('100 GiB').describe('Maximum size of its unpacked layers'),
+  maxScratchBytes: size.prefault('100 GiB').describe('Maximum disk space for one conversion'),
+});

@@ -1,0 +1,19 @@
+import { z } from 'zod';
+import { duration } from './units.ts';
+import { count } from './values.ts';
+
+/** Timeouts, attempts and connections for other registries. */
+export const upstream = z.strictObject({
+  connectTimeout: duration
+    .prefault('5s')
+    .describe('Timeout for connecting to a registry, including TLS'),
+  headersTimeout: duration.prefault('15s').describe('Timeout for the first byte of its answer'),
+  idleTimeout: duration.prefault('30s').describe('Timeout between two bytes of its answer'),
+  attempts: count.default(3).describe('Attempts per request before it fails'),
+  connections: count
+    .min(1)
+    .default(128)
+    .describe(
+      'Simultaneous connections to one host for blobs, and as many for manifests. Further transfers wait, at most `headersTimeout`',
+    ),
+});

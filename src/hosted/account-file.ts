@@ -1,0 +1,52 @@
+import type { Account, Role } from './accounts.ts';
+import { passwordForm } from './password-hash.ts';
+
+/** An `htpasswd` file, and what its accounts may do. */
+export interface AccountFile {
+  readonly file: string;
+  /** Names that administer the service and every repository. */
+  readonly administrators: readonly string[];
+  /** Roles of all others by repository pattern. */
+  readonly repositories: Readonly<Record<string, Role>>;
+}
+
+/** Most bytes that such a file may have. */
+export const mostFileBytes = 1024 * 1024;
+
+const mostAccounts = 10_000;
+const longestName = 255;
+
+/**
+ * Returns the accounts of an `htpasswd` file, `name:hash` by line. Throws an `Error` that names the line, and
+ * holds no hash. Source: the documentation of Apache's htpasswd.
+ */
+export function parseAccountFile(
+  text: string,
+  { administrators, repositories }: AccountFile,
+): Map<string, Account> {
+  const accounts = new Map<string, Account>();
+  for (const [at, line] of text.split('\n').entries()) {
+    const entry = line.trim();
+    if (entry === '' || entry.startsWith('#')) continue;
+    const fail = (why: string) => new Error(`line ${at + 1}: ${why}`);
+    const colon = entry.indexOf(':');
+    const [name, password] = [entry.slice(0, Math.max(colon, 0)), entry.slice(colon + 1)];
+    if (name === '' || name.length > longestName) throw fail('expected name:hash');
+    if (name === 'token') throw fail("the name 'token' is for bearer tokens");
+    if (accounts.has(name)) throw fail('this name is there twice');
+    if (accounts.size >= mostAccounts) throw fail(`more than ${mostAccounts} accounts`);
+    if (formOf(password, fail) === 'plain') {
+      throw fail('this is not a password hash. Write one with: htpasswd -B FILE NAME');
+    }
+    accounts.set(name, administrators.includes(name) ? { password } : { password, repositories });
+  }
+  return accounts;
+}
+
+function formOf(password: string, fail: (why: string) => Error) {
+  try {
+    return passwordForm(password);
+  } catch (error) {
+    throw fail((error as Error).message);
+  }
+}

@@ -1,0 +1,69 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, verify as verifyArgon2 } from '@node-rs/argon2';
+import { verify as verifyBcrypt } from '@node-rs/bcrypt';
+
+/** What a password is compared with: the password itself, or one of its hashes. */
+export type PasswordForm = 'plain' | 'bcrypt' | 'argon2id';
+
+// Source: the modular crypt format, and the PHC string format.
+const bcrypt = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
+const argon2id =
+  /^\$argon2id\$v=19\$m=(\d{1,9}),t=(\d{1,4}),p=(\d{1,3})\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{16,86}$/;
+// No password looks like this by accident: forms of other programs, and damaged ones of these.
+const anyHash =
+  /^(\$(1|2[abxy]?|3|5|6|7|y|gy|apr1|md5|sha1|argon2\w*|scrypt|s0|pbkdf2[\w-]*)\$|\{(SSHA|SHA|CRYPT)[\d-]*\})/i;
+
+// What one login may cost: with these about two seconds of a processor.
+const mostBcryptCost = 15;
+const mostArgonMemoryKiB = 256 * 1024;
+const mostArgonWorkKiB = 1024 * 1024;
+const mostArgonThreads = 16;
+
+/** Returns what a text is. Throws an `Error`, which does not hold the text, for a hash that cannot be used. */
+export function passwordForm(text: string): PasswordForm {
+  const cost = bcrypt.exec(text)?.[1];
+  if (cost !== undefined) {
+    if (Number(cost) >= 4 && Number(cost) <= mostBcryptCost) return 'bcrypt';
+    throw new Error(`the cost of the bcrypt hash is ${cost}: expected 4 to ${mostBcryptCost}`);
+  }
+  const [found, memory, passes, threads] = (argon2id.exec(text) ?? []).map(Number);
+  if (found !== undefined && memory && passes && threads) {
+    const isBearable =
+      memory >= 8 * threads &&
+      memory <= mostArgonMemoryKiB &&
+      memory * passes <= mostArgonWorkKiB &&
+      threads <= mostArgonThreads;
+    if (isBearable) return 'argon2id';
+    throw new Error(
+      `the parameters of the argon2id hash are out of range: expected m up to ${mostArgonMemoryKiB}, m times t up to ${mostArgonWorkKiB}, p up to ${mostArgonThreads}`,
+    );
+  }
+  if (!anyHash.test(text)) return 'plain';
+  throw new Error(
+    "the form of the password hash is not understood: expected bcrypt ($2y$, from 'htpasswd -nB NAME') or argon2id ($argon2id$v=19$, from 'sluice account hash')",
+  );
+}
+
+/**
+ * Resolves with true when a password is the one behind a hash. It is computed beside the main thread.
+ *
+ * @param stored of a form that {@link passwordForm} has named
+ */
+export async function matchesHash(
+  stored: string,
+  form: Exclude<PasswordForm, 'plain'>,
+  password: string,
+): Promise<boolean> {
+  return form === 'bcrypt' ? verifyBcrypt(password, stored) : verifyArgon2(stored, password);
+}
+
+/** Returns true when two texts are equal; the time that it takes does not depend on where they differ. */
+export function isSameText(one: string, other: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}
+
+/** Resolves with an argon2id hash of a password, with a new salt. Source: OWASP, 19 MiB and two passes. */
+export function hashPassword(password: string): Promise<string> {
+  return hash(password, { memoryCost: 19_456, timeCost: 2, parallelism: 1 });
+}

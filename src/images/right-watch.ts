@@ -1,0 +1,140 @@
+import { boundedCache } from '../bounded-cache.ts';
+import { Fault } from '../fault.ts';
+import { isDigest } from '../oci/digest.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import { credentialKey } from '../upstream/credentials.ts';
+import { findManifest } from '../upstream/find-manifest.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+
+/**
+ * Checks whether registries still show images to the callers that get kept content of them. The registry is asked
+ * with the credentials that the caller has now. Equal questions share one answer for a while.
+ */
+export interface RightWatch {
+  /** Notes that a registry has just shown an image. */
+  note(access: Access, reference: string): void;
+  /**
+   * Returns the moment (ms, of `performance.now`) until which the right to an image may be believed. Throws a
+   * {@link Fault}: 403 when the registry shows it no longer; its own failure when it does not answer, and
+   * nobody knows that the caller may have the image.
+   *
+   * @param isPublic the registry has shown it without credentials before: while it does not answer, that counts
+   */
+  look(access: Access, reference: string, isPublic: boolean): Promise<number>;
+}
+
+export interface RightWatchDeps {
+  readonly registry: Pick<RegistryClient, 'headManifest' | 'getManifest' | 'getJson'>;
+  /** How long an answer is used, ms. */
+  readonly lifeMs: number;
+  /** How long the last answer of a registry counts while it does not answer, ms. */
+  readonly graceMs: number;
+  readonly now?: () => number;
+}
+
+interface Known {
+  shownAt: number;
+  /** When the registry did not answer the last time. */
+  failedAt: number;
+  failure: unknown;
+  asking: Promise<void> | undefined;
+}
+
+const keptRights = 50_000;
+// Clients give up after 30 s without an answer, and this is only the first part of it.
+const longestAskMs = 10_000;
+const never = Number.NEGATIVE_INFINITY;
+
+export function createRightWatch(deps: RightWatchDeps): RightWatch {
+  const { registry, lifeMs, graceMs, now = () => performance.now() } = deps;
+  const known = boundedCache<string, Known>(keptRights);
+
+  const entryOf = (access: Access, reference: string): Known => {
+    const key = `${access.registry} ${access.repository} ${reference} ${credentialKey(access.credentials)}`;
+    const entry = known.get(key) ?? {
+      ...{ shownAt: never, failedAt: never, failure: undefined, asking: undefined },
+    };
+    known.set(key, entry);
+    return entry;
+  };
+
+  /** Asks the registry, once for all who wait; never rejects. */
+  const ask = (entry: Known, access: Access, reference: string): Promise<void> => {
+    entry.asking ??= (async () => {
+      const asked = now();
+      try {
+        await show(registry, access, reference, AbortSignal.timeout(longestAskMs));
+        Object.assign(entry, { shownAt: asked, failedAt: never });
+      } catch (error) {
+        Object.assign(entry, { failedAt: now(), failure: error });
+        // Earlier answers no longer count.
+        if (isRefusal(error)) entry.shownAt = never;
+      } finally {
+        entry.asking = undefined;
+      }
+    })();
+    return entry.asking;
+  };
+
+  return {
+    note(access, reference) {
+      entryOf(access, reference).shownAt = now();
+    },
+
+    async look(access, reference, isPublic) {
+      const entry = entryOf(access, reference);
+      const isFresh = () => now() - entry.shownAt < lifeMs;
+      const hasJustFailed = () => now() - entry.failedAt < lifeMs / 2;
+      if (isFresh()) {
+        // Asked ahead of its end, so that nobody waits for an image that many pull.
+        const isAging = now() - entry.shownAt > lifeMs / 2;
+        if (isAging && !hasJustFailed()) void ask(entry, access, reference);
+        return entry.shownAt + lifeMs;
+      }
+      const isKnownDown = hasJustFailed() && !isRefusal(entry.failure);
+      if (isKnownDown) void ask(entry, access, reference);
+      else await ask(entry, access, reference);
+      const { failure, failedAt } = entry;
+      if (failedAt === never) return entry.shownAt + lifeMs;
+      const isBelieved = isPublic || now() - entry.shownAt < graceMs;
+      if (isRefusal(failure) || !isBelieved) throw failure;
+      return now() + lifeMs / 2;
+    },
+  };
+}
+
+/** Resolves when the registry shows the image, or at least its repository, which is what rights are for. */
+async function show(
+  registry: RightWatchDeps['registry'],
+  access: Access,
+  reference: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const client: Pick<RegistryClient, 'headManifest' | 'getManifest'> = {
+    headManifest: (of, name) => registry.headManifest(of, name, signal),
+    getManifest: (of, name) => registry.getManifest(of, name, signal),
+  };
+  try {
+    await findManifest(client, access, reference).catch(async error => {
+      if (!(error instanceof Fault) || error.kind !== 'manifest-unknown') throw error;
+      // A name outlives the tag that it was made of; some registries answer 404 for a missing right as well.
+      await registry.getJson(access, 'tags/list', '?n=1', signal);
+    });
+  } catch (error) {
+    throw isRefusal(error) ? ended(access, reference, error) : error;
+  }
+}
+
+/** True where the registry has answered, and said no. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Fault && error.status < 500 && error.kind !== 'too-many-requests';
+}
+
+function ended({ registry, repository }: Access, reference: string, cause: unknown): Fault {
+  const name = `${repository}${isDigest(reference) ? '@' : ':'}${reference}`;
+  return new Fault(
+    'denied',
+    `The registry ${registry} no longer shows ${name} to the caller of this container request: the image was removed, or the right to it has ended; make a new container request, with credentials that may pull it`,
+    { phase: 'credentials', cause },
+  );
+}

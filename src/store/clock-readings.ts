@@ -1,0 +1,33 @@
+import type { Database } from './database.ts';
+
+/** The clocks at their last reading, in ms. */
+export interface ClockReading {
+  /** Since the epoch. */
+  readonly wallMs: number;
+  /** Since the machine was started. */
+  readonly uptimeMs: number;
+  /** The wall clock can be relied on from this moment (since the epoch) on. */
+  readonly steadyFromMs: number;
+}
+
+export interface ClockReadingStore {
+  read(): ClockReading | undefined;
+  /** One that cannot be written down is left out. */
+  write(reading: ClockReading): void;
+}
+
+export function createClockReadingStore(database: Database): ClockReadingStore {
+  const read = database.prepare(
+    'SELECT wall AS wallMs, uptime AS uptimeMs, steady_from AS steadyFromMs FROM clock_reading WHERE id = 1',
+  );
+  const write = database.prepare(
+    'INSERT OR REPLACE INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)',
+  );
+  return {
+    read: () => read.get() as ClockReading | undefined,
+    write({ wallMs, uptimeMs, steadyFromMs }) {
+      const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
+      database.commit(() => write.run(...row)).catch(() => {});
+    },
+  };
+}

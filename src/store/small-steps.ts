@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Writer } from './writer.ts';
+
+// One step holds the event loop, and SQLite's one write lock, for about so long.
+const stepMs = 8;
+const fewestRows = 32;
+const mostRows = 4096;
+// The log of the database is copied into its file after a flush: it must not grow until all is done.
+const stepsBetweenFlushes = 32;
+
+/**
+ * Changes many rows a few at a time. Each step is a transaction of some milliseconds; as long a rest follows, in which
+ * requests are answered and other processes write. How many rows a step takes is learned on the way.
+ *
+ * @param step changes up to so many rows and returns how many it found; fewer than it could have taken means that it
+ *   is done
+ * @param signal ends the work between two steps; what is done stays done
+ * @returns the sum of what the steps returned
+ * @throws the reason of the signal, and what a step throws; a `Fault` (503) when the database stays locked
+ */
+export async function inSmallSteps(
+  database: Pick<Writer, 'commit' | 'settle'>,
+  step: (rows: number) => number,
+  signal?: AbortSignal,
+): Promise<number> {
+  let rows = fewestRows;
+  let sum = 0;
+  for (let steps = 1; ; steps += 1) {
+    signal?.throwIfAborted();
+    const allowed = rows;
+    let tookMs = 0;
+    const found = await database.commit(() => {
+      const began = performance.now();
+      const count = step(allowed);
+      tookMs = performance.now() - began;
+      return count;
+    });
+    sum += found;
+    if (found < allowed) return sum;
+    if (steps % stepsBetweenFlushes === 0) await database.settle();
+    rows = nextSize(allowed, tookMs);
+    await sleep(Math.max(1, tookMs), undefined, signal ? { signal } : {});
+  }
+}
+
+/**
+ * Returns rows one after the other. About every 8 ms, the time that the reader takes included, the event loop gets a
+ * rest as long as that.
+ *
+ * @param read returns up to so many of the rows that follow those it has returned; fewer are the last ones
+ * @throws the reason of the signal, and what `read` throws
+ */
+export async function* eachRow<Row>(
+  read: (rows: number) => readonly Row[],
+  signal?: AbortSignal,
+): AsyncGenerator<Row> {
+  let rows = fewestRows;
+  for (let began = performance.now(); ; ) {
+    signal?.throwIfAborted();
+    const beforeRead = performance.now();
+    const allowed = rows;
+    const page = read(allowed);
+    rows = nextSize(allowed, performance.now() - beforeRead);
+    for (const row of page) {
+      yield row;
+      const tookMs = performance.now() - began;
+      if (tookMs < stepMs) continue;
+      await sleep(Math.min(tookMs, stepMs), undefined, signal ? { signal } : {});
+      began = performance.now();
+    }
+    if (page.length < allowed) return;
+  }
+}
+
+function nextSize(rows: number, tookMs: number): number {
+  const fitting = Math.floor((rows * stepMs) / Math.max(tookMs, 0.1));
+  return Math.max(fewestRows, Math.min(fitting, rows * 2, mostRows));
+}

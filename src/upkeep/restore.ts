@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
+import { unfinishedRestore } from '../store/whole-data.ts';
+import { syncDirectory } from '../sync-directory.ts';
+import { type CopyReport, completeMark, copyContent, copyDurably, copyFiles } from './backup.ts';
+
+/**
+ * Makes a data directory of a backup. The database is put in its place last, so that no server starts with less than all of it;
+ * a restore that was interrupted is resumed by the same call.
+ *
+ * @param openContent opens the content of a data directory or backup
+ * @throws {@link Fault} when the backup is not complete, or the directory has something in it
+ */
+export async function restore(
+  from: string,
+  to: string,
+  openContent: (directory: string) => Promise<ContentStore>,
+): Promise<CopyReport> {
+  await requireComplete(from);
+  await requireRoom(to);
+  const report = await copyContent(await openContent(from), await openContent(to));
+  await copyFiles(from, to, true);
+  const database = join(to, 'sluice.db');
+  await copyDurably(join(from, 'sluice.db'), `${database}.new`);
+  await rename(`${database}.new`, database);
+  await rm(join(to, unfinishedRestore), { recursive: true });
+  await syncDirectory(to);
+  return report;
+}
+
+/** Throws unless the directory holds a whole backup. */
+async function requireComplete(directory: string): Promise<void> {
+  if (existsSync(join(directory, completeMark)) && existsSync(join(directory, 'sluice.db'))) return;
+  throw new Fault(
+    'internal',
+    `${directory} is not a complete backup: name the directory that 'sluice backup' has written, or run 'sluice backup' again until it succeeds`,
+    { phase: 'store' },
+  );
+}
+
+/** Marks an empty directory as being restored; throws when it has something else in it. */
+async function requireRoom(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const mark = join(directory, unfinishedRestore);
+  if (existsSync(mark)) return;
+  const found = await readdir(directory);
+  if (found.length > 0) {
+    throw new Fault(
+      'internal',
+      `${directory} is not empty: restore into a new directory, or move this one away first`,
+      { phase: 'store' },
+    );
+  }
+  await mkdir(mark);
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessRules } from '../../src/config/access.ts';
+import { configSchema } from '../../src/config/schema.ts';
+
+test('strangers build by default only where nobody else reaches the server', () => {
+  const certificate = { certificate: 'c.pem', key: 'k.pem' };
+  for (const [settings, url, builds] of [
+    [{}, 'http://127.0.0.1:9090', 'open'],
+    [{ listen: '[::1]:9090' }, 'http://localhost:9090', 'open'],
+    [{ tls: { ...certificate, listen: '127.0.0.1:9443' } }, 'https://localhost:9443', 'open'],
+    [{ tls: { ...certificate, listen: '0.0.0.0:9443' } }, 'https://localhost:9443', 'login'],
+    [{ listen: '0.0.0.0:9090' }, 'http://127.0.0.1:9090', 'login'],
+    [{ listen: '127.0.0.1.example.com:9090' }, 'http://127.0.0.1:9090', 'login'],
+    [{}, 'https://images.example.com', 'login'],
+    [{ trustedProxies: 1 }, 'http://127.0.0.1:9090', 'login'],
+    [{ access: { builds: 'off' } }, 'http://127.0.0.1:9090', 'off'],
+    [{ listen: '0.0.0.0:9090', access: { builds: 'open' } }, 'http://10.0.0.1', 'open'],
+  ] as const) {
+    const rules = accessRules(configSchema.parse(settings), new URL(url));
+    assert.deepEqual(rules, { requests: 'open', builds, pulls: 'open' }, JSON.stringify(settings));
+  }
+});

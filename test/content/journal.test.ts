@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { appendFile, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { openContentStore } from '../../src/content/content-store.ts';
+import { digestOf, splitDigest } from '../../src/oci/digest.ts';
+import { eventually } from '../world/eventually.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const documents = Array.from({ length: 20 }, (_, at) => Buffer.from(`document ${at}`));
+
+function fileOf(root: string, bytes: Buffer): string {
+  const { algorithm, hex } = splitDigest(digestOf(bytes));
+  return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
+}
+
+test('documents whose files a power failure has damaged or taken are restored by the next start', async () => {
+  await using directory = await makeTempDir('journal');
+  const root = directory.join('content');
+  const store = await openContentStore(root, { isOwner: true });
+  await Promise.all(documents.map(bytes => store.write(digestOf(bytes), bytes)));
+  await store.close();
+  const [one, two, three] = documents.map(bytes => fileOf(root, bytes));
+  assert.ok(one && two && three);
+  await truncate(one);
+  await writeFile(two, Buffer.alloc(10));
+  await rm(three);
+  const [segment = ''] = await readdir(join(root, 'journal'));
+  await appendFile(join(root, 'journal', segment), `${digestOf(Buffer.from('late'))} 4\nla`);
+
+  const command = await openContentStore(root);
+  assert.equal(await command.read(digestOf(documents[0] as Buffer)), undefined);
+  assert.deepEqual(await readdir(join(root, 'journal')), [segment], 'a command leaves it alone');
+  const again = await openContentStore(root, { isOwner: true });
+  for (const bytes of documents) assert.deepEqual(await again.read(digestOf(bytes)), bytes);
+  assert.equal(
+    await again.size(digestOf(Buffer.from('late'))),
+    undefined,
+    'half a document is none',
+  );
+  await eventually('the journal is empty', async () => {
+    return (await readdir(join(root, 'journal'))).length === 0;
+  });
+  await again.close();
+});
+
+test('the journal begins again before it is large', async () => {
+  await using directory = await makeTempDir('journal');
+  const root = directory.join('content');
+  const store = await openContentStore(root, { isOwner: true });
+  const mebibyte = 1024 * 1024;
+  for (let at = 0; at < 20; at += 1) {
+    const bytes = Buffer.alloc(mebibyte, `${at} `);
+    await store.write(digestOf(bytes), bytes);
+  }
+  await eventually('one file is left, and a short one', async () => {
+    const names = await readdir(join(root, 'journal'));
+    const { size } = await stat(join(root, 'journal', names.at(-1) ?? ''));
+    return names.length === 1 && size < 10 * mebibyte;
+  });
+  await store.close();
+});

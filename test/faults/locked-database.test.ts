@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { admin, administered, expect, Repository } from '../hosted/push-client.ts';
+import { startRegistry } from '../world/registry.ts';
+import { startSluice } from '../world/sluice.ts';
+import { pattern } from './scripted-upstream.ts';
+
+// Far more than it takes on a busy machine, far less than the patience of a write.
+const promptMs = 2000;
+const config = Buffer.from('{}');
+
+/** Holds the write lock of the database from another process than the server's, as a command may for long. */
+function lock(data: string): Disposable {
+  const database = new Database(join(data, 'sluice.db'));
+  database.exec('BEGIN IMMEDIATE');
+  return { [Symbol.dispose]: () => void database.close() };
+}
+
+test('while another process holds the write lock reads go on and writes wait, then answer 503', async () => {
+  await using registry = await startRegistry();
+  await pushCorpus(registry, ['cfg:full']);
+  const settings = { plainHttp: true, blobs: 'cache' };
+  await using sluice = await startSluice({
+    config: { ...administered, registries: { [registry.host]: settings } },
+  });
+  const image = `${registry.host}/corpus/cfg:full`;
+  const ask = (env: string) =>
+    sluice.request({ containerImage: image, containerConfig: { env: [env] } });
+  const { targetImage } = await ask('A=1');
+  const manifest = sluice.at(targetImage, 'manifests/full');
+  const { layers } = JSON.parse(await (await fetch(manifest)).text());
+  const repository = new Repository(sluice, 'team/app');
+  await repository.pushImage('before', [pattern(1000, 'layer')]);
+  const reads = [
+    ...[`${sluice.url}/healthz`, `${sluice.url}/readyz`, manifest],
+    ...[sluice.at(targetImage, `blobs/${layers[0].digest}`)],
+    ...[`${repository.url}/manifests/before`, `${repository.url}/tags/list`],
+  ];
+  await Promise.all(reads.map(url => fetch(url, { headers: admin })));
+
+  let longest = 0;
+  /** Reads everything again and again until the work is done. */
+  const readMeanwhile = async <T>(work: Promise<T>): Promise<T> => {
+    let isDone = false;
+    const done = work.finally(() => {
+      isDone = true;
+    });
+    done.catch(() => {});
+    while (!isDone) {
+      for (const url of reads) {
+        const began = performance.now();
+        const answer = await fetch(url, { headers: admin });
+        await answer.arrayBuffer();
+        longest = Math.max(longest, performance.now() - began);
+        assert.equal(answer.status, 200, url);
+      }
+    }
+    return done;
+  };
+  const writes = () => ({
+    request: sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerImage: image }),
+    }),
+    user: sluice.fetch('/platform/users', {
+      method: 'POST',
+      headers: { ...admin, 'content-type': 'application/json' },
+      body: JSON.stringify({ email: 'ada@example.org' }),
+    }),
+    tag: repository.send('DELETE', 'manifests/before'),
+    blob: repository.pushBlob(config),
+  });
+
+  {
+    using _lock = lock(sluice.data);
+    const { request, user, tag, blob } = writes();
+    const answers = await readMeanwhile(Promise.all([request, user]));
+    for (const answer of answers) {
+      assert.equal(answer.status, 503);
+      assert.equal(answer.headers.get('retry-after'), '5');
+      assert.match(await answer.text(), /locked the database.*nothing was changed: try again/);
+    }
+    for (const reply of await Promise.all([tag, blob])) {
+      assert.equal(reply.status, 503);
+      assert.match(reply.body.toString(), /"UNAVAILABLE".*locked the database/);
+    }
+  }
+  assert.ok(longest < promptMs, `a read took ${longest} ms`);
+  expect(await repository.get('manifests/before'), 200);
+
+  const held = lock(sluice.data);
+  const { request, user, tag, blob } = writes();
+  // When the reads have come through, the writes have tried.
+  for (const url of reads) await (await fetch(url, { headers: admin })).arrayBuffer();
+  held[Symbol.dispose]();
+  assert.equal((await request).status, 200);
+  assert.equal((await user).status, 200);
+  expect(await tag, 202);
+  expect(await blob, 201);
+  assert.equal(sluice.process.exitCode, null);
+});

@@ -1,0 +1,82 @@
+import type { Answer } from './connection.ts';
+import type { WireRequest } from './wire.ts';
+
+// What no answer may have in it: frames of a stack, files of the server, what was secret in the requests.
+const leaks = [
+  /\n\s+at .+:\d+:\d+/,
+  /\/node_modules\//,
+  /\/src\/[a-z/-]+\.ts/,
+  /node:internal/,
+  /\/tmp\/|\/var\/|\/root\//,
+  /SQLITE_|SqliteError/,
+];
+
+/** Words that must not be in an answer: passwords, and the place of the server's state. */
+export type Secrets = readonly string[];
+
+/** What is wrong with the answer to a request; undefined when nothing is. */
+export function judge(
+  request: WireRequest,
+  answer: Answer | undefined,
+  secrets: Secrets,
+): string | undefined {
+  if (!answer) return request.isBroken ? undefined : 'no answer';
+  const { status, headers, body } = answer;
+  if (status < 200 || status > 599) return `status ${status}`;
+  if (!answer.isWhole && !request.isBroken) return 'an answer that is not whole';
+  const text = body.toString('latin1');
+  const shown = `${[...headers].flat().join('\n')}\n${text}`;
+  const leak =
+    leaks.find(pattern => pattern.test(shown)) ?? secrets.find(secret => shown.includes(secret));
+  // What a client sends comes back to it in a message: only what it did not send was the server's.
+  if (leak !== undefined && !isEcho(leak, request)) return `an answer with ${leak} in it`;
+  if (headers.has('x-injected')) return 'a header that came from the request';
+  if (status >= 500 && !isReasoned(status, text)) return `status ${status}`;
+  if (status < 400) return undefined;
+  return judgeError(request, answer, text);
+}
+
+function judgeError(request: WireRequest, answer: Answer, text: string): string | undefined {
+  const { headers, body } = answer;
+  // HTTP itself was broken: the answer is that of the parser, which knows no dialect.
+  if (request.isBroken && body.length === 0) return undefined;
+  if (request.method === 'HEAD') return undefined;
+  if (!/^application\/json/.test(headers.get('content-type') ?? '')) return 'an error without JSON';
+  let document: { message?: unknown; errors?: { code?: unknown; message?: unknown }[] };
+  try {
+    document = JSON.parse(body.toString('utf8'));
+  } catch {
+    return 'an error that is not JSON';
+  }
+  const [error] = document.errors ?? [];
+  const isRegistry = typeof error?.code === 'string' && typeof error.message === 'string';
+  // What never became a request has no number in the log.
+  const isApi =
+    typeof document.message === 'string' &&
+    (request.isBroken || / - Error ID: [0-9a-f]+$/.test(document.message));
+  if (!isRegistry && !isApi) return `an error in no dialect: ${text.slice(0, 80)}`;
+  if (request.isBroken) return undefined;
+  const wantsRegistry = /^\/v2(?:[/?#]|$)/.test(request.target);
+  return wantsRegistry === isRegistry ? undefined : 'an error in the wrong dialect';
+}
+
+/** A failure that is somebody else's, and that the message says whose it is. */
+function isReasoned(status: number, text: string): boolean {
+  if (status === 502 || status === 504)
+    return /registry |registry's|platform |redirects /.test(text);
+  if (status === 503) return /builder|build/.test(text);
+  return status === 501 || status === 505;
+}
+
+function isEcho(leak: RegExp | string, { bytes, target }: WireRequest): boolean {
+  const sent = `${bytes.toString('latin1')}\n${safeDecoded(target)}`;
+  return typeof leak === 'string' ? sent.includes(leak) : leak.test(sent);
+}
+
+function safeDecoded(target: string): string {
+  try {
+    return decodeURIComponent(target);
+  } catch {
+    return target;
+  }
+}

@@ -1,0 +1,302 @@
+/** Who may use a server: the switches of `access`, and whom the operator's credentials serve. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { assertApiFault, assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
+import { assertSuccess } from '../integration/served.ts';
+import { login, pull } from '../world/clients.ts';
+import { newAccessToken } from '../world/platform-user.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { basic } from './platform/platform-server.ts';
+
+const admin = { name: 'admin', password: 'secret' };
+const administrator = basic('admin', 'secret');
+const accounts = { admin: 'secret', ci: { password: 'word', repositories: { 'team/*': 'push' } } };
+const dockerfile = Buffer.from('FROM scratch\nCOPY a /a\n').toString('base64');
+
+/** Every request that the switches are for. */
+const wishes = [
+  { what: 'a container', path: '/v1alpha2/container', isBuild: false },
+  { what: 'a container, by the older route', path: '/container-token', isBuild: false },
+  { what: 'a dry run', path: '/v1alpha2/container', more: { dryRun: true }, isBuild: false },
+  { what: 'an inspection', path: '/v1alpha1/inspect', isBuild: false },
+  {
+    what: 'a check of credentials',
+    path: '/v1alpha2/validate-creds',
+    body: { userName: 'u', password: 'p' },
+    isBuild: false,
+  },
+  {
+    what: 'a build',
+    path: '/v1alpha2/container',
+    body: { containerFile: dockerfile },
+    isBuild: true,
+  },
+  {
+    what: 'the dry run of a build',
+    path: '/v1alpha2/container',
+    body: { containerFile: dockerfile, dryRun: true },
+    isBuild: true,
+  },
+  {
+    what: 'packages',
+    path: '/v1alpha2/container',
+    body: { packages: { type: 'CONDA', entries: ['samtools'] } },
+    isBuild: true,
+  },
+  { what: 'a frozen image', path: '/v1alpha2/container', more: { freeze: true }, isBuild: true },
+] as const;
+
+suite('access', { concurrency: 4 }, () => {
+  let registry: Registry;
+  let closed: Registry;
+  let image: Pushed;
+  let secret: Pushed;
+
+  before(async () => {
+    registry = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci') as Pushed;
+    secret = (await pushCorpus(closed, ['busybox:oci'])).get('busybox:oci') as Pushed;
+  });
+  after(async () => {
+    await closed?.stop();
+    await registry?.stop();
+  });
+
+  const start = (config: object) =>
+    startSluice({
+      config: { accounts, registries: { [registry.host]: { plainHttp: true } }, ...config },
+    });
+  const ask = (
+    sluice: Sluice,
+    wish: (typeof wishes)[number],
+    headers: Record<string, string> = {},
+    claim: object = {},
+  ): Promise<Reply> => {
+    const own = 'body' in wish ? wish.body : { containerImage: image.reference };
+    const more = 'more' in wish ? wish.more : {};
+    const host = wish.path.endsWith('creds') ? { registry: registry.host } : {};
+    return call(sluice.url + wish.path, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...own, ...more, ...host, ...claim }),
+    });
+  };
+  const isLetIn = ({ status, body }: Reply) => {
+    assert.ok(![401, 403].includes(status), `${status} ${body}`);
+  };
+
+  for (const setting of ['requests', 'builds'] as const) {
+    const concerned = wishes.filter(({ isBuild }) => setting === 'requests' || isBuild);
+    const others = wishes.filter(wish => !concerned.includes(wish));
+
+    test(`${setting}: login lets accounts and users in, and nobody else`, async () => {
+      await using sluice = await start({ access: { [setting]: 'login' } });
+      const token = await newAccessToken(sluice, admin, 'ada@example.org');
+      for (const wish of concerned) {
+        const refused = await ask(sluice, wish);
+        assertApiFault(refused, 401, /requires a login .*platformAccessToken.*account/);
+        assert.match(String(refused.headers['www-authenticate']), /^Basic /);
+        assertApiFault(
+          await ask(sluice, wish, { authorization: basic('ci', 'no') }),
+          401,
+          /account/,
+        );
+        assertApiFault(await ask(sluice, wish, { authorization: 'Bearer no' }), 403, /token/);
+        isLetIn(await ask(sluice, wish, { authorization: basic('ci', 'word') }));
+        isLetIn(await ask(sluice, wish, { authorization: `Bearer ${token}` }));
+        if (!wish.path.endsWith('creds')) {
+          isLetIn(await ask(sluice, wish, {}, { platformAccessToken: token }));
+        }
+      }
+      for (const wish of others) isLetIn(await ask(sluice, wish));
+      await sluice.requests();
+      assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'login'`));
+    });
+
+    test(`${setting}: off lets nobody in`, async () => {
+      await using sluice = await start({ access: { [setting]: 'off' } });
+      for (const wish of concerned) {
+        for (const authorization of [undefined, administrator]) {
+          const reply = await ask(sluice, wish, authorization ? { authorization } : {});
+          assertApiFault(reply, 403, /accepts no .*switched them off/);
+        }
+      }
+      for (const wish of others) isLetIn(await ask(sluice, wish));
+      await sluice.requests();
+      assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'off'`));
+    });
+  }
+
+  for (const [where, config, isOpen] of [
+    ['on the loopback', {}, true],
+    ['under a public name', { url: 'https://images.example.com' }, false],
+    ['behind a proxy', { trustedProxies: 1 }, false],
+    [
+      'under a public name, where builds are open',
+      {
+        url: 'https://images.example.com',
+        access: { builds: 'open' },
+      },
+      true,
+    ],
+  ] as const) {
+    test(`by default, strangers ${isOpen ? 'build' : 'build nothing'} ${where}`, async () => {
+      await using sluice = await start(config);
+      for (const wish of wishes) {
+        const reply = await ask(sluice, wish);
+        if (isOpen || !wish.isBuild) isLetIn(reply);
+        else assertApiFault(reply, 401, /requires a login/);
+      }
+    });
+  }
+
+  test('pulls: login lets real clients pull that have logged in, and nobody else', async () => {
+    await using sluice = await start({ access: { pulls: 'login' } });
+    const token = await newAccessToken(sluice, admin, 'ada@example.org');
+    const { targetImage } = await sluice.request({ containerImage: image.reference });
+    for (const headers of [
+      {},
+      { authorization: basic('ci', 'no') },
+      { authorization: 'Bearer no' },
+    ]) {
+      const reply = await call(sluice.at(targetImage, 'manifests/oci'), { headers });
+      assertRegistryFault(reply, { status: 401, code: 'UNAUTHORIZED', message: /log|token/ });
+      const challenge = String(reply.headers['www-authenticate']);
+      assert.match(challenge, /^Bearer realm="[^"]+\/v2\/token",.*scope="repository:ct\/.*:pull"/);
+    }
+    await using root = await openRoot('bookworm');
+    assert.notEqual((await pull(root, 'skopeo', targetImage)).code, 0, 'without a login');
+    const wrong = { username: 'token', password: 'sluice_0123456789abcdef' };
+    assert.notEqual((await login(root, 'skopeo', sluice.host, wrong)).code, 0);
+    for (const account of [
+      { username: 'token', password: token },
+      { username: 'ci', password: 'word' },
+    ]) {
+      assertSuccess(await login(root, 'skopeo', sluice.host, account));
+      assertSuccess(await pull(root, 'skopeo', targetImage), account.username);
+      assertSuccess(await pull(root, 'podman', targetImage, { account }), account.username);
+    }
+  });
+
+  test('pulls: login works where there are no accounts, with access tokens', async () => {
+    await using first = await start({});
+    const token = await newAccessToken(first, admin, 'ada@example.org');
+    await first.kill();
+    await using sluice = await startSluice({
+      data: first.data,
+      config: {
+        access: { pulls: 'login' },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+    const { targetImage } = await sluice.request({ containerImage: image.reference });
+    await using root = await openRoot('bookworm');
+    const account = { username: 'token', password: token };
+    assertSuccess(await login(root, 'skopeo', sluice.host, account));
+    assertSuccess(await pull(root, 'skopeo', targetImage));
+  });
+
+  test('pulls: off serves nothing', async () => {
+    await using sluice = await start({ access: { pulls: 'off' } });
+    const { targetImage } = await sluice.request({ containerImage: image.reference });
+    const reply = await call(sluice.at(targetImage, 'manifests/oci'), {
+      headers: { authorization: administrator },
+    });
+    assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /switched pulls off/ });
+  });
+
+  test('a rate of 0 allows none, whatever the caller waits', async () => {
+    for (const zero of ['0/hour', '0', 0]) {
+      await using sluice = await start({
+        limits: { requests: { anonymous: zero }, builds: { authenticated: zero } },
+      });
+      const token = await newAccessToken(sluice, admin, 'ada@example.org');
+      assertApiFault(await ask(sluice, wishes[0]), 403, /allows no container requests/);
+      isLetIn(await ask(sluice, wishes[0], {}, { platformAccessToken: token }));
+    }
+  });
+
+  suite("the operator's credentials", () => {
+    const auth = () => Buffer.from(`${closed.username}:${closed.password}`).toString('base64');
+    const own = () => ({ username: closed.username, password: closed.password });
+    const docker = () => JSON.stringify({ auths: { [closed.host]: { auth: auth() } } });
+    const places = [
+      ['of the configuration', () => own(), () => ({})],
+      ['of a Docker configuration', () => ({}), () => ({ DOCKER_AUTH_CONFIG: docker() })],
+    ] as const;
+    for (const [where, settings, env] of places) {
+      for (const anonymous of [false, true]) {
+        test(`${where} serve ${anonymous ? 'everybody where the registry says so' : 'no strangers'}`, async () => {
+          await using sluice = await startSluice({
+            config: {
+              accounts,
+              registries: {
+                [closed.host]: {
+                  plainHttp: true,
+                  ...settings(),
+                  ...(anonymous ? { anonymous: true } : {}),
+                },
+              },
+            },
+            env: env(),
+          });
+          const reach = async (headers: Record<string, string>) => {
+            const statuses: number[] = [];
+            for (const path of ['/v1alpha2/container', '/v1alpha1/inspect']) {
+              const reply = await call(sluice.url + path, {
+                method: 'POST',
+                headers: { ...headers, 'content-type': 'application/json' },
+                body: JSON.stringify({ containerImage: secret.reference }),
+              });
+              if (reply.status !== 200) {
+                assertApiFault(
+                  reply,
+                  403,
+                  /no credentials are configured .* that serve this caller/,
+                );
+              } else if (path.endsWith('container')) {
+                const { targetImage } = JSON.parse(reply.body.toString());
+                const manifest = await call(sluice.at(targetImage, 'manifests/oci'));
+                assert.equal(manifest.status, 200);
+              }
+              statuses.push(reply.status);
+            }
+            assert.equal(statuses[0], statuses[1]);
+            return statuses[0];
+          };
+          assert.equal(await reach({}), anonymous ? 200 : 403);
+          // An account with rights to repositories has those rights only.
+          assert.equal(await reach({ authorization: basic('ci', 'word') }), anonymous ? 200 : 403);
+          assert.equal(await reach({ authorization: administrator }), 200);
+          const token = await newAccessToken(sluice, admin, 'ada@example.org');
+          assert.equal(await reach({ authorization: `Bearer ${token}` }), 403);
+        });
+      }
+    }
+
+    test('for a mirror are used where everybody may have what it shows', async () => {
+      for (const anonymous of [false, true]) {
+        await using sluice = await startSluice({
+          config: {
+            registries: {
+              'mirrored.invalid': { mirrors: [closed.host] },
+              [closed.host]: { plainHttp: true, ...own(), anonymous },
+            },
+          },
+        });
+        const { repository, tag } = secret;
+        const reply = await call(`${sluice.url}/v1alpha2/container`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ containerImage: `mirrored.invalid/${repository}:${tag}` }),
+        });
+        assert.equal(reply.status, anonymous ? 200 : 502, reply.body.toString());
+        assert.equal(sluice.output().includes('is asked without its credentials'), !anonymous);
+      }
+    });
+  });
+});

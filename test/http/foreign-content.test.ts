@@ -1,0 +1,192 @@
+/** What registries and users supply is never a page of this server's origin. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
+import { assertRegistryFault, call, type Reply, raw } from '../faults/http-client.ts';
+import type { ScriptedUpstream } from '../faults/scripted-upstream.ts';
+import { basic, manifestOf, Repository } from '../hosted/push-client.ts';
+
+const page = '<!doctype html><script>document.title = origin</script>';
+const html = 'text/html; charset=utf-8';
+const index = 'application/vnd.oci.image.index.v1+json';
+
+let world: FaultWorld;
+let upstream: ScriptedUpstream;
+
+before(async () => {
+  world = await startFaultWorld({ accounts: { admin: 'open sesame' } });
+  upstream = world.upstreams.relay;
+});
+
+after(() => world[Symbol.asyncDispose]());
+
+function assertSafe(what: string, { headers }: Pick<Reply, 'headers'>): void {
+  assert.equal(headers['x-content-type-options'], 'nosniff', what);
+  assert.match(String(headers['content-security-policy']), /^default-src 'none'; /, what);
+  assert.doesNotMatch(String(headers['content-security-policy']), /unsafe|\*/, what);
+  assert.doesNotMatch(String(headers['content-type']), /html|xml|svg|script/, what);
+}
+
+test('a page in place of a list is refused', async () => {
+  const image = upstream.image('html/lists');
+  const pull = await world.serve(image);
+  for (const [route, name] of [
+    ['tags/list', 'tags/list'],
+    [`referrers/${image.digest}`, 'referrers/'],
+  ] as const) {
+    for (const body of [
+      page,
+      '{"tags":"<script>"}',
+      `{"mediaType":"text/html","manifests":[]}`,
+      '[]',
+      '',
+    ]) {
+      upstream.on(`GET /v2/html/lists/${name}`, (_request, response) =>
+        response.writeHead(200, { 'content-type': html }).end(body),
+      );
+      const reply = await pull(route);
+      assertRegistryFault(reply, {
+        status: 502,
+        code: 'UNAVAILABLE',
+        message: /is not such a list/,
+      });
+      assertSafe(route, reply);
+    }
+  }
+});
+
+test('a list has a type and members of this server, whatever came with it', async () => {
+  const image = upstream.image('html/extra');
+  const pull = await world.serve(image);
+  const headers = { 'content-type': html, link: '</v2/x/tags/list?last="a<b&n=2>; rel="next"' };
+  upstream.on('GET /v2/html/extra/tags/list', (_request, response) =>
+    response.writeHead(200, headers).end(JSON.stringify({ page, tags: ['1', page, 7] })),
+  );
+  const tags = await pull('tags/list');
+  assert.equal(tags.headers['content-type'], 'application/json');
+  assert.deepEqual(JSON.parse(tags.body.toString()).tags, ['1']);
+  assert.doesNotMatch(tags.body.toString(), /</);
+  assert.match(String(tags.headers.link), /^<\/v2\/ct\/[^<>"]+\?last=%22a%3Cb&n=2>; rel="next"$/);
+  const entry = { mediaType: index, digest: image.digest, size: 7 };
+  upstream.on('GET /v2/html/extra/referrers/', (_request, response) =>
+    response
+      .writeHead(200, { 'content-type': html, 'oci-filters-applied': 'artifactType' })
+      .end(JSON.stringify({ schemaVersion: 2, page, manifests: [entry] })),
+  );
+  const referrers = await pull(`referrers/${image.digest}?artifactType=a`);
+  assert.equal(referrers.headers['content-type'], index);
+  assert.equal(referrers.headers['oci-filters-applied'], 'artifactType');
+  assert.deepEqual(JSON.parse(referrers.body.toString()), {
+    ...{ schemaVersion: 2, mediaType: index },
+    manifests: [entry],
+  });
+  for (const reply of [tags, referrers]) assertSafe('listing', reply);
+});
+
+test('a manifest of no known kind keeps its bytes and has a type that no browser runs', async () => {
+  for (const mediaType of [
+    'text/html',
+    'image/svg+xml',
+    'application/xhtml+xml',
+    'text/javascript',
+  ]) {
+    const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, page }));
+    upstream.put('html/manifest/manifests/latest', html, bytes);
+    const name = `${upstream.host}/html/manifest:latest`;
+    const answer = await world.ask({ containerImage: name });
+    if (answer.status !== 200) {
+      assertSafe(mediaType, answer);
+      continue;
+    }
+    const { targetImage } = JSON.parse(answer.body.toString());
+    const reply = await call(world.sluice.at(targetImage, 'manifests/latest'));
+    assert.deepEqual(reply.body, bytes);
+    assert.equal(reply.headers['content-type'], 'application/octet-stream');
+    assertSafe(mediaType, reply);
+  }
+});
+
+test('a manifest that is pushed must have the type of one', async () => {
+  const repository = new Repository(world.sluice, 'public/html', basic('admin', 'open sesame'));
+  const put = (contentType: string, body: object) =>
+    repository.send('PUT', 'manifests/1', Buffer.from(JSON.stringify(body)), {
+      'content-type': contentType,
+    });
+  for (const [type, body] of [
+    ['text/html', { schemaVersion: 2 }],
+    ['text/html', { schemaVersion: 2, mediaType: 'text/html' }],
+    ['application/xml', { schemaVersion: 2 }],
+  ] as const) {
+    const reply = await put(type, body);
+    assertRegistryFault(reply, { status: 400, code: 'MANIFEST_INVALID', message: /its type is/ });
+  }
+  const own = { schemaVersion: 2, mediaType: 'application/vnd.example.thing.v1+json' };
+  assert.equal((await put(own.mediaType, own)).status, 201);
+  const reply = await repository.get('manifests/1');
+  assert.equal(reply.headers['content-type'], own.mediaType);
+});
+
+test('every answer has the headers: pages, errors, blobs, redirects, 304, bytes that are no request', async () => {
+  const { sluice } = world;
+  const image = world.upstreams.redirect.image('html/blobs');
+  const layer = image.layers[0]?.digest ?? '';
+  world.upstreams.redirect.on(`GET /v2/html/blobs/blobs/${layer}`, (_request, response) =>
+    response.writeHead(307, { location: `http://${upstream.host}/elsewhere` }).end(),
+  );
+  const pull = await world.serve(image);
+  const repository = new Repository(sluice, 'public/page', basic('admin', 'open sesame'));
+  const config = Buffer.from(page);
+  assert.equal((await repository.pushBlob(config)).status, 201);
+  const pushed = await repository.pushManifest('1', config);
+  assert.equal(pushed.status, 201, pushed.body.toString());
+  const [, digest = ''] = /(sha256:\w+)/.exec(manifestOf(config, []).toString()) ?? [];
+  const etag = { headers: { 'if-none-match': '*' } };
+  const replies = [
+    ...['/healthz', '/readyz', '/metrics', '/openapi.json', '/service-info', '/', '/nowhere'],
+    ...[
+      '/v2/',
+      '/v2/token',
+      '/v2/x',
+      '/v1alpha1/builds/none',
+      '/platform/user-info',
+      '/platform/x',
+    ],
+  ].map(async path => [path, await call(sluice.url + path)] as const);
+  for (const [what, reply] of [
+    ...(await Promise.all(replies)),
+    ['manifest', await pull('manifests/latest')],
+    ['manifest 304', await pull('manifests/latest', etag)],
+    ['config', await pull(`blobs/${image.configDigest}`)],
+    ['redirect', await pull(`blobs/${layer}`)],
+    ['blob of a page', await repository.get(`blobs/${digest}`)],
+    ['POST', await call(`${sluice.url}/v1alpha2/container`, { method: 'POST', body: page })],
+    ['PUT', await call(`${sluice.url}/healthz`, { method: 'PUT' })],
+    ['push', pushed],
+  ] as const) {
+    assertSafe(`${what}: ${reply.status}`, reply);
+  }
+  for (const text of [
+    'GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
+    'nonsense\r\n\r\n',
+    'GET / HTTP/1.1\r\nConnection: close\r\n\r\n',
+  ]) {
+    assert.match(await raw(sluice.port, text), /\r\nx-content-type-options: nosniff\r\n/, text);
+  }
+  const upgrade =
+    'GET /pairing/x/token/y?endpoint=z HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+  assert.match(await raw(sluice.port, upgrade), /^HTTP\/1\.1 403 .*nosniff\r\n/s);
+});
+
+test('the page of the routes has its style, by its hash, and nothing else', async () => {
+  const reply = await call(`${world.sluice.url}/docs`);
+  assert.equal(reply.status, 200);
+  assert.equal(reply.headers['x-content-type-options'], 'nosniff');
+  const [, style = ''] = /<style>(.*?)<\/style>/s.exec(reply.body.toString()) ?? [];
+  const hash = createHash('sha256').update(style).digest('base64');
+  const policy = String(reply.headers['content-security-policy']);
+  assert.match(policy, /^default-src 'none'; /);
+  assert.ok(policy.includes(`style-src 'sha256-${hash}'`), policy);
+  assert.doesNotMatch(policy, /unsafe|script-src/);
+  assert.doesNotMatch(reply.body.toString(), /<script| style=| on\w+=/);
+});

@@ -1,0 +1,36 @@
+/** A password is sent to the registry that was named, and to no other. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
+import { startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+
+const valid = (sluice: Sluice, registry: string, password: string): Promise<Reply> =>
+  call(`${sluice.url}/v1alpha2/validate-creds`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ registry, userName: 'tester', password }),
+  });
+
+suite('a check of credentials', () => {
+  test('refuses a name that is not a registry, which Docker Hub would get the password of', async () => {
+    await using sluice = await startSluice();
+    for (const registry of ['harbor', 'quayio', '0', 'https://harbor/v2/', 'team/app', '1.2']) {
+      const reply = await valid(sluice, registry, 'hunter2');
+      assertApiFault(reply, 400, /'registry' is not the name of a registry.*docker\.io/);
+    }
+    await sluice.stop();
+    assert.ok(!sluice.output().includes('docker.io:443'));
+  });
+
+  test('takes a registry in every spelling', async () => {
+    await using registry = await startRegistry({ auth: 'basic' });
+    await using sluice = await startSluice({
+      config: { registries: { [registry.host]: { plainHttp: true } } },
+    });
+    for (const name of [registry.host, `http://${registry.host}`, `${registry.host}/v2/`]) {
+      assert.equal((await valid(sluice, name, registry.password)).body.toString(), 'true', name);
+      assert.equal((await valid(sluice, name, 'wrong')).body.toString(), 'false', name);
+    }
+  });
+});

@@ -1,0 +1,153 @@
+/** A builder that requires TLS of both sides: what the configuration says about it, and what a caller hears. */
+import assert from 'node:assert/strict';
+import { copyFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { createBuilderTls } from '../../src/build/builder-tls.ts';
+import { createBuilders } from '../../src/build/builders.ts';
+import type { TlsFiles } from '../../src/buildkit/index.ts';
+import { createLogger } from '../../src/telemetry.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import {
+  type Certificates,
+  makeCertificates,
+  makeClientCertificate,
+} from '../world/certificates.ts';
+import { eventually } from '../world/eventually.ts';
+import { startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { assertSuccess } from './served.ts';
+
+const log = createLogger('silent');
+const never = new AbortController().signal;
+
+suite('a builder behind TLS', () => {
+  let directory: TempDir;
+  let own: Certificates;
+  let others: Certificates;
+  let client: { certificate: string; key: string };
+  let strange: { certificate: string; key: string };
+  let buildkitd: Buildkitd;
+
+  before(async () => {
+    directory = await makeTempDir('tls');
+    own = await makeCertificates(directory.join('own'), ['127.0.0.1', 'builder.test']);
+    others = await makeCertificates(directory.join('others'));
+    client = await makeClientCertificate(own);
+    strange = await makeClientCertificate(others);
+    buildkitd = await startBuildkitd({ tls: own });
+  });
+  after(async () => {
+    await buildkitd?.stop();
+    await directory?.remove();
+  });
+
+  /** Returns the error message of a build on that builder. */
+  const failure = async (address: string, files: TlsFiles | undefined): Promise<string> => {
+    const find = async () => [{ address, isOpen: true }];
+    const source = { find, isComing: () => false, troubles: () => [] };
+    const tls = createBuilderTls(new Map(files ? [[address, files]] : []), log);
+    const builders = createBuilders(source, log, tls);
+    try {
+      await builders.use('known', never, async () => {});
+      return 'none';
+    } catch (error) {
+      return (error as Error).message;
+    } finally {
+      await builders.close();
+    }
+  };
+
+  test('what is wrong between the two is said, without an address or a path', async () => {
+    const expired = await makeClientCertificate(own, -1);
+    const ca = own.authority;
+    const cases: readonly [TlsFiles | undefined, RegExp | string][] = [
+      [{ ca, ...client }, 'none'],
+      [{ ca, ...client, serverName: 'builder.test' }, 'none'],
+      [{ ca: others.authority, ...client }, /certificate is not of the configured authority/],
+      [{ ca }, /the builder requires a client certificate/],
+      [{ ca, ...strange }, /the builder does not accept the client certificate/],
+      [{ ca, ...expired }, /the client certificate has expired/],
+      [{ ca, ...client, serverName: 'other.test' }, /certificate is for another name/],
+      [undefined, /if it requires TLS, .* 'buildkitTls'/],
+    ];
+    for (const [files, expected] of cases) {
+      const message = await failure(buildkitd.tcpAddress, files);
+      if (typeof expected === 'string') assert.equal(message, expected);
+      else assert.match(message, expected);
+      assert.doesNotMatch(message, /127\.0\.0\.1|\/tmp|PRIVATE|OpenSSL|rec_layer/);
+    }
+  });
+
+  test('a certificate of the builder that has expired is said to have', async () => {
+    const old = await makeCertificates(directory.join('old'), ['127.0.0.1'], -1);
+    await using expired = await startBuildkitd({ tls: old });
+    const message = await failure(expired.tcpAddress, { ca: old.authority });
+    assert.match(message, /the builder's certificate has expired/);
+  });
+
+  test('a server builds with it, and takes new certificates without a restart', async () => {
+    const [certificate, key] = [directory.join('client.pem'), directory.join('client.key')];
+    const put = async (files: { certificate: string; key: string }) => {
+      await copyFile(files.certificate, certificate);
+      await copyFile(files.key, key);
+    };
+    await put(strange);
+    const { tcpAddress } = buildkitd;
+    await using sluice = await startSluice({
+      config: {
+        buildkit: [tcpAddress],
+        buildkitTls: { [tcpAddress]: { ca: own.authority, certificate, key } },
+      },
+    });
+    const build = async (label: string) => {
+      const file = directory.join(label);
+      await writeFile(file, `FROM scratch\nLABEL made=${label}\n`);
+      return sluiceCommand(['build', '-f', file, '--await'], { SLUICE_URL: sluice.url });
+    };
+    const refused = await build('refused');
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /the builder does not accept the client certificate/);
+    // Halfway: the certificate is there, its key has yet to come.
+    await copyFile(client.certificate, certificate);
+    assert.notEqual((await build('halfway')).code, 0);
+    await eventually('the log reports it', () =>
+      sluice.output().includes('the certificate files of a builder are wrong'),
+    );
+    await put(client);
+    const image = assertSuccess(await build('accepted'));
+    assert.ok(image.startsWith(`${sluice.host}/`), image);
+    assert.doesNotMatch(sluice.output(), /PRIVATE KEY/);
+  });
+
+  test('files that cannot be used end the start with a sentence', async () => {
+    const address = 'tcp://127.0.0.1:9';
+    const ca = own.authority;
+    const wrong = directory.join('wrong.pem');
+    await writeFile(wrong, 'secret');
+    const cases: readonly [object, RegExp][] = [
+      [
+        { ca: join(directory.path, 'absent.pem') },
+        /'ca': the file .*absent\.pem cannot be read \(ENOENT\)/,
+      ],
+      [{ ca: wrong }, /'ca': the file .*wrong\.pem is not a certificate/],
+      [{ ca, certificate: client.certificate }, /'certificate' and 'key' go together/],
+      [{ ca, ...client, key: wrong }, /'key': the file .*wrong\.pem is not a private key/],
+      [{ ca, ...client, key: strange.key }, /does not belong to the certificate/],
+    ];
+    for (const [files, expected] of cases) {
+      const config = { buildkit: [address], buildkitTls: { [address]: files } };
+      await assert.rejects(startSluice({ config }), (error: Error) => {
+        assert.match(error.message, expected);
+        assert.match(error.message, /buildkitTls\.tcp:\/\/127\.0\.0\.1:9/);
+        return true;
+      });
+    }
+    const config = { buildkit: [address], buildkitTls: { 'tcp://127.0.0.1:10': { ca } } };
+    await assert.rejects(
+      startSluice({ config }),
+      /buildkitTls\.tcp:\/\/127\.0\.0\.1:10: no such builder/,
+    );
+  });
+});

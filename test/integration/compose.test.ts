@@ -1,0 +1,270 @@
+/**
+ * `docker compose up` as it stands in the project, in a Docker engine with a network of its own. The images
+ * that Docker Hub would give are made of Debian's packages and have the names that stand in the files.
+ */
+import assert from 'node:assert/strict';
+import { copyFile, cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import type { Daemon } from '../world/daemon.ts';
+import { type Docker, startDocker } from '../world/docker.ts';
+import {
+  buildkitImageName,
+  makeBuildkitImage,
+  makeBusyboxImage,
+  makeSluiceImage,
+} from '../world/image-files.ts';
+import { pushNodeImage } from '../world/node-image.ts';
+import type { Result } from '../world/program.ts';
+import { startRegistry } from '../world/registry.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { assertSuccess } from './served.ts';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+const patienceMs = 120_000;
+// The address of the files as they stand; the network is the engine's own, so nobody else has it.
+const host = '127.0.0.1:9090';
+const base = `${host}/public/busybox:1`;
+// One that is public, and one that clouds answer at with their secrets. Neither leaves the network of the test.
+const publicAddress = '9.9.9.9';
+const metadataAddress = '169.254.169.254';
+const servicePort = 8000;
+
+suite('docker compose up', () => {
+  let images: TempDir;
+  let docker: Docker;
+  let neighbour: Daemon | undefined;
+
+  before(async () => {
+    images = await makeTempDir('images');
+    await makeImages(images);
+    docker = await startDocker({ suite: 'forky', ownNetwork: true });
+    const { root } = docker;
+    for (const address of [publicAddress, metadataAddress]) {
+      assertSuccess(
+        await root.execOnNetwork(['ip', 'address', 'add', `${address}/32`, 'dev', 'lo']),
+      );
+    }
+    neighbour = root.spawnOnNetwork([process.execPath, '-e', service]);
+    for (const name of ['sluice', 'buildkit', 'busybox']) {
+      await copyFile(images.join(name), join(root.directory, 'tmp', name));
+      assertSuccess(await docker.docker(['load', '--input', `/tmp/${name}`]));
+    }
+    const folder = join(root.directory, 'tmp/project/sluice');
+    await mkdir(folder, { recursive: true });
+    for (const name of ['compose.yaml', 'builder', 'Dockerfile']) {
+      await cp(join(project, name), join(folder, name), { recursive: true });
+    }
+    const settings = {
+      SLUICE_ACCOUNTS: 'admin:sesame',
+      SLUICE_BUILDER_MEMORY: '512m',
+      SLUICE_ACCESS_BUILDS: 'open',
+    };
+    assertSuccess(await compose(['up', '--detach'], settings));
+    await untilReady();
+    assertSuccess(await docker.login(host, { username: 'admin', password: 'sesame' }));
+    assertSuccess(await docker.push('busybox', base));
+  });
+
+  after(async () => {
+    await neighbour?.stop();
+    await docker?.stop();
+    await images?.remove();
+  });
+
+  const compose = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    docker.root.exec(['docker', 'compose', '--project-directory', '/tmp/project/sluice', ...args], {
+      env,
+      timeoutMs: patienceMs,
+    });
+
+  /** Runs the command line where the user of such a server would, and returns the name that it prints. */
+  const build = async (dockerfile: string): Promise<Result> => {
+    const file = images.join('Dockerfile');
+    await writeFile(file, dockerfile);
+    const command = [
+      process.execPath,
+      join(project, 'bin/sluice.js'),
+      'build',
+      '-f',
+      file,
+      '--await',
+    ];
+    return docker.root.execOnNetwork(command, { timeoutMs: patienceMs });
+  };
+
+  const untilReady = async (log = async () => JSON.stringify(await compose(['logs']))) => {
+    const url = `http://${host}/readyz`;
+    const check = `fetch('${url}').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))`;
+    for (const end = Date.now() + patienceMs; ; await sleep(200)) {
+      const { code } = await docker.root.execOnNetwork([process.execPath, '-e', check]);
+      if (code === 0) return;
+      if (Date.now() > end) assert.fail(await log());
+    }
+  };
+
+  /** What a step of an anonymous build prints. */
+  const stepSays = async (script: string): Promise<string> => {
+    const { stdout, stderr } = await build(`FROM ${base}\nRUN ${script}\n`);
+    return stdout + stderr;
+  };
+
+  /** What a step gets from each of these, or the error of wget. */
+  const fetched = (addresses: readonly string[]) => {
+    const get = (at: string) => `$(wget -q -T 3 -O - http://${at}/ 2>&1 | head -c 60)`;
+    return stepSays(addresses.map(at => `echo "${at} ${get(at)}"`).join('; '));
+  };
+
+  test('an image is built on a hosted one, pushed and run', async () => {
+    const image = assertSuccess(
+      await build(`FROM ${base}\nRUN echo built > /built\nCMD cat /built\n`),
+    );
+    assert.ok(image.startsWith(`${host}/`), image);
+    assert.equal(assertSuccess(await docker.run(image.trim())), 'built\n');
+  });
+
+  test('a step finds neither the socket of the builder nor its processes, and has no raw sockets', async () => {
+    const log = await stepSays(
+      'ls -d /run/buildkit /builder; ps | grep -c buildki[t]d; grep CapBnd /proc/self/status; echo looked',
+    );
+    assert.match(log, /looked/);
+    assert.match(log, /\/run\/buildkit: No such file/);
+    assert.match(log, /\/builder: No such file/);
+    assert.match(log, /^#\d+ [\d.]+ 0$/m, 'no process of the builder is seen');
+    const [, bounds = ''] = /CapBnd:\s*([0-9a-f]+)/.exec(log) ?? [];
+    const rawSockets = 1n << 13n;
+    assert.notEqual(bounds, '', log);
+    assert.equal(BigInt(`0x${bounds}`) & rawSockets, 0n, log);
+  });
+
+  test('a step reaches public addresses and no closed ones', async () => {
+    const gateway = assertSuccess(
+      await docker.docker([
+        ...[
+          'network',
+          'inspect',
+          '--format',
+          '{{(index .IPAM.Config 0).Gateway}}',
+          'sluice_default',
+        ],
+      ]),
+    ).trim();
+    const format = '{{.NetworkSettings.Networks.sluice_default.IPAddress}}';
+    const address = async (name: string) =>
+      assertSuccess(await docker.docker(['inspect', '--format', format, name])).trim();
+    const closed = [
+      `${gateway}:${servicePort}`,
+      `${metadataAddress}:${servicePort}`,
+      `${await address('sluice-sluice-1')}:9090`,
+      `${await address('sluice-buildkitd-1')}:${servicePort}`,
+      `10.194.0.1:${servicePort}`,
+      host,
+    ];
+    const log = await fetched([`${publicAddress}:${servicePort}`, ...closed]);
+    assert.match(log, new RegExp(`${publicAddress}:${servicePort} reached`), log);
+    for (const at of closed) assert.match(log, new RegExp(`${at} wget: `), log);
+  });
+
+  test('steps that run at the same time do not reach each other', async () => {
+    const ports = 'cat /sys/class/net/sluice0/brif/*/isolated';
+    const flags = assertSuccess(
+      await docker.docker(['exec', 'sluice-buildkitd-1', 'sh', '-c', ports]),
+    );
+    assert.match(flags, /^(?:1\n)+$/);
+  });
+
+  test('builds have no more memory than they are given, and the builder outlives them', async () => {
+    const { code, stdout, stderr } = await build(`FROM ${base}\nRUN tail /dev/zero\n`);
+    assert.notEqual(code, 0);
+    assert.match(stdout + stderr, /memory/);
+    assertSuccess(await build(`FROM ${base}\nRUN echo alive > /alive\n`));
+    const starts = ['inspect', '--format', '{{.RestartCount}}', 'sluice-buildkitd-1'];
+    assert.equal(assertSuccess(await docker.docker(starts)), '0\n');
+  });
+
+  test('a step resolves names', async () => {
+    assert.match(await stepSays('nslookup sluice'), /Name:\s+sluice/);
+  });
+
+  test('what the builder itself fetches comes from public addresses only', async () => {
+    const fetchIt = (address: string) =>
+      docker.docker([
+        ...['exec', 'sluice-buildkitd-1', 'wget', '-q', '-T', '3', '-O', '-'],
+        `http://${address}:${servicePort}/`,
+      ]);
+    assert.equal(assertSuccess(await fetchIt(publicAddress)), 'reached');
+    const refused = await fetchIt(metadataAddress);
+    assert.notEqual(refused.code, 0);
+    assert.doesNotMatch(refused.stdout, /reached/);
+    const { stderr, code } = await build(
+      `FROM ${base}\nADD http://${metadataAddress}:${servicePort}/ /secret\n`,
+    );
+    assert.notEqual(code, 0, stderr);
+  });
+
+  test('it goes on when the container of Sluice is another one', async () => {
+    const other = ['up', '--detach', '--force-recreate', '--no-deps', 'sluice'];
+    // Its address is taken meanwhile.
+    assertSuccess(await compose(['stop', 'sluice']));
+    assertSuccess(
+      await docker.docker([
+        ...['run', '--detach', '--network', 'sluice_default', 'busybox', 'sleep', '600'],
+      ]),
+    );
+    const settings = { SLUICE_ACCOUNTS: 'admin:sesame', SLUICE_ACCESS_BUILDS: 'open' };
+    assertSuccess(await compose(other, settings));
+    await untilReady();
+    assertSuccess(await build(`FROM ${base}\nRUN echo again > /built\n`));
+  });
+
+  test("the README's line starts a builder for a server on the machine", async () => {
+    const readme = await readFile(join(project, 'README.md'), 'utf8');
+    const line = /^docker compose -f builder\/compose\.yaml .*$/m.exec(readme)?.[0] ?? '';
+    assert.notEqual(line, '', 'the README has the line');
+    assertSuccess(await compose(['down', '--volumes']));
+    const script = `cd /tmp/project/sluice && ${line}`;
+    assertSuccess(await docker.root.exec(['sh', '-c', script], { timeoutMs: patienceMs }));
+    const env = {
+      SLUICE_DATA: images.join('data'),
+      SLUICE_ACCOUNTS: 'admin:sesame',
+      // That of the line, as seen from outside of the engine's private root.
+      SLUICE_BUILDKIT: `unix://${docker.root.directory}/run/buildkit/buildkitd.sock`,
+      SLUICE_BUILDS_OPEN_BUILDERS: '*',
+    };
+    const command = [process.execPath, join(project, 'bin/sluice.js'), 'serve'];
+    await using server = docker.root.spawnOnNetwork(command, { env });
+    await untilReady(async () => server.output());
+    assertSuccess(await docker.push('busybox', base));
+    const image = assertSuccess(
+      await build(`FROM ${base}\nRUN echo line > /built\nCMD cat /built\n`),
+    );
+    assert.equal(assertSuccess(await docker.run(image.trim())), 'line\n');
+    const closed = [host, `10.194.0.1:9090`, `10.194.0.1:${servicePort}`].concat(
+      [metadataAddress, publicAddress, '172.17.0.1'].map(address => `${address}:${servicePort}`),
+    );
+    const log = await fetched(closed);
+    for (const at of closed) assert.match(log, new RegExp(`${at} wget: `), log);
+  });
+});
+
+const service = `require('node:http').createServer((_, answer) => answer.end('reached')).listen(${servicePort}, '0.0.0.0')`;
+
+/** Files for `docker load`: what compose would build, what Docker Hub would give, and a base for builds. */
+async function makeImages(into: TempDir): Promise<void> {
+  await using registry = await startRegistry();
+  await using buildkitd = await startBuildkitd();
+  const { address } = buildkitd;
+  const node = `${registry.host}/node`;
+  const makeSluice = async () => {
+    await pushNodeImage(address, node);
+    await makeSluiceImage(address, node, 'sluice-sluice', into.join('sluice'));
+  };
+  await Promise.all([
+    makeSluice(),
+    makeBuildkitImage(address, await buildkitImageName(), into.join('buildkit')),
+    makeBusyboxImage(address, 'busybox', into.join('busybox')),
+  ]);
+}

@@ -1,0 +1,103 @@
+/** How the server ends: balancers hear of it first, and what it was installing leaves nothing behind. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startDaemon, waitForLine } from '../world/daemon.ts';
+import { eventually } from '../world/eventually.ts';
+import { startSluice } from '../world/sluice.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+// Without the folder of the project's own Node, which `node --test` runs under.
+const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
+  test(`${signal}: for a moment the port still answers, and says that it is not ready`, async () => {
+    await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
+    assert.equal((await sluice.fetch('/readyz')).status, 200);
+    const ended = once(sluice.process, 'exit');
+    sluice.process.kill(signal);
+    await eventually('it is not ready', async () => (await sluice.fetch('/readyz')).status === 503);
+    assert.equal((await sluice.fetch('/readyz?for=pulls')).status, 503);
+    assert.equal((await sluice.fetch('/v2/')).status, 200, 'what comes is still answered');
+    // A second signal ends the delay.
+    sluice.process.kill(signal);
+    assert.deepEqual(await ended, [0, null]);
+    assert.match(sluice.output(), /no longer ready.*"msg":"stopped"/s);
+  });
+}
+
+test('SIGINT, which a person sends, is not made to wait', async () => {
+  await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
+  const ended = once(sluice.process, 'exit');
+  sluice.process.kill('SIGINT');
+  assert.deepEqual(await ended, [0, null]);
+});
+
+/** Those that have the folder in their environment, as all that an installation starts. */
+function processesWith(folder: string): string[] {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap(id => {
+      try {
+        const isOne = readFileSync(`/proc/${id}/environ`, 'utf8').includes(folder);
+        return isOne ? [readFileSync(`/proc/${id}/cmdline`, 'utf8').replaceAll('\0', ' ')] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+/** A copy of the project without a builder in it. */
+async function checkout(directory: TempDir): Promise<string> {
+  const copy = directory.join('project');
+  await mkdir(copy);
+  for (const name of ['bin', 'src', 'scripts', 'proto', 'test/world', 'package.json']) {
+    await cp(join(project, name), join(copy, name), { recursive: true });
+  }
+  await symlink(join(project, 'node_modules'), join(copy, 'node_modules'));
+  return copy;
+}
+
+for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+  test(`${signal} while a builder is being installed ends the compiler and leaves nothing`, async () => {
+    await using directory = await makeTempDir('installing');
+    const tools = directory.join('tools');
+    await mkdir(tools);
+    const copy = await checkout(directory);
+    await using server = startDaemon('node', ['bin/sluice.js', 'serve', '--bring-builder'], {
+      cwd: copy,
+      env: {
+        PATH: `${dirname(requireCommand('go'))}:${dirname(process.execPath)}:${machinePath}`,
+        HOME: homedir(),
+        SLUICE_TOOLS: tools,
+        SLUICE_BUILDKIT: '',
+        SLUICE_DATA: directory.join('data'),
+        SLUICE_LISTEN: '127.0.0.1:0',
+        SLUICE_STOP_DELAY: '0s',
+        XDG_RUNTIME_DIR: directory.path,
+      },
+    });
+    await waitForLine(server, /"step":"Downloading the modules of BuildKit/);
+    const isUnderWay = () => processesWith(tools).some(command => /\bgo\b/.test(command));
+    await eventually('Go runs', isUnderWay);
+    server.process.kill(signal);
+    await server.ended;
+    // When the server was killed the installation ends by itself.
+    await eventually('nothing runs any more', () => processesWith(tools).length === 0);
+    const isRemoved = async () => (await readdir(tools)).every(name => name === 'locks');
+    await eventually('nothing is left', isRemoved);
+    assert.ok(!(await readdir(copy)).includes('.buildkit'));
+    if (signal === 'SIGTERM') {
+      assert.equal(server.process.exitCode, 0, server.output());
+      assert.match(server.output(), /the installation of BuildKit was ended/);
+    }
+    assert.doesNotMatch(server.output(), /^\s+at |"stack"|"level":"(?:error|fatal)"/m);
+  });
+}

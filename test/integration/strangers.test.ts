@@ -1,0 +1,140 @@
+/** Builds of callers without an access token: only where nothing of the server's network can be reached. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdir, symlink } from 'node:fs/promises';
+import { basename, delimiter } from 'node:path';
+import { test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import { newAccessToken } from '../world/platform-user.ts';
+import { startRegistry } from '../world/registry.ts';
+import { type Sluice, type SluiceOptions, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { buildkitDirectory, requireCommand } from '../world/tools.ts';
+import { plainRegistries } from './served.ts';
+
+const administrator = { name: 'admin', password: 'secret' };
+const accounts = { [administrator.name]: administrator.password };
+
+/** A server that starts its builder by itself. */
+function withOwnBuilder(registryHost: string, path = process.env.PATH ?? ''): SluiceOptions {
+  return {
+    config: { accounts, ...plainRegistries(registryHost) },
+    env: {
+      PATH: [buildkitDirectory(), path].join(delimiter),
+      SLUICE_BUILDKIT: '',
+      SLUICE_BUILDS_OPEN_BUILDERS: '',
+      SLUICE_BUILDS_BUILDER_DISK: '2 GiB',
+    },
+  };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly message: string;
+  readonly buildId: string;
+  readonly targetImage: string;
+}
+
+async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<Answer> {
+  const answer = await sluice.fetch('/v1alpha2/container', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      containerFile: Buffer.from(dockerfile).toString('base64'),
+      ...(token === undefined ? {} : { towerAccessToken: token }),
+    }),
+  });
+  return { ...((await answer.json()) as Answer), status: answer.status };
+}
+
+/** The log of a build that is over. */
+async function logOf(sluice: Sluice, { buildId, message }: Answer): Promise<string> {
+  assert.ok(buildId, message);
+  return (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+}
+
+test('a stranger builds and pulls, and reaches neither the server nor another registry', async () => {
+  for (const name of ['slirp4netns', 'nft', 'mkfs.ext4']) requireCommand(name);
+  await using registry = await startRegistry();
+  const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
+  await using sluice = await startSluice(withOwnBuilder(registry.host));
+  const probe = [sluice.host, registry.host]
+    .map(host => host.split(':'))
+    .map(([host, port]) => `nc -w 3 ${host} ${port} < /dev/null && echo "open to ${port}"`);
+  const built = await ask(
+    sluice,
+    `FROM ${base}\nRUN echo ${randomUUID()}; ${probe.join('; ')}; true`,
+  );
+  assert.equal(built.status, 200, built.message);
+  const log = await logOf(sluice, built);
+  assert.match(log, /The build succeeded/);
+  assert.doesNotMatch(log, /^#\d+ [\d.]+ open to/m);
+  const manifest = await fetch(sluice.at(built.targetImage, 'manifests/latest'), {
+    headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
+  });
+  assert.ok([200, 404].includes(manifest.status));
+
+  const refused = {
+    [`http://${sluice.host}/metrics`]: /ADD from 127\.0\.0\.1:\d+ is refused: it is at a loopback/,
+    [`http://${registry.host}/v2/`]: /ADD from 127\.0\.0\.1:\d+ is refused/,
+    'http://169.254.169.254/latest/meta-data/': /ADD from 169\.254\.169\.254 is refused/,
+    'http://name:word@10.0.0.1/file': /ADD from 10\.0\.0\.1 is refused/,
+    'http://[::1]/file': /ADD from \[::1\] is refused/,
+    'http://localhost/file': /ADD from localhost is refused/,
+    'https://192.168.0.1/team/project.git': /ADD from 192\.168\.0\.1 is refused/,
+  };
+  for (const [url, message] of Object.entries(refused)) {
+    const answer = await ask(sluice, `FROM ${base}\nADD ${url} /x\nRUN echo ${randomUUID()}\n`);
+    assert.match(await logOf(sluice, answer), message, url);
+  }
+});
+
+test('where the builder cannot be contained, strangers are refused, and the log says what to install', async () => {
+  await using registry = await startRegistry();
+  const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
+  await using directory = await makeTempDir('path');
+  await mkdir(directory.join('bin'));
+  // All that the builder needs, but not what contains it.
+  for (const name of ['setpriv', 'unshare', 'nsenter', 'flock', 'mount', 'mkfs.ext4', 'sh']) {
+    const path = requireCommand(name);
+    await symlink(path, directory.join('bin', basename(path)));
+  }
+  await using sluice = await startSluice(withOwnBuilder(registry.host, directory.join('bin')));
+  const dockerfile = () => `FROM ${base}\nRUN echo ${randomUUID()}\n`;
+  const stranger = await ask(sluice, dockerfile());
+  assert.equal(stranger.status, 401);
+  assert.match(stranger.message, /builds only for callers with an access token/);
+  assert.match(
+    sluice.output(),
+    /builds of callers without an access token are off: .*slirp4netns .*apt-get install .*slirp4netns/,
+  );
+  const token = await newAccessToken(sluice, administrator, 'ada@example.com');
+  const known = await ask(sluice, dockerfile(), token);
+  assert.equal(known.status, 200, known.message);
+  assert.match(await logOf(sluice, known), /The build succeeded/);
+});
+
+test("strangers build on a builder of the operator's only where it is listed", async () => {
+  await using registry = await startRegistry();
+  const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
+  await using buildkitd = await startBuildkitd();
+  const dockerfile = () => `FROM ${base}\nRUN echo ${randomUUID()}\n`;
+  const config = { accounts, buildkit: [buildkitd.address], ...plainRegistries(registry.host) };
+  for (const open of ['', 'unix:///elsewhere.sock', buildkitd.address, '*']) {
+    const env = { SLUICE_BUILDS_OPEN_BUILDERS: open };
+    await using sluice = await startSluice({ config, env });
+    const isOpen = open === '*' || open === buildkitd.address;
+    const stranger = await ask(sluice, dockerfile());
+    assert.equal(stranger.status, isOpen ? 200 : 401, stranger.message);
+    const warning =
+      /builds of callers without an access token are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
+    if (isOpen) assert.doesNotMatch(sluice.output(), warning);
+    else assert.match(sluice.output(), warning);
+    if (open !== '') continue;
+    const token = await newAccessToken(sluice, administrator, 'ada@example.com');
+    const known = await ask(sluice, dockerfile(), token);
+    assert.equal(known.status, 200, known.message);
+    assert.match(await logOf(sluice, known), /The build succeeded/);
+  }
+});

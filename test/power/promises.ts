@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { openContentStore } from '../../src/content/content-store.ts';
+import type { Digest } from '../../src/oci/digest.ts';
+import { createTokenRegistry } from '../../src/request/token-registry.ts';
+import { createAccessTokenStore } from '../../src/store/access-tokens.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createHostedStore } from '../../src/store/hosted.ts';
+import { createRequestStore } from '../../src/store/requests.ts';
+
+/** What was acknowledged, and must be there whenever the power goes from then on. */
+export type Acknowledged =
+  | { readonly kind: 'blob'; readonly repository: string; readonly digest: Digest }
+  /** A tag that is pushed again and again: this version, or a later one. */
+  | {
+      readonly kind: 'tag';
+      readonly repository: string;
+      readonly tag: string;
+      readonly version: number;
+    }
+  | { readonly kind: 'deleted'; readonly repository: string; readonly tag: string }
+  | { readonly kind: 'request'; readonly token: string; readonly digest: string }
+  | { readonly kind: 'revoked'; readonly token: string }
+  | { readonly kind: 'access token'; readonly value: string };
+
+/** What of it is not in a data directory, or is damaged there. */
+export async function brokenOf(
+  data: string,
+  acknowledged: readonly Acknowledged[],
+): Promise<string[]> {
+  const content = await openContentStore(join(data, 'content'), { isOwner: true });
+  const database = openDatabase(join(data, 'sluice.db'));
+  const hosted = createHostedStore(database);
+  const requests = createTokenRegistry(createRequestStore(database), 1, { admitRequest() {} });
+  const accessTokens = createAccessTokenStore(database);
+
+  const isTagged = async (repository: string, tag: string, version: number): Promise<boolean> => {
+    const digest = hosted.tagged(repository, tag);
+    const manifest = digest && (await content.read(digest));
+    if (!manifest) return false;
+    const config = await content.read(JSON.parse(manifest.toString()).config.digest);
+    return config !== undefined && Number(JSON.parse(config.toString()).version) >= version;
+  };
+  const isServed = async (token: string, digest: string): Promise<boolean> => {
+    const { fixed } = requests.get(token);
+    if (!fixed || fixed.served.digest !== digest) return false;
+    const needed = [fixed.served.digest, fixed.base.digest, ...(fixed.members ?? [])];
+    const found = await Promise.all(needed.map(content.read));
+    return !found.includes(undefined);
+  };
+  const isKept = async (entry: Acknowledged): Promise<boolean> => {
+    switch (entry.kind) {
+      case 'blob':
+        return (
+          hosted.blobSize(entry.repository, entry.digest) !== undefined &&
+          (await content.read(entry.digest)) !== undefined
+        );
+      case 'tag':
+        return isTagged(entry.repository, entry.tag, entry.version);
+      case 'deleted':
+        return hosted.tagged(entry.repository, entry.tag) === undefined;
+      case 'request':
+        return isServed(entry.token, entry.digest);
+      case 'revoked':
+        return requests.describe(entry.token).expiresAt <= Date.now();
+      case 'access token': {
+        const hash = createHash('sha256').update(entry.value).digest();
+        return accessTokens.findByHash(hash) !== undefined;
+      }
+    }
+  };
+
+  const broken: string[] = [];
+  for (const entry of acknowledged) {
+    if (!(await isKept(entry).catch(() => false))) broken.push(JSON.stringify(entry));
+  }
+  database.close();
+  return broken;
+}

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir } from 'node:fs/promises';
+import { test } from 'node:test';
+import { unlimitedSpace } from '../../src/content/disk-space.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createReadiness } from '../../src/upkeep/readiness.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+async function world() {
+  const directory = await makeTempDir('readiness');
+  await mkdir(directory.join('tmp'));
+  const database = openDatabase(directory.join('sluice.db'));
+  return {
+    deps: { directory: directory.path, database },
+    temporary: () => readdir(directory.join('tmp')),
+    async [Symbol.asyncDispose]() {
+      database.close();
+      await directory.remove();
+    },
+  };
+}
+
+test('a proof is made by writing and reading, shared for a moment, and leaves nothing behind', async () => {
+  await using made = await world();
+  let looks = 0;
+  const space = {
+    ...unlimitedSpace,
+    async look() {
+      looks += 1;
+    },
+  };
+  const readiness = createReadiness({ ...made.deps, space, believedMs: 60_000 });
+  await Promise.all(Array.from({ length: 100 }, () => readiness.forAll()));
+  await readiness.forAll();
+  assert.equal(looks, 1);
+  assert.deepEqual(await made.temporary(), []);
+});
+
+test('a disk that does not answer is not waited for, nor asked a second time meanwhile', async () => {
+  await using made = await world();
+  let looks = 0;
+  const space = {
+    ...unlimitedSpace,
+    look() {
+      looks += 1;
+      return new Promise<void>(() => {});
+    },
+  };
+  const readiness = createReadiness({ ...made.deps, space, believedMs: 0, limitMs: 20 });
+  for (let count = 0; count < 5; count += 1) {
+    await assert.rejects(readiness.forAll(), { kind: 'unavailable', message: /does not answer/ });
+  }
+  assert.equal(looks, 1);
+  await readiness.forReading();
+});
+
+test('a database that cannot be read is reported', async () => {
+  await using made = await world();
+  const readiness = createReadiness({ ...made.deps, space: unlimitedSpace });
+  made.deps.database.close();
+  await assert.rejects(readiness.forReading(), { kind: 'unavailable', message: /cannot be read/ });
+});

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ClockReading } from '../../src/store/clock-readings.ts';
+import { createClockReadingStore } from '../../src/store/clock-readings.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createSteadyClock } from '../../src/upkeep/steady-clock.ts';
+
+const hour = 3_600_000;
+const day = 24 * hour;
+const year = 365 * day;
+
+/** A machine with both clocks, and a server on it. */
+function machine() {
+  const store = createClockReadingStore(openDatabase(':memory:'));
+  const clocks = { wall: Date.UTC(2026, 0, 1), uptime: 5 * day };
+  const clock = createSteadyClock(store, {
+    wall: () => clocks.wall,
+    uptime: () => clocks.uptime,
+  });
+  const pass = (ms: number) => {
+    clocks.wall += ms;
+    clocks.uptime += ms;
+    return clock.look();
+  };
+  return { clocks, clock, pass, reading: () => store.read() as ClockReading };
+}
+
+test('time that passes is no jump, however long nobody looks', () => {
+  const { clock, pass } = machine();
+  assert.deepEqual(clock.look(), { isSteady: true, jumpMs: undefined });
+  for (const ms of [1, hour, year]) {
+    assert.deepEqual(pass(ms), { isSteady: true, jumpMs: undefined });
+  }
+});
+
+test('after a jump ahead nothing is old for a day', () => {
+  const { clocks, clock, pass } = machine();
+  clock.look();
+  clocks.wall += year;
+  assert.deepEqual(pass(0), { isSteady: false, jumpMs: year });
+  assert.deepEqual(pass(hour), { isSteady: false, jumpMs: undefined });
+  assert.equal(pass(22 * hour).isSteady, false);
+  assert.equal(pass(hour).isSteady, true);
+});
+
+test('a clock that is set back to the right time can be relied on at once', () => {
+  const { clocks, clock, pass } = machine();
+  clock.look();
+  clocks.wall += year;
+  assert.equal(pass(hour).isSteady, false);
+  clocks.wall -= year;
+  assert.deepEqual(pass(hour), { isSteady: true, jumpMs: -year });
+});
+
+test('another process finds what the last one has seen, also after the machine was started again', () => {
+  const { clocks, clock } = machine();
+  clock.look();
+  // Three days off: nothing unusual.
+  clocks.wall += 3 * day;
+  clocks.uptime = 60_000;
+  assert.equal(clock.look().isSteady, true);
+  // A machine without a battery for its clock may come up in any year.
+  clocks.wall += 5 * year;
+  clocks.uptime = 1000;
+  assert.deepEqual(clock.look(), { isSteady: false, jumpMs: 5 * year });
+});

@@ -1,0 +1,78 @@
+import type { Database } from '../../src/store/database.ts';
+
+/** How many rows of each kind a database is filled with. */
+export interface RowCounts {
+  /** Container requests that ended long ago, entered first. */
+  readonly endedRequests?: number;
+  readonly liveRequests?: number;
+  /** Blobs of one hosted repository, each part of a manifest, ten to a manifest. */
+  readonly hostedBlobs?: number;
+  /** Blobs of another repository that no manifest refers to. */
+  readonly orphans?: number;
+  readonly cachedBlobs?: number;
+  /** Builds that were over long ago. */
+  readonly endedBuilds?: number;
+}
+
+const dayMs = 24 * 3_600_000;
+
+/**
+ * Fills a database as years of use would: SQLite makes the rows itself, about half a million in a second.
+ * @param now ms since the epoch
+ */
+export function fillDatabase(database: Database, counts: RowCounts, now = Date.now()): void {
+  const { endedRequests = 0, liveRequests = 0, hostedBlobs = 0, orphans = 0 } = counts;
+  const { cachedBlobs = 0, endedBuilds = 0 } = counts;
+  const sql = (text: string, values: object) => database.prepare(text).run(values);
+  const numbers =
+    'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < @count)';
+  const requests = `${numbers} INSERT INTO requests (token_hash, created_at, expires_at, body)
+    SELECT randomblob(32), @at - i % 1000, @at + @life - i % 1000,
+      '{"image":{"registry":"docker.io","repository":"library/alpine"},"change":{"layers":[{"gzipDigest":"sha256:' ||
+      printf('%064x', i % 1000) || '"}]}}' FROM n`;
+  const repository = (name: string) =>
+    Number(
+      database.prepare('INSERT INTO repositories (name) VALUES (?) RETURNING id').pluck().get(name),
+    );
+  const blobs = `${numbers} INSERT INTO hosted_blobs (repository, digest, size, linked_at)
+    SELECT @repository, 'sha256:' || printf('%064x', i + @first), 1000, @at FROM n`;
+
+  database.transaction(() => {
+    if (endedRequests > 0) {
+      sql(requests, { count: endedRequests, at: now - 40 * dayMs, life: dayMs });
+    }
+    if (liveRequests > 0) sql(requests, { count: liveRequests, at: now, life: dayMs });
+    if (hostedBlobs > 0) {
+      const id = repository('many/kept');
+      sql(blobs, { count: hostedBlobs, repository: id, first: 0, at: now - 9 * dayMs });
+      sql(
+        `${numbers} INSERT INTO hosted_parts (repository, manifest, part)
+         SELECT @id, 'sha256:' || printf('e%063x', i / 10), 'sha256:' || printf('%064x', i) FROM n`,
+        { count: hostedBlobs, id },
+      );
+      sql(
+        `${numbers} INSERT INTO hosted_manifests (repository, digest, media_type, size)
+         SELECT @id, 'sha256:' || printf('e%063x', i - 1), 'application/vnd.oci.image.manifest.v1+json', 500 FROM n`,
+        { count: Math.ceil(hostedBlobs / 10), id },
+      );
+    }
+    if (orphans > 0) {
+      const id = repository('many/orphans');
+      sql(blobs, { count: orphans, repository: id, first: hostedBlobs, at: now - 9 * dayMs });
+    }
+    if (cachedBlobs > 0) {
+      sql(
+        `${numbers} INSERT INTO cached_blobs (digest, size, used_at)
+         SELECT 'sha256:' || printf('c%063x', i), 1000, @at + i FROM n`,
+        { count: cachedBlobs, at: now - 9 * dayMs },
+      );
+    }
+    if (endedBuilds > 0) {
+      sql(
+        `${numbers} INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, created_at, started_at, finished_at, kept_until, succeeded)
+         SELECT printf('%016x_%d', i, i), printf('%016x', i), i, 'example.com/builds:' || i, '{}', '192.0.2.1', 0, @at, @at, @at, @at, 0 FROM n`,
+        { count: endedBuilds, at: now - 40 * dayMs },
+      );
+    }
+  })();
+}

@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process';
+import { mkdir, rm } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand } from './tools.ts';
+
+const run = promisify(execFile);
+
+const outerBytes = '4G';
+const innerBytes = '512M';
+
+/**
+ * A disk whose power can be cut at any moment: `path` is a directory on an ext4 file system in a file that
+ * the kernel writes to without a cache. A copy of that file is what a machine without power would have on
+ * its disk. Needs root.
+ */
+export interface PowerDisk extends AsyncDisposable {
+  readonly path: string;
+  /** What is on the disk now, at one point in time: the copy shares the blocks of the original. */
+  copy(): Promise<DiskCopy>;
+}
+
+export interface DiskCopy {
+  /** Mounts it, as the next start of the machine would; gone when it is disposed of. */
+  open(): Promise<{ readonly path: string } & AsyncDisposable>;
+}
+
+export async function makePowerDisk(): Promise<PowerDisk> {
+  const directory = await makeTempDir('power');
+  const folder = async (name: string) => {
+    const path = directory.join(name);
+    await mkdir(path);
+    return path;
+  };
+  // XFS can copy a file by reference, and does so between two writes to it.
+  const outer = directory.join('outer.img');
+  await run('truncate', ['-s', outerBytes, outer]);
+  await run(requireCommand('mkfs.xfs'), ['-q', '-m', 'reflink=1', outer]);
+  const copies = await folder('copies');
+  const disks = [await mount(outer, copies)];
+  const inner = `${copies}/disk.img`;
+  await run('truncate', ['-s', innerBytes, inner]);
+  await run(requireCommand('mkfs.ext4'), ['-q', '-E', 'lazy_itable_init=0', inner]);
+  const path = await folder('disk');
+  disks.unshift(await mount(inner, path));
+
+  let count = 0;
+  return {
+    path,
+    async copy() {
+      const image = `${copies}/copy-${++count}.img`;
+      await run('cp', ['--reflink=always', inner, image]);
+      return {
+        async open() {
+          const opened = directory.join(`opened-${image.replace(/\D+/g, '')}`);
+          await mkdir(opened);
+          const mounted = await mount(image, opened);
+          return {
+            path: opened,
+            async [Symbol.asyncDispose]() {
+              await mounted[Symbol.asyncDispose]();
+              await rm(image);
+            },
+          };
+        },
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      for (const disk of disks) await disk[Symbol.asyncDispose]();
+      await directory.remove();
+    },
+  };
+}
+
+/** Mounts the file system in a file, with every write going to the file at once. */
+async function mount(file: string, path: string): Promise<AsyncDisposable> {
+  const losetup = requireCommand('losetup');
+  const { stdout } = await run(losetup, ['--find', '--show', '--direct-io=on', file]);
+  const device = stdout.trim();
+  try {
+    await run('mount', [device, path]);
+  } finally {
+    // It goes with the mount, however this process ends.
+    await run(losetup, ['--detach', device]);
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      await run('umount', [path]);
+    },
+  };
+}
