@@ -2,6 +2,7 @@ import { posix } from 'node:path';
 import { type FileTree, parentOf, type TreeEntry } from './file-tree.ts';
 import { compileGlob } from './glob.ts';
 import { hasWildcard } from './path-pattern.ts';
+import type { WalkBudget } from './walk-budget.ts';
 
 // As many as Linux follows for one path; a circle of links ends here too.
 const mostLinks = 40;
@@ -16,12 +17,13 @@ const mostPaths = 100_000;
 export async function followPaths(
   tree: FileTree,
   paths: readonly string[],
+  budget: WalkBudget,
 ): Promise<string[] | undefined> {
   const found = new Set<string>();
   const linksBefore = new Map(paths.map(path => [clean(path), 0]));
   for (const [path, links] of linksBefore) {
     if (path === '') return undefined;
-    const step = await firstLinkIn(tree, path);
+    const step = await firstLinkIn(tree, path, budget);
     found.add(step.path);
     for (const target of step.targets) {
       const next = clean(posix.join(target, step.rest));
@@ -34,11 +36,11 @@ export async function followPaths(
 }
 
 /** The part of a path up to its first symlink, where that leads to, and the rest; or all of the path. */
-async function firstLinkIn(tree: FileTree, whole: string) {
+async function firstLinkIn(tree: FileTree, whole: string, budget: WalkBudget) {
   const parts = whole.split('/');
   for (let count = 1; count <= parts.length; count += 1) {
     const path = parts.slice(0, count).join('/');
-    const targets = await targetsOf(tree, path);
+    const targets = await targetsOf(tree, path, budget);
     if (targets.length > 0) return { path, targets, rest: parts.slice(count).join('/') };
   }
   return { path: whole, targets: [], rest: '' };
@@ -50,13 +52,17 @@ function clean(path: string): string {
 }
 
 /** Where the symlinks lead to that a path (its last part perhaps a wildcard) names. */
-async function targetsOf(tree: FileTree, path: string): Promise<string[]> {
+async function targetsOf(tree: FileTree, path: string, budget: WalkBudget): Promise<string[]> {
   const directory = parentOf(path);
   const part = posix.basename(path);
   const isWanted = hasWildcard(part) ? compileGlob(part) : (name: string) => name === part;
-  return (await tree.list(directory))
-    .filter(entry => entry.kind === 'symlink' && isWanted(entry.name))
-    .map(link => targetOf(directory, link));
+  const targets: string[] = [];
+  for (const entry of await tree.list(directory)) {
+    if (entry.kind !== 'symlink') continue;
+    await budget.next();
+    if (isWanted(entry.name, budget.spend)) targets.push(targetOf(directory, entry));
+  }
+  return targets;
 }
 
 function targetOf(directory: string, { target = '' }: TreeEntry): string {

@@ -15,19 +15,17 @@ export interface PathPattern {
 }
 
 /**
- * Reads the lines of a .dockerignore as BuildKit does (github.com/moby/patternmatcher): `*` and `?` stop at
+ * Reads a line of a .dockerignore as BuildKit does (github.com/moby/patternmatcher): `*` and `?` stop at
  * `/`, `**` does not, `[...]` is a class, `\` takes the next character as it is, and what follows `!` is
- * taken back. Throws an `Error` for one that cannot be read. Empty ones are left out.
+ * taken back. Throws an `Error` for one that cannot be read.
  */
-export function parsePatterns(lines: readonly string[]): PathPattern[] {
-  return lines
-    .filter(line => line !== '')
-    .map(line => (line.startsWith('!') ? patternOf(line.slice(1), true) : patternOf(line, false)));
+export function parsePattern(line: string): PathPattern {
+  return line.startsWith('!') ? patternOf(line.slice(1), true) : patternOf(line, false);
 }
 
-/** The same for paths that a COPY names: `!` is nothing special in them. */
-export function parsePaths(paths: readonly string[]): PathPattern[] {
-  return paths.map(path => patternOf(path, false));
+/** The same for a path that a COPY names: `!` is nothing special in it. */
+export function parsePath(path: string): PathPattern {
+  return patternOf(path, false);
 }
 
 function patternOf(written: string, isException: boolean): PathPattern {

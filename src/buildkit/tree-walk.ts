@@ -1,11 +1,13 @@
 import { type FileTree, joined, remembering, type TreeEntry } from './file-tree.ts';
 import { followPaths } from './follow-paths.ts';
-import { type PathPattern, parsePaths, parsePatterns } from './path-pattern.ts';
+import { type PathPattern, parsePath, parsePattern } from './path-pattern.ts';
 import { sortInTurns } from './sort-in-turns.ts';
 import { WalkBudget } from './walk-budget.ts';
 
 const surrogate = /[\ud800-\udfff]/;
 const maxPatterns = 5000;
+// Each is a step of a pattern that is kept in memory while the tree is walked.
+const maxPatternLength = 200_000;
 
 /** What a builder wants of a tree. */
 export interface TreeSelection {
@@ -44,12 +46,13 @@ export async function* walkTree(
   budget = new WalkBudget(),
 ): AsyncGenerator<Found> {
   const tree = remembering(wholeTree);
-  const follows = selection.follows.length > 0 ? await followPaths(tree, selection.follows) : [];
-  const includes = parsePaths([...selection.includes, ...(follows ?? [])]);
-  const excludes = parsePatterns(selection.excludes);
-  if (includes.length + excludes.length > maxPatterns) {
-    throw new Error(`.dockerignore and COPY have more than ${maxPatterns} patterns`);
-  }
+  const { follows } = selection;
+  const followed = follows.length > 0 ? await followPaths(tree, follows, budget) : [];
+  const included = [...selection.includes, ...(followed ?? [])];
+  const excluded = selection.excludes.filter(line => line !== '');
+  checkSize([...included, ...excluded]);
+  const includes = await parsed(included, parsePath, budget);
+  const excludes = await parsed(excluded, parsePattern, budget);
   const root: Level = {
     found: undefined,
     included: includes.map(() => false),
@@ -57,6 +60,30 @@ export async function* walkTree(
     isSent: true,
   };
   yield* walkDirectory({ tree, includes, excludes, budget }, '', [root]);
+}
+
+function checkSize(patterns: readonly string[]): void {
+  if (patterns.length > maxPatterns) {
+    throw new Error(`.dockerignore and COPY have more than ${maxPatterns} patterns`);
+  }
+  if (patterns.reduce((sum, { length }) => sum + length, 0) > maxPatternLength) {
+    throw new Error(
+      `the patterns of .dockerignore and COPY have more than ${maxPatternLength} characters together`,
+    );
+  }
+}
+
+async function parsed(
+  patterns: readonly string[],
+  parse: (pattern: string) => PathPattern,
+  budget: WalkBudget,
+): Promise<PathPattern[]> {
+  const list: PathPattern[] = [];
+  for (const pattern of patterns) {
+    await budget.next();
+    list.push(parse(pattern));
+  }
+  return list;
 }
 
 /** What a walk goes by. */

@@ -11,6 +11,7 @@ import type { BuildRow } from '../store/builds.ts';
 import type { NoteDeed } from './audit.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
 import { logEvents } from './log-events.ts';
+import { queryOf } from './request-target.ts';
 import type { RequestState } from './state.ts';
 
 export interface BuildRoutesDeps {
@@ -48,7 +49,8 @@ export function buildRoutes(
   router.get('/v1alpha1/builds/:id/logs', async ctx => {
     const { id } = builds.get(idOf(ctx));
     const asEvents = ctx.get('accept').includes('text/event-stream');
-    const isFollowed = asEvents || ['true', '1', ''].includes(String(ctx.query.follow));
+    const isFollowed =
+      asEvents || ['true', '1', ''].includes(queryOf(ctx.req).get('follow') ?? 'no');
     if (!isFollowed) {
       ctx.type = 'text/plain; charset=utf-8';
       ctx.body = (await logs.read(id)) ?? '';

@@ -15,6 +15,7 @@ import { readBody } from './body.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { RegistryAuth } from './registry-auth.ts';
 import { apiVersionHeader } from './registry-headers.ts';
+import { queryOf } from './request-target.ts';
 import { type BlobAnswer, sendBlob } from './send-blob.ts';
 import { sendDocument } from './send-document.ts';
 import { sendJson } from './send-json.ts';
@@ -181,8 +182,4 @@ async function remove(
   noteDeed(req, `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`, `${repository} ${reference}`);
   res.writeHead(202, { ...apiVersionHeader, 'content-length': '0' });
   res.end();
-}
-
-function queryOf(req: IncomingMessage): URLSearchParams {
-  return new URL(req.url ?? '', 'http://localhost').searchParams;
 }

@@ -8,6 +8,7 @@ import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
 import { type Limiter, limitHeaders } from './limiter.ts';
+import { queryOf } from './request-target.ts';
 import { inspectRequestSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
@@ -35,8 +36,7 @@ export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): 
     deps.gate.request({ ...identity });
     const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
     if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
-    const asked = ctx.query.platform ?? 'linux/amd64';
-    const text = Array.isArray(asked) ? (asked[0] ?? '') : asked;
+    const text = queryOf(ctx.req).get('platform') ?? 'linux/amd64';
     ctx.body = await deps.inspect(
       containerImage,
       text === 'all' ? 'all' : parsePlatform(text),

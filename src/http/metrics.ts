@@ -3,6 +3,7 @@ import { Fault } from '../fault.ts';
 import type { Metric, UsageStore } from '../store/usage.ts';
 import { mountedAlias } from './aliases.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
+import { queryOf } from './request-target.ts';
 import type { RequestState } from './state.ts';
 
 export interface MetricsDeps {
@@ -24,8 +25,9 @@ export function metricsRoutes(
   for (const [path, metric] of routes) {
     router.get(`/v1alpha2/metrics/${path}`, async ctx => {
       await requireAdministrator(ctx.req);
-      const day = one(ctx.query.date);
-      const org = one(ctx.query.org);
+      const asked = queryOf(ctx.req);
+      const day = asked.get('date') || undefined;
+      const org = asked.get('org') || undefined;
       if (day !== undefined && !isDay(day)) {
         throw new Fault('bad-request', "'date' must be a day of the form yyyy-mm-dd", {
           phase: 'request',
@@ -43,11 +45,6 @@ export function metricsRoutes(
             };
     });
   }
-}
-
-function one(value: string | string[] | undefined): string | undefined {
-  const text = Array.isArray(value) ? value[0] : value;
-  return text === '' ? undefined : text;
 }
 
 function isDay(text: string): boolean {

@@ -6,6 +6,7 @@ import type { Readiness } from '../upkeep/readiness.ts';
 import type { Version } from '../version.ts';
 import type { OpenApi } from './api-description.ts';
 import { docsPage, docsStyleHash } from './docs-page.ts';
+import { queryOf } from './request-target.ts';
 import type { RequestState } from './state.ts';
 
 export interface ServiceDeps {
@@ -28,7 +29,9 @@ export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): 
   router.get('/readyz', async ctx => {
     if (deps.isStopping()) throw new Fault('unavailable', 'The server is stopping');
     // A balancer that has no other server keeps pulls going with a disk that is full.
-    await (ctx.query.for === 'pulls' ? deps.readiness.forReading() : deps.readiness.forAll());
+    await (queryOf(ctx.req).get('for') === 'pulls'
+      ? deps.readiness.forReading()
+      : deps.readiness.forAll());
     ctx.body = { status: 'ready' };
   });
   router.get('/metrics', async ctx => {

@@ -7,6 +7,7 @@ import type { Openness } from './access/access-rules.ts';
 import { readBasic } from './basic-auth.ts';
 import { readBody } from './body.ts';
 import type { LogIn, NamedPassword } from './registry-login.ts';
+import { queryOf } from './request-target.ts';
 import { sendJson } from './send-json.ts';
 
 export interface TokenRouteDeps {
@@ -75,10 +76,11 @@ function allowed({ name, actions }: RepositoryAccess, rights: Rights): Action[] 
 }
 
 function readQuery(request: IncomingMessage): TokenRequest {
-  const { searchParams } = new URL(request.url ?? '', 'http://localhost');
   return {
     credentials: readBasic(request.headers.authorization) ?? 'none',
-    scopes: searchParams.getAll('scope').flatMap(scope => scope.split(' ')),
+    scopes: queryOf(request)
+      .getAll('scope')
+      .flatMap(scope => scope.split(' ')),
   };
 }
 

@@ -11,6 +11,7 @@ import {
   splitDigest,
 } from '../oci/digest.ts';
 import { apiVersionHeader } from './registry-headers.ts';
+import { queryOf } from './request-target.ts';
 import { uploadBody } from './upload-body.ts';
 
 /** A place where blobs of a repository are pushed to. */
@@ -28,7 +29,7 @@ export async function sendUpload(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const query = new URL(req.url ?? '', 'http://localhost').searchParams;
+  const query = queryOf(req);
   if (upload === undefined) {
     if (req.method !== 'POST') throw noUpload();
     return begin(uploads, blobs, rights, repository, query, req, res);

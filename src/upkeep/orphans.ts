@@ -12,7 +12,7 @@ export interface OrphanTimes {
 }
 
 // Removed in one transaction, which takes some milliseconds.
-const mostAtOnce = 100;
+const mostAtOnce = 32;
 
 /**
  * Takes the blobs that no manifest of their repository refers to out of their repositories, a few at a time;

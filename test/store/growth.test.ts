@@ -13,11 +13,11 @@ import { eachRow } from '../../src/store/small-steps.ts';
 import { createDigestFilter } from '../../src/upkeep/digest-filter.ts';
 import { markRequests } from '../../src/upkeep/marks.ts';
 import { unlinkOrphans } from '../../src/upkeep/orphans.ts';
-import { longestBlock } from '../world/longest-block.ts';
+import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { fillDatabase } from '../world/many-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-const most = 50;
+const mostMs = 50;
 const dayMs = 24 * 3_600_000;
 const unlimited = { admitRequest() {} };
 const empty = { read: async () => undefined } as unknown as Parameters<typeof markRequests>[0];
@@ -81,7 +81,8 @@ suite('half a million rows', () => {
       t.diagnostic(
         `${name}: ${tookMs} ms, at most ${cpuMs.toFixed(1)} ms of CPU at a time (${wallMs.toFixed(1)} ms in all)`,
       );
-      assert.ok(cpuMs < most, `${name} held the event loop for ${cpuMs} ms of CPU time`);
+      const bound = boundMs(mostMs);
+      assert.ok(cpuMs < bound, `${name} held the event loop for ${cpuMs} ms, ${bound} are allowed`);
     }
     assert.deepEqual(
       [count('requests'), count('builds'), count('hosted_manifests')],

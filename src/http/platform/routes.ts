@@ -7,6 +7,7 @@ import { callerAddress } from '../caller.ts';
 import type { Callers } from '../callers.ts';
 import { readJsonBody } from '../json-body.ts';
 import { isFailedLogin, type LoginLimit } from '../login-limit.ts';
+import { queryOf } from '../request-target.ts';
 import type { RequestState } from '../state.ts';
 import { apiVersion, createPlatformApi } from './api.ts';
 import type { CallLimits } from './call-limits.ts';
@@ -40,7 +41,7 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
     const body = await answer({
       method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
       path: ctx.path.slice(base.length).replace(/\/$/, ''),
-      query: queryOf(ctx.querystring),
+      query: givenOnly(queryOf(ctx.req)),
       identify: () => identify(ctx.req, deps),
       client: callerAddress(ctx.req, deps.trustedProxies),
       readBody: () => readJsonBody(ctx.req, maxBodyBytes),
@@ -101,6 +102,6 @@ function requireVersion(wanted: string): void {
 }
 
 /** A parameter without a value is none, as some clients send those that are not set. */
-function queryOf(text: string): Record<string, string> {
-  return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ''));
+function givenOnly(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries([...query].filter(([, value]) => value !== ''));
 }
