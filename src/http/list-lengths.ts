@@ -29,7 +29,29 @@ export function tooLongIn(schema: z.ZodType, value: unknown): TooLong | undefine
 }
 
 function shapeOf(schema: z.ZodType): Shape {
-  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
+  const whole = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
+  return limitsOf(whole) ?? {};
+}
+
+/** The parts of a shape that have a limit in them, which are few; undefined for none. */
+function limitsOf(shape: Shape): Shape | undefined {
+  const { maxItems, maxProperties } = shape;
+  const anyOf = (shape.anyOf ?? []).flatMap(one => limitsOf(one) ?? []);
+  const items = shape.items && limitsOf(shape.items);
+  const properties = Object.fromEntries(
+    Object.entries(shape.properties ?? {}).flatMap(([name, one]) => {
+      const limits = limitsOf(one);
+      return limits ? [[name, limits]] : [];
+    }),
+  );
+  const own = {
+    ...(maxItems !== undefined && { maxItems }),
+    ...(maxProperties !== undefined && { maxProperties }),
+    ...(anyOf.length > 0 && { anyOf }),
+    ...(items && { items }),
+    ...(Object.keys(properties).length > 0 && { properties }),
+  };
+  return Object.keys(own).length > 0 ? own : undefined;
 }
 
 function find(shape: Shape, value: unknown, path: TooLong['path']): TooLong | undefined {

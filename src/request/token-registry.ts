@@ -70,10 +70,11 @@ export function createTokenRegistry(
       const createdAt = now();
       const expiresAt = createdAt + lifeMs;
       const body = make(token);
-      const { network } = body.caller;
+      const { buildId, caller } = body;
+      const { network } = caller;
       share.admitRequest(network);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
-      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network };
+      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId };
       await store.insert(hashToken(token), row);
       // Kept in memory once it is pulled: many never are.
       return { ...body, ...identity(token), createdAt, expiresAt };

@@ -1,6 +1,7 @@
+import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { AnonymousUse, AnonymousUseStore } from './anonymous-use.ts';
+import { type AnonymousUse, type AnonymousUseStore, allNetworks } from './anonymous-use.ts';
 
 /** Limits for the content of callers without an access token; undefined for no limit. */
 export interface AnonymousLimits {
@@ -38,6 +39,9 @@ const unlimited: Room = { grow() {}, async keep() {}, [Symbol.dispose]() {} };
 // Requests end, and content goes after them.
 const retryAfterSeconds = 3600;
 
+// So old may a count of requests be; those that were admitted since are in it.
+const countLifeMs = 50;
+
 type What = keyof AnonymousUse;
 const names: Readonly<Record<What, { setting: string; words: string }>> = {
   requests: { setting: 'Requests', words: 'container requests' },
@@ -65,7 +69,7 @@ export function createAnonymousShare(
     bytes: limits.maxBytes,
   };
 
-  const require = (network: string, more: Partial<AnonymousUse>): void => {
+  const require = (network: string, more: { files?: number; bytes: number }): void => {
     const own = store.of(network);
     const all = store.of(undefined);
     const coming = incoming.get(network) ?? { files: 0, bytes: 0 };
@@ -82,6 +86,18 @@ export function createAnonymousShare(
     }
   };
 
+  // Two rows are not read for each of thousands of requests a second.
+  const recent = boundedCache<string, { requests: number }>(1000, { ttl: countLifeMs });
+  const requestsOf = (network: string | undefined): { requests: number } => {
+    const key = network ?? allNetworks;
+    const known = recent.get(key);
+    if (known) return known;
+    const { requests } = store.of(network);
+    const read = { requests };
+    recent.set(key, read);
+    return read;
+  };
+
   const add = (network: string, files: number, bytes: number): void => {
     const sum = incoming.get(network) ?? { files: 0, bytes: 0 };
     const next = { files: sum.files + files, bytes: sum.bytes + bytes };
@@ -93,7 +109,15 @@ export function createAnonymousShare(
 
   return {
     admitRequest(network) {
-      if (network !== undefined) require(network, { requests: 1 });
+      if (network === undefined) return;
+      const own = requestsOf(network);
+      const all = requestsOf(undefined);
+      const { requests: most = Number.POSITIVE_INFINITY } = mostOf;
+      const { requests: mostInAll = Number.POSITIVE_INFINITY } = mostOfAll;
+      if (own.requests >= most) throw networkFull('requests', network, most);
+      if (all.requests >= mostInAll) throw allFull('requests', mostInAll);
+      own.requests += 1;
+      all.requests += 1;
     },
 
     take(network, first = 0) {

@@ -12,7 +12,7 @@ export interface AnonymousUse {
 
 /** Which content callers without an access token have brought here, by the network they called from. */
 export interface AnonymousUseStore {
-  /** Of one network, or of all. The sums are kept by triggers. */
+  /** Of one network, or of all. */
   of(network: string | undefined): AnonymousUse;
   /** Enters content that was not here before. */
   enter(digest: Digest, network: string, size: number): Promise<void>;
@@ -23,8 +23,8 @@ export interface AnonymousUseStore {
 }
 
 const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
-// The row that has the sums of all networks.
-const all = '';
+/** The row that has the sums of all networks. */
+export const allNetworks = '';
 
 export function createAnonymousUseStore(database: Database): AnonymousUseStore {
   const of = database.prepare('SELECT requests, files, bytes FROM anonymous_use WHERE network = ?');
@@ -36,7 +36,7 @@ export function createAnonymousUseStore(database: Database): AnonymousUseStore {
     .prepare('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
     .pluck();
   return {
-    of: network => (of.get(network ?? all) as AnonymousUse | undefined) ?? nothing,
+    of: network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
     enter: (digest, network, size) => database.commit(() => void enter.run(digest, network, size)),
     forget: digest => void forget.run(digest),
     digestsAfter: (digest, limit) => digestsAfter.all(digest, limit) as Digest[],

@@ -286,9 +286,6 @@ export const migrations: readonly string[] = [
   CREATE INDEX builds_by_target ON builds (target);
   CREATE INDEX builds_unfinished ON builds (finished_at) WHERE finished_at IS NULL;
   CREATE INDEX builds_by_keep ON builds (kept_until) WHERE finished_at IS NOT NULL;
-  CREATE TRIGGER build_requested AFTER INSERT ON requests WHEN NEW.build_id IS NOT NULL BEGIN
-    UPDATE builds SET kept_until = MAX(COALESCE(kept_until, 0), NEW.expires_at) WHERE id = NEW.build_id;
-  END;
   `,
   // What callers without an access token keep here, by network; the network '' has the sums of all.
   `
@@ -307,13 +304,8 @@ export const migrations: readonly string[] = [
 
   ALTER TABLE requests ADD COLUMN network TEXT;
 
-  CREATE TRIGGER anonymous_request_added AFTER INSERT ON requests WHEN NEW.network IS NOT NULL BEGIN
-    INSERT INTO anonymous_use (network, requests, files, bytes)
-      VALUES (NEW.network, 1, 0, length(NEW.body)), ('', 1, 0, length(NEW.body))
-      ON CONFLICT (network) DO UPDATE SET requests = requests + 1, bytes = bytes + excluded.bytes;
-  END;
   CREATE TRIGGER anonymous_request_removed AFTER DELETE ON requests WHEN OLD.network IS NOT NULL BEGIN
-    UPDATE anonymous_use SET requests = requests - 1, bytes = bytes - length(OLD.body)
+    UPDATE anonymous_use SET requests = requests - 1, bytes = bytes - octet_length(OLD.body)
       WHERE network IN (OLD.network, '');
     DELETE FROM anonymous_use WHERE network = OLD.network AND requests = 0 AND files = 0;
   END;

@@ -1,3 +1,4 @@
+import { allNetworks } from './anonymous-use.ts';
 import type { Database } from './database.ts';
 import { inSmallSteps } from './small-steps.ts';
 
@@ -12,6 +13,8 @@ export interface RequestRow {
 export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
   /** The network that it came from, for a caller without a login. */
   readonly network?: string | undefined;
+  /** The build that it waits for, which is kept for as long as the request. */
+  readonly buildId?: string | undefined;
 }
 
 /** Container requests by the hash of their token; the token itself is not in the database. */
@@ -44,13 +47,9 @@ export interface EndingRequest extends RequestPlace {
   readonly body: string | null;
 }
 
-type InsertedRow = readonly [
-  tokenHash: Buffer,
-  createdAt: number,
-  expiresAt: number,
-  body: string,
-  network: string | null,
-];
+interface InsertedRow extends NewRequestRow {
+  readonly tokenHash: Buffer;
+}
 
 /** Requests that are written by one statement after the other, as one change. */
 interface Group {
@@ -64,8 +63,12 @@ const longestGroupMs = 50;
 const largestGroup = 500;
 
 export function createRequestStore(database: Database): RequestStore {
+  const addUse = useOfRequests(database);
   const insert = database.prepare(
     'INSERT INTO requests (token_hash, created_at, expires_at, body, network) VALUES (?, ?, ?, ?, ?)',
+  );
+  const keepBuild = database.prepare(
+    'UPDATE builds SET kept_until = MAX(COALESCE(kept_until, 0), ?) WHERE id = ?',
   );
   const find = database.prepare(
     'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
@@ -88,6 +91,11 @@ export function createRequestStore(database: Database): RequestStore {
       ORDER BY expires_at DESC LIMIT @limit)`,
   );
 
+  const insertRow = ({ tokenHash, createdAt, expiresAt, body, network, buildId }: InsertedRow) => {
+    insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
+    if (buildId !== undefined) keepBuild.run(expiresAt, buildId);
+  };
+
   // What comes while the last ones are on their way to the disk is written together: a change of its own
   // for each costs more than the rows.
   let group: Group | undefined;
@@ -98,7 +106,8 @@ export function createRequestStore(database: Database): RequestStore {
     };
     opened.written = database.write(() => {
       close();
-      for (const row of opened.rows) insert.run(...row);
+      for (const row of opened.rows) insertRow(row);
+      addUse(opened.rows);
     });
     opened.written.catch(close);
     return opened;
@@ -112,8 +121,7 @@ export function createRequestStore(database: Database): RequestStore {
   };
 
   return {
-    insert: (tokenHash, { createdAt, expiresAt, body, network = null }) =>
-      add([tokenHash, createdAt, expiresAt, body, network]),
+    insert: (tokenHash, row) => add({ tokenHash, ...row }),
     find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
     revoke: (tokenHash, at) => database.write(() => revoke.run(at, tokenHash).changes > 0),
     endingAfter: ({ expiresAt, id }, limit) =>
@@ -122,5 +130,29 @@ export function createRequestStore(database: Database): RequestStore {
       inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
     redate: (at, endsAfter, signal) =>
       inSmallSteps(database, limit => redate.run({ at, endsAfter, limit }).changes, signal),
+  };
+}
+
+/**
+ * Adds requests to the sums of anonymous use, a network at a time: a trigger would change the same two rows for each of
+ * them. Their removal does have a trigger.
+ */
+function useOfRequests(database: Database): (rows: readonly InsertedRow[]) => void {
+  const add = database.prepare(
+    `INSERT INTO anonymous_use (network, requests, files, bytes) VALUES (?, ?, 0, ?)
+     ON CONFLICT (network) DO UPDATE SET requests = requests + excluded.requests, bytes = bytes + excluded.bytes`,
+  );
+  return rows => {
+    const sums = new Map<string, { requests: number; bytes: number }>();
+    for (const { body, network } of rows) {
+      if (network === undefined) continue;
+      for (const key of [network, allNetworks]) {
+        const sum = sums.get(key) ?? { requests: 0, bytes: 0 };
+        sum.requests += 1;
+        sum.bytes += Buffer.byteLength(body);
+        sums.set(key, sum);
+      }
+    }
+    for (const [network, { requests, bytes }] of sums) add.run(network, requests, bytes);
   };
 }

@@ -53,9 +53,18 @@ const mostJobs = 10_000;
 export function createWriter({ database, flush, pause }: WriterDeps): Writer {
   const queue: Job[] = [];
   let isRunning = false;
+  /** The transaction has the lock: its jobs run, and are not run again. */
+  let hasBegun = false;
 
   const inGroup = database.transaction((outcomes: Outcome[]) => {
     const began = performance.now();
+    hasBegun = true;
+    // A savepoint copies each page before it is changed. A job that is alone needs none: its transaction is undone.
+    const [alone] = queue.length === 1 ? queue : [];
+    if (alone) {
+      outcomes.push({ value: alone.work() });
+      return;
+    }
     for (let job = queue[0]; job; job = queue[outcomes.length]) {
       outcomes.push(outcomeOf(job));
       // After some errors, such as a full disk, SQLite itself has undone everything.
@@ -75,11 +84,12 @@ export function createWriter({ database, flush, pause }: WriterDeps): Writer {
   /** Runs the first jobs of the queue in one transaction; false when the lock is not free. */
   const runGroup = async (): Promise<boolean> => {
     const outcomes: Outcome[] = [];
+    hasBegun = false;
     let failure: { readonly error: unknown } | undefined;
     try {
       inGroup.immediate(outcomes);
     } catch (error) {
-      if (outcomes.length === 0 && isDatabaseBusy(error)) return false;
+      if (!hasBegun && isDatabaseBusy(error)) return false;
       failure = { error };
     }
     const jobs = queue.splice(0, Math.max(1, outcomes.length));
