@@ -34,7 +34,10 @@ export function linkerFlags(version: string): string {
   return `-s -w -X ${module}/version.Version=${version}`;
 }
 
-/** Compiles BuildKit with the machine's own Go; all that Go keeps is in the scratch folder, and goes with it. */
+/**
+ * Compiles BuildKit with the machine's own Go. What Go keeps is in the scratch folder and goes with it, unless the
+ * environment names the caches (`GOMODCACHE`, `GOCACHE`).
+ */
 export async function buildWithGo(result: string, scratch: string): Promise<void> {
   const folders = { GOMODCACHE: 'modules', GOCACHE: 'compiled', GOTMPDIR: 'tmp' };
   const variables: Record<string, string> = {
@@ -42,8 +45,9 @@ export async function buildWithGo(result: string, scratch: string): Promise<void
     GOFLAGS: `${process.env.GOFLAGS ?? ''} -modcacherw`.trim(),
   };
   for (const [variable, name] of Object.entries(folders)) {
-    variables[variable] = join(scratch, name);
-    await mkdir(join(scratch, name));
+    const folder = process.env[variable] ?? join(scratch, name);
+    variables[variable] = folder;
+    await mkdir(folder, { recursive: true });
   }
   await compileModule((command, ...args) => run(command, args, variables), result);
 }

@@ -17,7 +17,7 @@ import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { requireCommand } from '../world/tools.ts';
+import { goCaches, requireCommand } from '../world/tools.ts';
 import { plainRegistries } from './served.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
@@ -144,6 +144,7 @@ test('npm start without a builder installs one, and builds wait for it', async (
   const { daemon, url } = await npmStart({
     PATH: `${machinePath}:${dirname(requireCommand('go'))}`,
     HOME: homedir(),
+    ...goCaches(),
     SLUICE_BUILDKIT: '',
     SLUICE_CONFIG: configFile,
     SLUICE_DATA: directory.join('data'),

@@ -79,6 +79,12 @@ export function buildkitDirectory(): string {
   return join(toolsDirectory(), `buildkit-${buildkitVersion}`);
 }
 
+/** Go's own variables for its caches, which make a second compilation of BuildKit one of seconds. */
+export function goCaches(): Readonly<Record<'GOCACHE' | 'GOMODCACHE', string>> {
+  const folder = join(toolsDirectory(), 'go');
+  return { GOCACHE: join(folder, 'compiled'), GOMODCACHE: join(folder, 'modules') };
+}
+
 /** Where Apptainer is, with siftool, squashfs-tools and an emulator of arm64, as in a root directory. */
 export function apptainerDirectory(): string {
   return join(toolsDirectory(), `apptainer-${recipeVersion}`);
