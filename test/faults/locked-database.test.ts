@@ -35,7 +35,7 @@ test('while another process holds the write lock reads go on and writes wait, th
   const repository = new Repository(sluice, 'team/app');
   await repository.pushImage('before', [pattern(1000, 'layer')]);
   const reads = [
-    ...[`${sluice.url}/healthz`, `${sluice.url}/readyz`, manifest],
+    ...[`${sluice.url}/healthz`, `${sluice.url}/readyz?for=pulls`, manifest],
     ...[sluice.at(targetImage, `blobs/${layers[0].digest}`)],
     ...[`${repository.url}/manifests/before`, `${repository.url}/tags/list`],
   ];
@@ -77,6 +77,7 @@ test('while another process holds the write lock reads go on and writes wait, th
 
   {
     using _lock = lock(sluice.data);
+    const ready = sluice.fetch('/readyz');
     const { request, user, tag, blob } = writes();
     const answers = await readMeanwhile(Promise.all([request, user]));
     for (const answer of answers) {
@@ -88,7 +89,9 @@ test('while another process holds the write lock reads go on and writes wait, th
       assert.equal(reply.status, 503);
       assert.match(reply.body.toString(), /"UNAVAILABLE".*locked the database/);
     }
+    assert.equal((await ready).status, 503);
   }
+  assert.equal((await sluice.fetch('/readyz')).status, 200);
   assert.ok(longest < promptMs, `a read took ${longest} ms`);
   expect(await repository.get('manifests/before'), 200);
 

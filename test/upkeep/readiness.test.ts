@@ -9,12 +9,13 @@ import { makeTempDir } from '../world/temp-dir.ts';
 async function world() {
   const directory = await makeTempDir('readiness');
   await mkdir(directory.join('tmp'));
-  const database = openDatabase(directory.join('sluice.db'));
+  const database = openDatabase(directory.join('sluice.db'), {});
+  database.exec("INSERT INTO data_directory (id) VALUES ('one')");
   return {
     deps: { directory: directory.path, database },
     temporary: () => readdir(directory.join('tmp')),
     async [Symbol.asyncDispose]() {
-      database.close();
+      await database.end();
       await directory.remove();
     },
   };
@@ -59,4 +60,20 @@ test('a database that cannot be read is reported', async () => {
   const readiness = createReadiness({ ...made.deps, space: unlimitedSpace });
   made.deps.database.close();
   await assert.rejects(readiness.forReading(), { kind: 'unavailable', message: /cannot be read/ });
+});
+
+test('a database that another process keeps locked is not ready for writes, but for reads', async () => {
+  await using made = await world();
+  const readiness = createReadiness({
+    ...{ ...made.deps, space: unlimitedSpace },
+    ...{ believedMs: 0, limitMs: 400 },
+  });
+  await readiness.forAll();
+  const other = openDatabase(made.deps.database.name);
+  other.exec('BEGIN IMMEDIATE');
+  await assert.rejects(readiness.forAll(), { kind: 'unavailable', message: /locked/ });
+  await readiness.forReading();
+  other.exec('ROLLBACK');
+  await readiness.forAll();
+  await other.end();
 });
