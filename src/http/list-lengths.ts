@@ -9,6 +9,15 @@ interface Shape {
   readonly anyOf?: readonly Shape[];
 }
 
+/** The parts of a shape that have a limit in them, which are few. */
+interface Limits {
+  readonly maxItems: number;
+  readonly maxProperties: number;
+  readonly items: Limits | undefined;
+  readonly properties: readonly (readonly [name: string, limits: Limits])[];
+  readonly anyOf: readonly Limits[];
+}
+
 /** A list or map that is too long. */
 export interface TooLong {
   readonly path: readonly (string | number)[];
@@ -16,73 +25,64 @@ export interface TooLong {
   readonly most: number;
 }
 
-const shapes = new WeakMap<z.ZodType, Shape>();
+const known = new WeakMap<z.ZodType, { readonly limits: Limits | undefined }>();
 
 /**
  * The first list or map in the value that has more entries than the schema allows, as its description states
  * it (`maxItems`, `maxProperties`). The schema itself looks at every entry before it counts them.
  */
 export function tooLongIn(schema: z.ZodType, value: unknown): TooLong | undefined {
-  const shape = shapes.get(schema) ?? shapeOf(schema);
-  shapes.set(schema, shape);
-  return find(shape, value, []);
+  let found = known.get(schema);
+  if (!found) {
+    const shape = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
+    found = { limits: limitsOf(shape) };
+    known.set(schema, found);
+  }
+  return found.limits && find(found.limits, value);
 }
 
-function shapeOf(schema: z.ZodType): Shape {
-  const whole = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
-  return limitsOf(whole) ?? {};
-}
-
-/** The parts of a shape that have a limit in them, which are few; undefined for none. */
-function limitsOf(shape: Shape): Shape | undefined {
-  const { maxItems, maxProperties } = shape;
-  const anyOf = (shape.anyOf ?? []).flatMap(one => limitsOf(one) ?? []);
+function limitsOf(shape: Shape): Limits | undefined {
+  const { maxItems = Number.POSITIVE_INFINITY, maxProperties = Number.POSITIVE_INFINITY } = shape;
   const items = shape.items && limitsOf(shape.items);
-  const properties = Object.fromEntries(
-    Object.entries(shape.properties ?? {}).flatMap(([name, one]) => {
-      const limits = limitsOf(one);
-      return limits ? [[name, limits]] : [];
-    }),
-  );
-  const own = {
-    ...(maxItems !== undefined && { maxItems }),
-    ...(maxProperties !== undefined && { maxProperties }),
-    ...(anyOf.length > 0 && { anyOf }),
-    ...(items && { items }),
-    ...(Object.keys(properties).length > 0 && { properties }),
-  };
-  return Object.keys(own).length > 0 ? own : undefined;
+  const anyOf = (shape.anyOf ?? []).flatMap(one => limitsOf(one) ?? []);
+  const properties = Object.entries(shape.properties ?? {}).flatMap(([name, one]) => {
+    const limits = limitsOf(one);
+    return limits ? [[name, limits] as const] : [];
+  });
+  const hasNone =
+    maxItems === Number.POSITIVE_INFINITY &&
+    maxProperties === Number.POSITIVE_INFINITY &&
+    !items &&
+    anyOf.length + properties.length === 0;
+  return hasNone ? undefined : { maxItems, maxProperties, items, properties, anyOf };
 }
 
-function find(shape: Shape, value: unknown, path: TooLong['path']): TooLong | undefined {
+// Runs for every request: it makes nothing unless something is too long.
+function find(limits: Limits, value: unknown): TooLong | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  for (const one of shape.anyOf ?? []) {
-    const found = find(one, value, path);
+  for (const one of limits.anyOf) {
+    const found = find(one, value);
     if (found) return found;
   }
-  if (Array.isArray(value)) {
-    const { maxItems = Number.POSITIVE_INFINITY, items } = shape;
-    if (value.length > maxItems) return { path, count: value.length, most: maxItems };
-    if (!items) return undefined;
-    return firstOf(value.entries(), (item, at) => find(items, item, [...path, at]));
-  }
-  const { maxProperties, properties = {} } = shape;
-  if (maxProperties !== undefined) {
+  if (Array.isArray(value)) return findInList(limits, value);
+  if (limits.maxProperties !== Number.POSITIVE_INFINITY) {
     const count = Object.keys(value).length;
-    if (count > maxProperties) return { path, count, most: maxProperties };
+    if (count > limits.maxProperties) return { path: [], count, most: limits.maxProperties };
   }
-  return firstOf(Object.entries(properties), (inner, name) =>
-    find(inner, (value as Record<string, unknown>)[name], [...path, name]),
-  );
+  for (const [name, inner] of limits.properties) {
+    const found = find(inner, (value as Record<string, unknown>)[name]);
+    if (found) return { ...found, path: [name, ...found.path] };
+  }
+  return undefined;
 }
 
-function firstOf<K, V>(
-  entries: Iterable<readonly [K, V]>,
-  look: (value: V, key: K) => TooLong | undefined,
-): TooLong | undefined {
-  for (const [key, value] of entries) {
-    const found = look(value, key);
-    if (found) return found;
+function findInList({ maxItems, items }: Limits, list: readonly unknown[]): TooLong | undefined {
+  const count = list.length;
+  if (count > maxItems) return { path: [], count, most: maxItems };
+  if (!items) return undefined;
+  for (let at = 0; at < count; at += 1) {
+    const found = find(items, list[at]);
+    if (found) return { ...found, path: [at, ...found.path] };
   }
   return undefined;
 }
