@@ -51,11 +51,12 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
   const [error] = document.errors ?? [];
   const isRegistry = typeof error?.code === 'string' && typeof error.message === 'string';
   // What never became a request has no number in the log.
+  const isParsers = request.isBroken || answer.status === 431;
   const isApi =
     typeof document.message === 'string' &&
-    (request.isBroken || / - Error ID: [0-9a-f]+$/.test(document.message));
+    (isParsers || / - Error ID: [0-9a-f]+$/.test(document.message));
   if (!isRegistry && !isApi) return `an error in no dialect: ${text.slice(0, 80)}`;
-  if (request.isBroken) return undefined;
+  if (isParsers) return undefined;
   const wantsRegistry = /^\/v2(?:[/?#]|$)/.test(request.target);
   return wantsRegistry === isRegistry ? undefined : 'an error in the wrong dialect';
 }
