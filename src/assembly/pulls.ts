@@ -54,6 +54,7 @@ export function createPulls(
       relays: createBlobRelays(transfers, config.cacheBytes),
       modeOf,
       ownHost,
+      stallMs: config.upstream.stallTimeout,
     }),
     meter: createPullMeter({
       counter: createPullCounter(),

@@ -9,6 +9,11 @@ export const upstream = z.strictObject({
     .describe('Timeout for connecting to a registry, including TLS'),
   headersTimeout: duration.prefault('15s').describe('Timeout for the first byte of its answer'),
   idleTimeout: duration.prefault('30s').describe('Timeout between two bytes of its answer'),
+  stallTimeout: duration
+    .prefault('3m')
+    .describe(
+      'Longest wait for the next 64 KiB of a blob, new attempts included. A slower transfer ends',
+    ),
   attempts: count.default(3).describe('Attempts per request before it fails'),
   connections: count
     .min(1)

@@ -70,6 +70,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
       return {
         kind: 'bytes',
         offset,
+        total: size,
         answer: {
           status: 200,
           headers: new Map(),

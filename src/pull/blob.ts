@@ -3,6 +3,7 @@ import type { ContentStore } from '../content/content-store.ts';
 import { Fault, isUnwritable } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { isElsewhere } from '../oci/media-type.ts';
+import { checkNotEmpty } from '../upstream/blob-answer.ts';
 import { credentialKey } from '../upstream/credentials.ts';
 import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
 import type { BlobMode } from '../upstream/registry-settings.ts';
@@ -51,10 +52,12 @@ export interface BlobFinderDeps {
   readonly relays: BlobRelays;
   readonly modeOf: (registry: string) => BlobMode;
   readonly ownHost: string;
+  /** Longest wait for the next bytes of a blob (ms). */
+  readonly stallMs: number;
 }
 
 export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
-  const { content, registry, cache, relays, modeOf, ownHost } = deps;
+  const { content, registry, cache, relays, modeOf, ownHost, stallMs } = deps;
 
   /**
    * Content that is kept, but only what is known to belong to the image, and is its own or has come from
@@ -88,8 +91,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return keptBlob(content, digest, size, rangeOf);
   };
 
-  const sizeAt = async (image: PulledImage, digest: Digest, signal: AbortSignal) => {
+  const sizeAt = async (
+    image: PulledImage,
+    digest: Digest,
+    signal: AbortSignal,
+    expected?: number,
+  ) => {
     const size = await registry.headBlob(image.access, digest, signal);
+    if (size !== undefined && size !== (expected ?? size)) throw wrongSize(digest, size, expected);
     if (size !== undefined) return size;
     throw new Fault('upstream', `The registry does not report the size of ${digest}`, {
       phase: 'upstream',
@@ -105,9 +114,10 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     redirects: 'follow' | 'handOn',
     signal: AbortSignal,
   ): Promise<Blob> => {
+    let total = size;
     const openAt = async (offset: number, how: 'follow' | 'handOn') =>
       registry.openBlob(image.access, digest, {
-        offset,
+        ...{ offset, size: total },
         ...(range && range.end + 1 !== size ? { last: range.end } : {}),
         redirects: how,
         signal,
@@ -116,13 +126,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     const opened = await openAt(start, redirects);
     if (opened.kind === 'redirect') return opened;
     const { answer, offset } = opened;
-    const total = await totalOf(image, digest, opened, size, signal);
-    if (range && total !== size) {
-      answer.body.destroy();
-      throw new Fault('upstream', `The registry has ${total} bytes for ${digest}, not ${size}`, {
-        phase: 'upstream',
-      });
-    }
+    total = await totalOf(image, digest, opened, size, signal);
     const source = resumingSource({
       first: { source: answer.body, offset },
       start,
@@ -132,24 +136,23 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
         if (again.kind === 'redirect') throw new Error('a redirect was not followed');
         return { source: again.answer.body, offset: again.offset };
       },
+      stallMs,
     });
     return { kind: 'stream', size: total, source, isVerified: false };
   };
 
-  /** Size of the whole blob: what the answer says counts more than what a manifest says. */
+  /** Size of the whole blob, by a HEAD where neither answer nor manifest has it. */
   const totalOf = async (
     image: PulledImage,
     digest: Digest,
-    { answer }: Extract<OpenedBlob, { kind: 'bytes' }>,
+    { answer, total }: Extract<OpenedBlob, { kind: 'bytes' }>,
     expected: number | undefined,
     signal: AbortSignal,
   ): Promise<number> => {
-    const total = /\/(\d+)$/.exec(answer.headers.get('content-range') ?? '')?.[1];
-    const told = total === undefined ? undefined : Number(total);
-    const length = answer.status === 200 ? answer.contentLength : told;
-    if (length !== undefined) return length;
     try {
-      return expected ?? (await sizeAt(image, digest, signal));
+      const size = total ?? expected ?? (await sizeAt(image, digest, signal));
+      checkNotEmpty({ registry: image.access.registry, digest }, size);
+      return size;
     } catch (error) {
       answer.body.destroy();
       throw error;
@@ -207,8 +210,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
 
   return {
     async head(image, digest, signal) {
-      const { size } = await keptSize(image, digest);
-      return size ?? sizeAt(image, digest, signal);
+      const { member, size } = await keptSize(image, digest);
+      return size ?? sizeAt(image, digest, signal, member?.size);
     },
 
     async open(image, digest, rangeOf, signal) {
@@ -233,6 +236,14 @@ function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fa
   return new Fault('blob-unknown', `The image of ${repository} has no blob ${digest}`, {
     phase: 'request',
   });
+}
+
+function wrongSize(digest: Digest, size: number, expected: number | undefined): Fault {
+  return new Fault(
+    'upstream',
+    `The registry has ${size} bytes for the blob ${digest}, not ${expected} as its manifest says`,
+    { phase: 'upstream' },
+  );
 }
 
 /** A blob of the content store. */

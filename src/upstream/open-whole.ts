@@ -12,7 +12,10 @@ export async function openWhole(
   signal?: AbortSignal,
 ): Promise<ByteSource> {
   const openAt = async (offset: number) => {
-    const opened = await registry.openBlob(access, digest, { offset, redirects: 'follow', signal });
+    const opened = await registry.openBlob(access, digest, {
+      ...{ offset, size, signal },
+      redirects: 'follow',
+    });
     if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
     return { source: opened.answer.body, offset: opened.offset };
   };

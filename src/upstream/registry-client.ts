@@ -5,6 +5,7 @@ import { type Document, documentOf } from '../oci/document.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import { type Answer, readAll } from './answer.ts';
 import type { Access } from './authorizer.ts';
+import { partOfBlob } from './blob-answer.ts';
 import type { Exchange, Question } from './exchange.ts';
 import { faultOfError } from './failure.ts';
 import { isBrokenConnection } from './retry.ts';
@@ -37,6 +38,8 @@ export interface OpenBlobOptions {
   readonly offset?: number;
   /** Last byte wanted, the end when absent. */
   readonly last?: number;
+  /** Bytes of the whole blob, where they are known: an answer with another length is a {@link Fault}. */
+  readonly size?: number | undefined;
   /** `handOn` returns the address the registry redirects to when a client can use it, else it is followed. */
   readonly redirects: 'follow' | 'handOn';
   readonly signal?: AbortSignal | undefined;
@@ -49,6 +52,8 @@ export type OpenedBlob =
       readonly answer: Answer;
       /** Position in the blob of the first byte of the body. */
       readonly offset: number;
+      /** Bytes of the whole blob; undefined when the registry does not report them. */
+      readonly total: number | undefined;
     };
 
 export interface JsonAnswer {
@@ -124,7 +129,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
       return verified(bytes, mediaType, digest, name);
     },
 
-    async openBlob(access, digest, { offset = 0, last, redirects, signal }) {
+    async openBlob(access, digest, { offset = 0, last, size, redirects, signal }) {
       const isPart = offset > 0 || last !== undefined;
       const answer = await exchange(access, {
         method: 'GET',
@@ -141,7 +146,13 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         answer.body.destroy();
         return { kind: 'redirect', location };
       }
-      return { kind: 'bytes', answer, offset: answer.status === 206 ? startOf(answer, offset) : 0 };
+      try {
+        const { registry } = access;
+        return { kind: 'bytes', answer, ...partOfBlob(answer, { registry, digest, offset, size }) };
+      } catch (error) {
+        answer.body.destroy();
+        throw error;
+      }
     },
 
     async headBlob(access, digest, signal) {
@@ -190,9 +201,4 @@ function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string
 function redirectOf(answer: Answer): URL | undefined {
   const location = answer.headers.get('location');
   return answer.status >= 300 && answer.status < 400 && location ? new URL(location) : undefined;
-}
-
-function startOf(answer: Answer, asked: number): number {
-  const match = /^bytes (\d+)-/.exec(answer.headers.get('content-range') ?? '');
-  return match ? Number(match[1]) : asked;
 }

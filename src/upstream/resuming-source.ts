@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
+import { Fault } from '../fault.ts';
 
 /** A body and the position in the blob at which it begins. */
 export interface PlacedSource {
@@ -14,6 +15,8 @@ export interface ResumingOptions {
   readonly end: number;
   /** Asks for the rest from a position on; a server without ranges begins at 0 again, which is said in the offset. */
   readonly reopen: (position: number) => Promise<PlacedSource>;
+  /** Longest wait for the next 64 KiB, breaks included (ms). Default: three minutes. */
+  readonly stallMs?: number | undefined;
 }
 
 // A server that breaks off each time without a byte of progress is given up soon, one that makes
@@ -21,18 +24,24 @@ export interface ResumingOptions {
 const maxBreaksWithoutProgress = 3;
 const maxBreaks = 20;
 const firstPauseMs = 100;
+// A source that drips, or sends a little after each break, would otherwise hold its reader for ever.
+const progressBytes = 64 * 1024;
+const usualStallMs = 180_000;
 
 /**
  * A source of exactly the bytes from `start` to `end`: when the body breaks off or ends short it is
- * asked for again from where it stopped. Rejects with the last error when that does not help; throws
- * when the first body begins too late.
+ * asked for again from where it stopped. Rejects with the last error when that does not help, and with a
+ * {@link Fault} (504) when the body comes too slowly; throws when the first body begins too late.
  */
-export function resumingSource({ first, start, end, reopen }: ResumingOptions): ByteSource {
+export function resumingSource(options: ResumingOptions): ByteSource {
+  const { first, start, end, reopen, stallMs = usualStallMs } = options;
   let current = beginningBy(start, first);
   let position = start;
   let breaks = 0;
   let breaksHere = 0;
   let stopped: Error | undefined;
+  let waitedMs = 0;
+  let progress = 0;
 
   const resume = async (cause: unknown): Promise<void> => {
     let last = cause;
@@ -53,6 +62,22 @@ export function resumingSource({ first, start, end, reopen }: ResumingOptions): 
       if (stopped) current.source.destroy(stopped);
       return;
     }
+  };
+
+  /** Counts the time that a step takes. */
+  const timed = async <T>(step: () => Promise<T>): Promise<T> => {
+    const began = performance.now();
+    const result = await step();
+    waitedMs += performance.now() - began;
+    return result;
+  };
+
+  /** Notes bytes that have come, also those that the reader has already. */
+  const arrived = (bytes: number): void => {
+    progress += bytes;
+    if (progress < progressBytes) return;
+    progress = 0;
+    waitedMs = 0;
   };
 
   /** The part of a chunk that is wanted; undefined when there is none. */
@@ -80,11 +105,17 @@ export function resumingSource({ first, start, end, reopen }: ResumingOptions): 
   return {
     async read() {
       while (position <= end) {
-        const chunk = await next();
+        const chunk = await timed(next);
         if (chunk instanceof Error) {
           current.source.destroy();
-          await resume(chunk);
+          if (waitedMs > stallMs) throw tooSlow(stallMs);
+          await timed(() => resume(chunk));
           continue;
+        }
+        arrived(chunk.bytes.length);
+        if (waitedMs > stallMs) {
+          chunk.release();
+          throw tooSlow(stallMs);
         }
         const part = wanted(chunk);
         if (!part) continue;
@@ -101,6 +132,14 @@ export function resumingSource({ first, start, end, reopen }: ResumingOptions): 
       current.source.destroy(reason);
     },
   };
+}
+
+function tooSlow(stallMs: number): Fault {
+  return new Fault(
+    'upstream-timeout',
+    `The registry sent less than ${progressBytes / 1024} KiB of a blob in ${stallMs / 1000} s: try again later`,
+    { phase: 'upstream' },
+  );
 }
 
 /** A body that begins behind what is asked for has a gap, which no later check of a part would find. */

@@ -131,6 +131,31 @@ for (const mode of ['relay', 'cache'] as const) {
   });
 }
 
+test('a blob that drips, with some progress each time, ends within the limit', async () => {
+  const big = pattern(3_000_000, 'drip/slow');
+  const pulls = (['relay', 'cache'] as const).map(async mode => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('drip/slow', [big]);
+    upstream.on('GET /v2/drip/slow/blobs/', (_request, response) => {
+      response.writeHead(200, { 'content-length': big.length });
+      let sent = 0;
+      const timer = setInterval(() => {
+        response.write(big.subarray(sent, sent + 100));
+        sent += 100;
+      }, 200);
+      response.once('close', () => clearInterval(timer));
+    });
+    const pull = await world.serve(image);
+    const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+    assert.equal(reply.isWhole, false);
+    assert.deepEqual(reply.body, big.subarray(0, reply.body.length));
+    const limit = shortMs.stall + shortMs.idle;
+    assert.ok(reply.ms >= shortMs.stall && reply.ms < 3 * limit, `${reply.ms} ms`);
+    await eventually('the connections are closed', () => upstream.connections() <= 1);
+  });
+  await Promise.all(pulls);
+});
+
 test('a stalled part is not confused with the wrong part', async () => {
   const { relay } = world.upstreams;
   const big = pattern(3_000_000, 'gap');

@@ -35,12 +35,13 @@ export interface LogLine {
 }
 
 /** How long the server waits for its upstreams, in ms: enough for a busy machine, and little for a test. */
-export const shortMs = { connect: 2000, headers: 1500, idle: 1000 };
+export const shortMs = { connect: 2000, headers: 1500, idle: 1000, stall: 6000 };
 
 const shortTimeouts = {
   connectTimeout: `${shortMs.connect}ms`,
   headersTimeout: `${shortMs.headers}ms`,
   idleTimeout: `${shortMs.idle}ms`,
+  stallTimeout: `${shortMs.stall}ms`,
 };
 
 export async function startFaultWorld(

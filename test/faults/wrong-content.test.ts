@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../world/eventually.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
-import { assertApiFault } from './http-client.ts';
+import { assertApiFault, assertRegistryFault } from './http-client.ts';
 import { pattern } from './scripted-upstream.ts';
 
 let world: FaultWorld;
@@ -43,24 +43,24 @@ async function keptFiles(): Promise<string[]> {
 
 for (const mode of ['relay', 'cache'] as const) {
   const broken = [
-    { what: 'other bytes', bytes: wrong, length: wrong.length },
-    { what: 'a shorter blob', bytes: right.subarray(0, 1_500_000), length: 1_500_000 },
-    { what: 'a longer blob', bytes: Buffer.concat([right, right]), length: right.length * 2 },
+    { what: 'other bytes', bytes: wrong, isTold: true },
+    // Without Content-Length: only the bytes themselves show it.
+    { what: 'a shorter blob, chunked', bytes: right.subarray(0, 1_500_000), isTold: false },
   ];
-  for (const { what, bytes, length } of broken) {
+  for (const { what, bytes, isTold } of broken) {
     test(`a registry that sends ${what} (${mode})`, async () => {
       const upstream = world.upstreams[mode];
-      const repository = `wrong/${what.replaceAll(' ', '-')}`;
+      const repository = `wrong/${what.replaceAll(/\W+/g, '-')}`;
       const image = upstream.image(repository, [right]);
       const digest = image.layers[0]?.digest ?? '';
       upstream.on(`GET /v2/${repository}/blobs/${digest}`, (_request, response) => {
-        response.writeHead(200, { 'content-length': length });
+        response.writeHead(200, isTold ? { 'content-length': bytes.length } : {});
         response.end(bytes);
       });
       const pull = await world.serve(image);
       const reply = await pull(`blobs/${digest}`);
       assert.equal(reply.isWhole, false, 'the client can tell that it is broken');
-      assert.ok(reply.body.length < length, 'the last byte is kept back');
+      assert.ok(reply.body.length < right.length, 'the last byte is kept back');
       brokenPaths.push(`${repository}/blobs/${digest}`);
       const hex = digest.slice('sha256:'.length);
       await eventually('nothing of it is left', async () => {
@@ -75,6 +75,44 @@ for (const mode of ['relay', 'cache'] as const) {
       if (mode === 'cache') await forgetCopy(hex);
     });
   }
+}
+
+const answers = [
+  { what: 'no bytes', status: 200, length: 0 },
+  { what: 'too few bytes', status: 200, length: 1_999_999 },
+  { what: 'too many bytes', status: 200, length: 2_000_001 },
+  { what: 'no content', status: 204, length: 0 },
+  { what: 'a part of another blob', status: 206, length: 8, place: 'bytes 0-7/3000000' },
+  { what: 'a later part', status: 206, length: 8, place: 'bytes 1000-1007/2000000' },
+  { what: 'a part of another length', status: 206, length: 8, place: 'bytes 0-9/2000000' },
+  { what: 'a part beyond the end', status: 206, length: 8, place: 'bytes 0-7/7' },
+  { what: 'a part that is none', status: 206, length: 8, place: 'bytes 0/7' },
+];
+for (const mode of ['relay', 'cache', 'redirect'] as const) {
+  test(`an answer that cannot be the blob is a 502, for the whole and for a range (${mode})`, async () => {
+    const upstream = world.upstreams[mode];
+    const image = upstream.image('wrong/answer', [pattern(2_000_000, 'wrong answers')]);
+    const digest = image.layers[0]?.digest ?? '';
+    const pull = await world.serve(image);
+    for (const { what, status, length, place } of answers) {
+      upstream.on(`/v2/wrong/answer/blobs/${digest}`, (request, response) => {
+        const range = place === undefined ? {} : { 'content-range': place };
+        response.writeHead(status, { 'content-length': length, ...range });
+        response.end(request.method === 'HEAD' ? undefined : Buffer.alloc(length));
+      });
+      for (const range of [undefined, 'bytes=5-99']) {
+        const reply = await pull(`blobs/${digest}`, { headers: range ? { range } : {} });
+        const message = /cannot deliver the blob/;
+        const id = assertRegistryFault(reply, { status: 502, code: 'UNAVAILABLE', message });
+        faultIds.push(id);
+        assert.ok(id, what);
+      }
+    }
+    upstream.on(`/v2/wrong/answer/blobs/${digest}`, (_request, response) => {
+      response.writeHead(200, { 'content-length': 7 }).end();
+    });
+    assert.equal((await pull(`blobs/${digest}`, { method: 'HEAD' })).status, 502);
+  });
 }
 
 /** The tests share one blob: each begins without a copy of it. */

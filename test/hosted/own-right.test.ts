@@ -151,7 +151,15 @@ test('the name of a built image gives no way to other images of its repository',
   const cache = createBlobCache({ content, cachedBlobs, hosted: store, transfers, maxBytes: 1 });
   const relays = createBlobRelays(transfers, 1);
   const modeOf = () => 'relay' as const;
-  const blobs = createBlobFinder({ content, registry, cache, relays, modeOf, ownHost });
+  const blobs = createBlobFinder({
+    content,
+    registry,
+    cache,
+    relays,
+    modeOf,
+    ownHost,
+    stallMs: 60_000,
+  });
   const { signal } = new AbortController();
 
   const tagOf = (one: Digest) => one.replace(':', '-');
