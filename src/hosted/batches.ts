@@ -2,8 +2,8 @@
 export interface Batches {
   /** Resolves when more may come. Rejects when a write has failed. */
   add(bytes: Uint8Array): Promise<void>;
-  /** Writes what is left. */
-  end(): Promise<void>;
+  /** Writes what has come so far, also while more comes. Rejects when a write has failed. */
+  flush(): Promise<void>;
 }
 
 const batchBytes = 1024 * 1024;
@@ -14,24 +14,27 @@ export function createBatches(write: (batch: Uint8Array[]) => Promise<void>): Ba
   let size = 0;
   let writing: Promise<void> = Promise.resolve();
 
-  const flush = async (): Promise<void> => {
-    await writing;
+  /** Begins to write the batch, after the one before it; resolves when that one is written. */
+  const begin = (): Promise<void> => {
+    const before = writing;
+    if (size === 0) return before;
     const full = batch;
     batch = [];
     size = 0;
-    writing = write(full);
+    writing = before.then(() => write(full));
     // Told by who waits for it.
     writing.catch(() => {});
+    return before;
   };
 
   return {
     async add(bytes) {
       batch.push(bytes);
       size += bytes.length;
-      if (size >= batchBytes) await flush();
+      if (size >= batchBytes) await begin();
     },
-    async end() {
-      if (size > 0) await flush();
+    async flush() {
+      await begin();
       await writing;
     },
   };

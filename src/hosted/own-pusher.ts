@@ -46,7 +46,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
         await batches.add(Buffer.from(chunk.bytes));
         chunk.release();
       }
-      await batches.end();
+      await batches.flush();
       if (file.digest() !== digest) {
         throw new Fault(
           'upstream',

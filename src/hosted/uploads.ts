@@ -33,6 +33,8 @@ export interface Upload {
 export interface Uploads {
   start(repository: string, algorithm?: DigestAlgorithm): Promise<Upload>;
   find(repository: string, id: string): Upload;
+  /** How far an upload is, with all that has come of a request that is still sending. */
+  state(repository: string, id: string): Promise<Upload>;
   /** Appends; a chunk that does not begin where the last one ended is refused (416). */
   append(
     repository: string,
@@ -65,6 +67,8 @@ interface Session extends Upload {
   usedAt: number;
   /** The request that is sending, if any. */
   sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
+  /** Writes what that request has brought so far. */
+  flush: () => Promise<void>;
 }
 
 export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
@@ -125,6 +129,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     const { ingest, repository } = session;
     checkRange(range, body.length, ingest.size);
     const batches = createBatches(bytes => write(session, bytes));
+    session.flush = batches.flush;
     let received = ingest.size;
     let admitted = received + (body.length ?? 0);
     quota.admit(repository, admitted);
@@ -138,11 +143,11 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
         await batches.add(bytes);
       }
     } catch (error) {
-      await batches.end();
+      await batches.flush();
       if (error instanceof Fault) await end(session);
       throw error;
     }
-    await batches.end();
+    await batches.flush();
   };
 
   return {
@@ -157,12 +162,20 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
         },
         usedAt: performance.now(),
         sending: undefined,
+        flush: async () => {},
       };
       sessions.set(session.id, session);
       return session;
     },
 
     find,
+
+    async state(repository, id) {
+      const session = find(repository, id);
+      // A write that fails is reported to the request that brought the bytes, and ends the upload.
+      await session.flush().catch(() => {});
+      return find(repository, id);
+    },
 
     append: (repository, id, body, range) =>
       exclusively(repository, id, body, async session => {

@@ -37,12 +37,15 @@ export async function sendUpload(
   const range = chunkRange(req.headers['content-range']);
   switch (req.method) {
     case 'GET':
-      return sendState(res, 204, uploads.find(repository, upload));
-    case 'PATCH':
-      return sendState(res, 202, await uploads.append(repository, upload, uploadBody(req), range));
+      return sendState(res, 204, await uploads.state(repository, upload));
+    case 'PATCH': {
+      const appending = uploads.append(repository, upload, uploadBody(req), range);
+      return sendState(res, 202, await withPlace(uploads, repository, upload, appending));
+    }
     case 'PUT': {
       const digest = parseDigest(query.get('digest') ?? '');
-      await uploads.finish(repository, upload, uploadBody(req), range, digest);
+      const finishing = uploads.finish(repository, upload, uploadBody(req), range, digest);
+      await withPlace(uploads, repository, upload, finishing);
       return sendCreated(res, repository, digest);
     }
     case 'DELETE':
@@ -90,13 +93,37 @@ function algorithmOf(query: URLSearchParams, digest: Digest | undefined): Digest
   return query.get('digest-algorithm') === 'sha512' ? 'sha512' : 'sha256';
 }
 
-function sendState(res: ServerResponse, status: number, { id, repository, size }: Upload): void {
-  res.writeHead(status, {
-    ...apiVersionHeader,
+/** The same outcome; who sent a chunk that does not fit is told with headers where the upload goes on. */
+async function withPlace<T>(
+  uploads: Uploads,
+  repository: string,
+  id: string,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'chunk-invalid') throw error;
+    const { message, phase = 'push' } = error;
+    const headers = placeHeaders(uploads.find(repository, id));
+    throw new Fault('chunk-invalid', message, { phase, headers });
+  }
+}
+
+/** Where an upload is, and how far. */
+function placeHeaders({ id, repository, size }: Upload): Record<string, string> {
+  return {
     location: `/v2/${repository}/blobs/uploads/${id}`,
     // Nothing at all cannot be told as a range; `0-0` is what registries say.
     range: `0-${Math.max(0, size - 1)}`,
     'docker-upload-uuid': id,
+  };
+}
+
+function sendState(res: ServerResponse, status: number, upload: Upload): void {
+  res.writeHead(status, {
+    ...apiVersionHeader,
+    ...placeHeaders(upload),
     ...(status === 204 ? {} : { 'content-length': '0' }),
   });
   res.end();
