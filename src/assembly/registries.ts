@@ -50,16 +50,22 @@ export function createRegistries(
     config.layers.privateHosts,
     bounds,
   );
+  const retry = {
+    attempts: upstream.attempts,
+    firstDelayMs: firstRetryMs,
+    longestDelayMs: longestRetryMs,
+  };
   const exchange = createExchange({
     transport,
-    authorizer: createAuthorizer(transport, settings, config.rightLife),
+    authorizer: createAuthorizer(transport, settings, config.rightLife, retry),
     registries: settings,
     // A mirror answers everybody.
     mirrorCredentials: anonymous,
-    retry: {
-      attempts: upstream.attempts,
-      firstDelayMs: firstRetryMs,
-      longestDelayMs: longestRetryMs,
+    retry,
+    onMirrorFailure: (mirror, registry, err) => {
+      // A mirror has only a part of what the registry has.
+      const level = err.status === 404 ? 'debug' : 'warn';
+      log[level]({ mirror, registry, err }, 'a mirror was of no use');
     },
   });
   const accountFiles = openAccounts(config, log, changes => {
@@ -98,8 +104,8 @@ export function createRegistries(
     hosted,
     registry: withOwnRegistry(ownHost, hosted.registry, createRegistryClient(exchange)),
     pusher: withOwnPusher(ownHost, hosted.pusher, createPushClient(exchange, endpoint)),
-    checkLogin: withOwnLogin(ownHost, hosted.keeper, createCheckLogin(transport, settings)),
-    fetchToken: createFetchToken(transport, settings),
+    checkLogin: withOwnLogin(ownHost, hosted.keeper, createCheckLogin(transport, settings, retry)),
+    fetchToken: createFetchToken(transport, settings, retry),
     urlOf: (host: string) => endpoint(host).origin,
     isPlainHttp: (host: string) => settingsOf(settings, host).plainHttp,
     modeOf: (host: string) => settingsOf(settings, host).blobs,

@@ -9,6 +9,7 @@ import {
   credentialKey,
 } from './credentials.ts';
 import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import type { RetryPolicy } from './retry.ts';
 import type { Transport } from './transport.ts';
 
 /** A repository, and the right in which it is asked. */
@@ -65,6 +66,7 @@ export function createAuthorizer(
   transport: Transport,
   registries: Registries,
   rightLifeMs: number,
+  retry: RetryPolicy,
 ): Authorizer {
   const challenges = boundedCache<string, Challenge>(cacheSize);
   const tokens = boundedCache<string, KeptToken>(cacheSize);
@@ -84,6 +86,7 @@ export function createAuthorizer(
         endpoint: endpointOf(registries, access.registry),
         settings: settingsOf(registries, access.registry),
         challenge,
+        retry,
       }).finally(() => running.delete(key));
       running.set(key, pending);
     }

@@ -3,11 +3,13 @@ import { z } from 'zod';
 import { Fault } from '../fault.ts';
 import { type JsonShape, parseShaped } from '../json-shape.ts';
 import { closedAddressIn } from './address-guard.ts';
-import { readAll } from './answer.ts';
+import { type Answer, readAll } from './answer.ts';
 import type { Challenge } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
+import { causeOf, quoted, readErrorWords } from './error-words.ts';
+import { faultOfError } from './failure.ts';
 import type { RegistrySettings } from './registry-settings.ts';
-import { retryAfterSeconds } from './retry.ts';
+import { type RetryPolicy, retryAfterSeconds, withRetries } from './retry.ts';
 import type { Hop, Transport } from './transport.ts';
 
 /** A bearer token and the moment, on the scale of `performance.now`, after which it is not used any more. */
@@ -26,6 +28,7 @@ export interface TokenRequest {
   readonly credentials: Credentials | undefined;
   readonly challenge: Challenge;
   readonly signal?: AbortSignal | undefined;
+  readonly retry: RetryPolicy;
 }
 
 const answerLimit = 1024 * 1024;
@@ -49,8 +52,15 @@ export async function fetchBearer(
   const realm = checkRealm(request);
   // No change of the wall clock makes a token last longer, or shorter.
   const asked = performance.now();
-  const answer = await transport.send(tokenHop(realm, request)).catch(error => {
-    if (closedAddressIn(error) === undefined) throw error;
+  const { retry, signal } = request;
+  const attempt = () => transport.send(tokenHop(realm, request));
+  const answer = await withRetries(retry, signal, attempt).catch(error => {
+    if (closedAddressIn(error) === undefined) {
+      // A fault: the question to the registry is not asked again for it, as this one was already.
+      const what = `a token for ${request.repository || 'a login'}`;
+      const subject = `The token service ${realm.host} of ${request.registry}`;
+      throw faultOfError(error, { registry: realm.host }, { what }, subject);
+    }
     throw new Fault(
       'upstream',
       `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if that is right, list it under registries.${request.registry}.tokenHosts`,
@@ -58,8 +68,7 @@ export async function fetchBearer(
     );
   });
   if (answer.status !== 200) {
-    answer.body.destroy();
-    throw refusal(request, realm, answer.status, retryAfterSeconds(answer));
+    throw await refusal(request, realm, answer);
   }
   const body = await readAll(answer.body, answerLimit, `The token of ${realm.host}`);
   const parsed = answerSchema.safeParse(parseJson(body));
@@ -134,28 +143,33 @@ function sameDomain(one: string, other: string): boolean {
   return domain !== null && domain === getDomain(other, { allowPrivateDomains: true });
 }
 
-function refusal(request: TokenRequest, realm: URL, status: number, retryAfter?: number): Fault {
+async function refusal(request: TokenRequest, realm: URL, answer: Answer): Promise<Fault> {
+  const { status } = answer;
+  const retryAfter = retryAfterSeconds(answer);
+  const words = await readErrorWords(answer, request.credentials);
+  const said = quoted(words);
   const who = request.credentials ? 'the credentials configured for it' : 'an anonymous request';
   const where = `The token service ${realm.host} of ${request.registry}`;
   const options = {
     phase: 'credentials' as const,
     ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+    ...causeOf(words),
   };
   if (status === 429) {
     return new Fault(
       'too-many-requests',
-      `${where} limits the rate of requests: try later`,
+      `${where} limits the rate of requests: try later${said}`,
       options,
     );
   }
   if (status === 400 || status === 401 || status === 403 || status === 404) {
     return new Fault(
       'denied',
-      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may ${verbOf(request)} it`,
+      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may ${verbOf(request)} it${said}`,
       options,
     );
   }
-  return new Fault('upstream', `${where} answered ${status}: try later`, options);
+  return new Fault('upstream', `${where} answered ${status}: try later${said}`, options);
 }
 
 function verbOf({ scopes }: TokenRequest): string {

@@ -41,9 +41,13 @@ export interface ExchangeDeps {
   readonly registries: Registries;
   readonly mirrorCredentials: CredentialSource;
   readonly retry: RetryPolicy;
+  /** Called when a mirror did not answer a question, before the next one is asked. */
+  readonly onMirrorFailure: (mirror: string, registry: string, error: Fault) => void;
 }
 
 const maxRedirects = 5;
+// What these mean is known without the registry's words; one that limits requests is spared another.
+const selfEvident = new Set([404, 410, 429]);
 
 /** Puts together what every question needs: mirrors, authentication, redirects, retries, faults. */
 export function createExchange(deps: ExchangeDeps): Exchange {
@@ -121,21 +125,39 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       throw faultOfError(error, access, question);
     }
     if (answer.status < 400 || question.answers?.includes(answer.status)) return answer;
-    answer.body.destroy();
-    throw faultOfStatus(answer, access, question);
+    throw await faultOfStatus(await worded(answer, access, question), access, question);
+  };
+
+  /** The same refusal with a body: what fails to a HEAD is asked for once more with GET, which says why. */
+  const worded = async (answer: Answer, access: Access, question: Question): Promise<Answer> => {
+    if (question.method !== 'HEAD' || selfEvident.has(answer.status)) return answer;
+    const again = { ...question, method: 'GET', isOnce: true } as const;
+    const full = await ask(access, again).catch(() => undefined);
+    if (full?.status === answer.status) {
+      answer.body.destroy();
+      return full;
+    }
+    full?.body.destroy();
+    return answer;
   };
 
   return async (access, question) => {
     const { mirrors } = settingsOf(registries, access.registry);
+    const failures: string[] = [];
     for (const mirror of access.pushes ? [] : mirrors) {
       const credentials = await deps.mirrorCredentials(mirror);
       try {
         return await askOne({ ...access, registry: mirror, credentials }, question);
       } catch (error) {
         // Whatever is wrong with a mirror, the registry itself has the last word.
-        if (question.signal?.aborted) throw error;
+        if (question.signal?.aborted || !(error instanceof Fault)) throw error;
+        deps.onMirrorFailure(mirror, access.registry, error);
+        failures.push(`mirror ${mirror}: ${error.message}`);
       }
     }
-    return askOne(access, question);
+    return askOne(access, question).catch(error => {
+      if (failures.length === 0 || !(error instanceof Fault)) throw error;
+      throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
+    });
   };
 }

@@ -2,6 +2,7 @@ import { Fault, type FaultOptions } from '../fault.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import type { Answer } from './answer.ts';
 import type { Access } from './authorizer.ts';
+import { causeOf, quoted, readErrorWords } from './error-words.ts';
 import type { Question } from './exchange.ts';
 import { retryAfterSeconds } from './retry.ts';
 
@@ -32,8 +33,9 @@ const reasons: Readonly<Record<string, string>> = {
 /** The fault for a question that got no answer: network, time-out, certificate, refused address. */
 export function faultOfError(
   error: unknown,
-  access: Access,
+  access: Pick<Access, 'registry'>,
   question: Pick<Question, 'what'>,
+  subject = `The registry ${access.registry}`,
 ): Fault {
   if (error instanceof Fault) return error;
   const inner = innermost(error);
@@ -43,7 +45,6 @@ export function faultOfError(
   }
   const code = codeOf(error) ?? codeOf(inner) ?? '';
   const options: FaultOptions = { phase: 'upstream', cause: error };
-  const subject = `The registry ${access.registry}`;
   const late = timeouts[code];
   if (late) {
     return new Fault(
@@ -57,33 +58,44 @@ export function faultOfError(
 }
 
 /** The fault for an answer of 400 and above. */
-export function faultOfStatus(answer: Answer, access: Access, question: Question): Fault {
+export async function faultOfStatus(
+  answer: Answer,
+  access: Access,
+  question: Question,
+): Promise<Fault> {
   const { status } = answer;
+  const words = await readErrorWords(answer, access.credentials);
+  const said = quoted(words);
   const { registry } = access;
   const retryAfter = retryAfterSeconds(answer);
   const options: FaultOptions = {
     phase: status === 401 || status === 403 ? 'credentials' : 'upstream',
     ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+    ...causeOf(words),
   };
   switch (status) {
     case 401:
     case 403:
-      return new Fault('denied', deniedMessage(status, access, question), options);
+      return new Fault('denied', `${deniedMessage(status, access, question)}${said}`, options);
     case 404:
     case 410:
-      return new Fault(question.missing, `${question.what} does not exist at ${registry}`, options);
+      return new Fault(
+        question.missing,
+        `${question.what} does not exist at ${registry}${said}`,
+        options,
+      );
     case 416:
       return new Fault('range-invalid', `${question.what} is shorter than the range`, options);
     case 429:
       return new Fault(
         'too-many-requests',
-        `The registry ${registry} limits the rate of requests: try later, or configure credentials for it, which usually raise the limit`,
+        `The registry ${registry} limits the rate of requests: try later, or configure credentials for it, which usually raise the limit${said}`,
         options,
       );
     default:
       return new Fault(
         'upstream',
-        `The registry ${registry} answered ${status} for ${question.what}: try later`,
+        `The registry ${registry} answered ${status} for ${question.what}: try later${said}`,
         options,
       );
   }
@@ -97,7 +109,7 @@ function deniedMessage(status: number, access: Access, question: Question): stri
   return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
 }
 
-function certificateReason(error: unknown, access: Access): string {
+function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string {
   const code = codeOf(error) ?? '';
   if (/CERT|SIGNATURE|ISSUER|ALTNAME/.test(code)) {
     return `has a certificate that is not trusted (${code}): for a private authority set registries.${access.registry}.ca`;

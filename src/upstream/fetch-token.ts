@@ -1,6 +1,7 @@
 import { type BearerToken, fetchBearer, type TokenRequest } from './bearer.ts';
 import { faultOfError } from './failure.ts';
 import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import type { RetryPolicy } from './retry.ts';
 import type { Transport } from './transport.ts';
 
 /**
@@ -11,7 +12,11 @@ export type FetchToken = (
   asked: Pick<TokenRequest, 'registry' | 'repository' | 'scopes' | 'credentials' | 'challenge'>,
 ) => Promise<BearerToken>;
 
-export function createFetchToken(transport: Transport, registries: Registries): FetchToken {
+export function createFetchToken(
+  transport: Transport,
+  registries: Registries,
+  retry: RetryPolicy,
+): FetchToken {
   return async asked => {
     const { registry } = asked;
     const [endpoint, settings] = [
@@ -19,7 +24,7 @@ export function createFetchToken(transport: Transport, registries: Registries): 
       settingsOf(registries, registry),
     ];
     try {
-      return await fetchBearer(transport, { ...asked, endpoint, settings });
+      return await fetchBearer(transport, { ...asked, endpoint, settings, retry });
     } catch (error) {
       throw faultOfError(error, asked, { what: `a token for ${asked.repository}` });
     }

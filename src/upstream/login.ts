@@ -3,6 +3,7 @@ import { fetchBearer } from './bearer.ts';
 import { parseChallenges } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 import { endpointOf, type Registries, settingsOf } from './registry-settings.ts';
+import type { RetryPolicy } from './retry.ts';
 import type { Transport } from './transport.ts';
 
 /**
@@ -12,7 +13,11 @@ import type { Transport } from './transport.ts';
  */
 export type CheckLogin = (registry: string, credentials: Credentials) => Promise<boolean>;
 
-export function createCheckLogin(transport: Transport, registries: Registries): CheckLogin {
+export function createCheckLogin(
+  transport: Transport,
+  registries: Registries,
+  retry: RetryPolicy,
+): CheckLogin {
   return async (registry, credentials) => {
     const endpoint = endpointOf(registries, registry);
     const ask = async (headers: Readonly<Record<string, string>>) => {
@@ -44,6 +49,7 @@ export function createCheckLogin(transport: Transport, registries: Registries): 
       settings,
       credentials,
       challenge,
+      retry,
     };
     try {
       const { token } = await fetchBearer(transport, asked);

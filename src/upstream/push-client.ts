@@ -3,8 +3,9 @@ import type { ByteSource } from '../content/byte-source.ts';
 import { Fault, type FaultKind } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { type Answer, readPart } from './answer.ts';
+import type { Answer } from './answer.ts';
 import type { Access, Pushes } from './authorizer.ts';
+import { causeOf, quoted, readErrorWords } from './error-words.ts';
 import type { Exchange, Question } from './exchange.ts';
 import { isBrokenConnection } from './retry.ts';
 
@@ -57,8 +58,6 @@ export function pushingTo(access: Access, mountFrom?: string): PushAccess {
 
 // Whatever is wrong, the same push will not be taken the next time.
 const refusals = [400, 405, 409, 412, 413, 422];
-const shownBytes = 4096;
-const shownCharacters = 300;
 const blobTries = 3;
 // A registry may copy a large blob within its storage before it answers.
 const commitMs = 300_000;
@@ -223,14 +222,12 @@ function odd({ registry }: Access, { status }: Answer, what: string): Fault {
 }
 
 /** What a registry says about a push that it does not take: a tag that may not change, a quota, a manifest it does not know. */
-async function refused({ registry }: Access, { status, body }: Answer): Promise<Fault> {
-  const text = await readPart(body, 0, shownBytes).catch(() => Buffer.alloc(0));
-  const told = /"message"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(text.toString('utf8'))?.[1] ?? '';
-  const shown = told.replace(/[^\x20-\x7e]/g, ' ').slice(0, shownCharacters);
+async function refused({ registry, credentials }: Access, answer: Answer): Promise<Fault> {
+  const words = await readErrorWords(answer, credentials);
   return new Fault(
     'bad-request',
-    `The registry ${registry} refuses the push (${status})${shown === '' ? '' : `: ${shown}`}`,
-    { phase: 'push' },
+    `The registry ${registry} refuses the push (${answer.status})${quoted(words)}`,
+    { phase: 'push', ...causeOf(words) },
   );
 }
 

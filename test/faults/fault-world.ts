@@ -31,7 +31,12 @@ export interface LogLine {
   readonly path?: string;
   readonly status?: number;
   readonly aborted?: boolean;
-  readonly err?: { readonly type: string; readonly message: string };
+  readonly mirror?: string;
+  readonly err?: {
+    readonly type: string;
+    readonly message: string;
+    readonly causes?: readonly string[];
+  };
 }
 
 /** How long the server waits for its upstreams, in ms: enough for a busy machine, and little for a test. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, test } from 'node:test';
 import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
 import { assertApiFault, assertRegistryFault, type Call, type Reply } from './http-client.ts';
@@ -10,13 +11,27 @@ let pull: (route: string, call?: Call) => Promise<Reply>;
 const faultIds: string[] = [];
 
 before(async () => {
-  world = await startFaultWorld();
+  world = await startFaultWorld({
+    registries: { 'registry.invalid': { mirrors: ['mirror.invalid', 'second.invalid'] } },
+  });
   image = world.upstreams.relay.image('team/app');
   pull = await world.serve(image, { env: ['A=1'] });
 });
 
 after(async () => {
-  assertLogged(await world.log(), faultIds);
+  const lines = await world.log();
+  assertLogged(lines, faultIds);
+  const mirrors = lines.filter(({ msg }) => msg === 'a mirror was of no use');
+  assert.deepEqual(
+    new Set(mirrors.map(({ mirror }) => mirror)),
+    new Set(['mirror.invalid', 'second.invalid']),
+  );
+  assert.ok(mirrors.every(({ level, err }) => level === 'warn' && err));
+  const words = lines.find(({ err }) => err?.message.includes('has not accepted the terms'));
+  assert.ok(
+    words?.err?.causes?.some(cause => cause.includes('a long page')),
+    'the body is logged',
+  );
   await world[Symbol.asyncDispose]();
 });
 
@@ -107,6 +122,67 @@ for (const { title, script, api, registry, tries, retryAfter } of cases) {
     assert.deepEqual(mended.body, layer?.bytes, 'works as soon as the upstream does');
   });
 }
+
+test('mirrors that fail are named in the final error', async () => {
+  const reply = await world.ask({ containerImage: 'registry.invalid/team/app:1' });
+  const message =
+    /The registry registry\.invalid .* \(asked before: mirror mirror\.invalid: .*; mirror second\.invalid: /;
+  faultIds.push(assertApiFault(reply, 502, message));
+});
+
+const bodies = [
+  [
+    'application/json',
+    '{"errors":[{"code":"DENIED","message":"quota\\nof team  used up"}]}',
+    'quota of team used up',
+  ],
+  ['application/json', '{"message":"project is archived"}', 'project is archived'],
+  [
+    'application/xml',
+    '<Error><Code>Denied</Code><Message>has expired</Message></Error>',
+    'has expired',
+  ],
+  [
+    'text/html',
+    '<html><head><title>Sign in</title></head><body>a long page</body></html>',
+    'Sign in',
+  ],
+  ['text/plain', 'see https://x.test/a?X-Signature=abc&token=1 now', 'see https://x.test/a now'],
+  ['application/json', '{"errors":[{"message":"eyJhbGciOi.eyJzdWIi.c2ln leaks"}]}', '*** leaks'],
+] as const;
+test('what a registry says with an error is quoted', async () => {
+  const { relay } = world.upstreams;
+  const spoken = relay.image('status/spoken');
+  const [layer] = image.layers;
+  for (const [type, body, words] of bodies) {
+    const script = (request: IncomingMessage, response: ServerResponse) => {
+      response.writeHead(403, { 'content-type': type });
+      response.end(request.method === 'HEAD' ? undefined : body);
+    };
+    relay.on('/v2/status/spoken/manifests/', script);
+    relay.on(`/blobs/${layer?.digest}`, script);
+    const made = await world.ask({ containerImage: spoken.name });
+    faultIds.push(assertApiFault(made, 403, /refused access to/));
+    assert.ok(JSON.parse(String(made.body)).message.includes(`. It said: "${words}" - Error ID`));
+    const pulled = await pull(`blobs/${layer?.digest}`);
+    const message = /refused access to/;
+    faultIds.push(assertRegistryFault(pulled, { status: 403, code: 'DENIED', message }));
+    assert.ok(JSON.parse(String(pulled.body)).errors[0].message.endsWith(`. It said: "${words}"`));
+  }
+  relay.on(`/blobs/${layer?.digest}`, (_request, _response, serve) => serve());
+});
+
+test('an error that never ends is reported all the same, and logged up to 4 KiB', async () => {
+  const { relay } = world.upstreams;
+  const endless = relay.image('status/endless');
+  relay.on('/v2/status/endless/manifests/', (request, response) => {
+    response.writeHead(403, { 'content-type': 'text/html' });
+    if (request.method === 'HEAD') return response.end();
+    response.write(`<title>has not accepted the terms</title>a long page${'.'.repeat(5000)}`);
+  });
+  const reply = await world.ask({ containerImage: endless.name });
+  faultIds.push(assertApiFault(reply, 403, /"has not accepted the terms"/));
+});
 
 test('an upstream that answers 503 once is asked again', async () => {
   const { relay } = world.upstreams;

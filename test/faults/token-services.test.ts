@@ -144,6 +144,42 @@ for (const { title, realm, message } of refusals) {
   });
 }
 
+for (const status of [429, 500, 503]) {
+  test(`a token service that answers ${status} twice is asked again`, async () => {
+    const { relay } = world.upstreams;
+    const image = guarded(`passing/s${status}`, `http://${relay.host}/tokens/s${status}/`);
+    let asked = 0;
+    relay.on(`/tokens/s${status}/`, (_request, response) => {
+      asked += 1;
+      json(response, asked > 2 ? 200 : status, { token: bearer, expires_in: 300 });
+    });
+    await world.serve(image);
+    assert.equal(asked, 3);
+  });
+}
+
+test('a token service that breaks off each time is asked as often as configured', async () => {
+  const { relay } = world.upstreams;
+  const image = guarded('breaking/app', `http://${relay.host}/tokens/breaking/`);
+  relay.on('/tokens/breaking/', (_request, response) => response.destroy());
+  const reply = await world.ask({ containerImage: image.name });
+  const message = /The token service .* of .* broke the connection off/;
+  faultIds.push(assertApiFault(reply, 502, message));
+  assert.equal(relay.count('GET', '/tokens/breaking/'), 3);
+});
+
+test('what a token service says is quoted, without what it was sent', async () => {
+  const { relay } = world.upstreams;
+  const image = guarded('quoted/app', `http://${relay.host}/tokens/quoted/`);
+  relay.on('/tokens/quoted/', (request, response) => {
+    const details = `the account robot is locked; ${request.headers.authorization}; ${password}`;
+    json(response, 401, { details });
+  });
+  const reply = await world.ask({ containerImage: image.name });
+  const message = /\(401\).*It said: "the account robot is locked; Basic \*\*\*; \*\*\*"/;
+  faultIds.push(assertApiFault(reply, 403, message));
+});
+
 const failures = [
   [200, { nothing: 'here' }, 502, /answered without a token/],
   [200, 'no object', 502, /answered without a token/],

@@ -51,6 +51,7 @@ async function ask(asked: Asked) {
     scopes: asked.scopes ?? ['repository:team/app:pull'],
     settings: { ...defaultRegistrySettings, plainHttp, tokenHosts },
     credentials: asked.credentials ?? credentials,
+    retry: { attempts: 1, firstDelayMs: 1, longestDelayMs: 1 },
     challenge: { scheme: 'bearer', parameters: { realm, service: 'it & that' } },
   });
   return { token, hop: hops[0] };

@@ -16,6 +16,8 @@ import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry
 import { createTransport } from '../../src/upstream/transport.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 
+const retry = { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 };
+
 /** Clients of registries at plain addresses of this machine. */
 function clientsOf(...hosts: string[]) {
   const settings = {
@@ -28,10 +30,11 @@ function clientsOf(...hosts: string[]) {
   const transport = createTransport(registries, { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
   const exchange = createExchange({
     transport,
-    authorizer: createAuthorizer(transport, registries, 30_000),
+    authorizer: createAuthorizer(transport, registries, 30_000, retry),
     registries,
     mirrorCredentials: async () => undefined,
-    retry: { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 },
+    retry,
+    onMirrorFailure: () => {},
   });
   return {
     pusher: createPushClient(exchange, registry => endpointOf(registries, registry)),
@@ -285,6 +288,6 @@ test('what a registry says about a push that it does not take is handed on', asy
     (error: unknown) =>
       error instanceof Fault &&
       error.status === 400 &&
-      /refuses the push \(412\): The tag .*v1.* immutable\.$/.test(error.message),
+      /refuses the push \(412\)\. It said: "The tag .*v1.* immutable\."$/.test(error.message),
   );
 });
