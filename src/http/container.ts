@@ -58,7 +58,8 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     deps.gate.request(caller);
     if (isToBeMade(submission)) deps.gate.build(caller);
     const limit = rateFor(deps.rates, caller, caller.address);
-    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
+    const requests = limit && deps.limiter.take(limit.key, limit.rate, limit.advice);
+    if (requests) ctx.set(limitHeaders(requests));
     if (!submission.dryRun) deps.space.take(rowBytes);
     if (submission.dryRun) {
       ctx.body = forecastAnswer(await deps.dryRun(submission, version, caller), submission);
@@ -66,7 +67,11 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     }
     const onBuild = () => {
       const builds = rateFor(deps.buildRates, caller, caller.address);
-      if (builds) deps.buildLimiter.take(builds.key, builds.rate);
+      const left = builds && deps.buildLimiter.take(builds.key, builds.rate, builds.advice);
+      // The headers are those of the limit that is reached first.
+      if (left && left.remaining < (requests?.remaining ?? Number.POSITIVE_INFINITY)) {
+        ctx.set(limitHeaders(left));
+      }
       deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
     };
     const accepted = await deps.accept(submission, version, caller, onBuild);

@@ -35,7 +35,7 @@ export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): 
     const identity = await deps.identify(ctx.req, claim);
     deps.gate.request({ ...identity });
     const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
-    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate)));
+    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate, limit.advice)));
     const text = queryOf(ctx.req).get('platform') ?? 'linux/amd64';
     ctx.body = await deps.inspect(
       containerImage,

@@ -11,83 +11,105 @@ export interface Rate {
 export interface Allowance {
   readonly limit: number;
   readonly remaining: number;
-  /** Until everything is available again. */
+  /** Until everything is available again; with none left, until the next one is. */
   readonly resetSeconds: number;
 }
 
 export interface Limiter {
-  /** Takes one event; throws a {@link Fault}: 429 when none is left, 403 when there never is one. */
-  take(key: string, rate: Rate): Allowance;
-  /** Throws like {@link take} when none is left, but takes nothing. */
-  check(key: string, rate: Rate): void;
   /**
-   * Counts one event that has happened, whether one was left or not; but nobody waits for longer than the
-   * time of the rate, however many have happened.
+   * Takes one event; throws a {@link Fault}: 429 when none is left, 403 when there never is one. `advice` is what
+   * this caller can do.
    */
+  take(key: string, rate: Rate, advice?: string): Allowance;
+  /** Throws like {@link take} when none is left, but takes nothing. */
+  check(key: string, rate: Rate, advice?: string): void;
+  /** Counts one event that has happened, whether one was left or not. */
   note(key: string, rate: Rate): void;
   /** What is left. */
   peek(key: string, rate: Rate): Allowance;
 }
 
 const maxKeys = 100_000;
-// Part of an event: rounding of the times must not cost the last one.
-const tolerance = 0.001;
+// A key with more events keeps them in groups, each counted until its last one is over: never too few.
+const exactEvents = 64;
+
+/** Events that end together. */
+interface Group {
+  /** When the first and the last of them happened (ms). */
+  readonly since: number;
+  until: number;
+  count: number;
+}
 
 /**
- * A token bucket for each key, kept as one number: the moment when it will be full again (the generic
- * cell rate algorithm). No window edges, no timers.
+ * Admits at most the count of a rate within any span of its time: a sliding window, without edges and timers.
+ * An event is free again when its time is over; with more than 64 in a window up to 1/64 of the time later.
  *
  * @param what is limited, for the message: `pulls`
  * @param now ms on a scale that no change of the wall clock moves
- * @param advice what else can be done than to wait, for the message
+ * @param usualAdvice what else can be done than to wait, for the message
  */
 export function createLimiter(
   what: string,
   now: () => number = () => performance.now(),
-  advice = 'send a platform access token with the container request, which raises the limit',
+  usualAdvice = 'ask the operator of this server to raise the limit',
 ): Limiter {
-  const full = boundedCache<string, number>(maxKeys);
+  const events = boundedCache<string, Group[]>(maxKeys);
 
-  const look = (
-    key: string,
-    rate: Rate,
-    cost: number,
-  ): { allowance: Allowance; fullAt: number } => {
-    const at = now();
-    if (rate.count === 0) {
-      return { allowance: { limit: 0, remaining: 0, resetSeconds: rate.seconds }, fullAt: at };
-    }
-    const intervalMs = (rate.seconds * 1000) / rate.count;
-    const fullAt = Math.max(full.get(key) ?? at, at) + cost * intervalMs;
-    const overMs = fullAt - at - rate.seconds * 1000;
-    const allowance = {
-      limit: rate.count,
-      remaining: Math.max(0, Math.floor(-overMs / intervalMs + tolerance)),
-      resetSeconds: Math.ceil((fullAt - at) / 1000),
-    };
-    return { allowance, fullAt };
+  /** The groups that count still, oldest first. */
+  const counting = (key: string, { seconds }: Rate): Group[] => {
+    const groups = events.get(key) ?? [];
+    const over = now() - seconds * 1000;
+    while (groups[0] && groups[0].until <= over) groups.shift();
+    return groups;
   };
-  const refuseBelowOne = (key: string, rate: Rate): void => {
+
+  const add = (key: string, rate: Rate): void => {
+    const groups = counting(key, rate);
+    const at = now();
+    const last = groups.at(-1);
+    const isFew = rate.count <= exactEvents && groups.length < exactEvents;
+    if (last && !isFew && at - last.since < (rate.seconds * 1000) / exactEvents) {
+      last.until = at;
+      last.count += 1;
+    } else {
+      groups.push({ since: at, until: at, count: 1 });
+    }
+    events.set(key, groups);
+  };
+
+  const peek = (key: string, rate: Rate): Allowance => {
+    const groups = counting(key, rate);
+    const used = groups.reduce((sum, { count }) => sum + count, 0);
+    // While some are left, all groups are waited for; with none left, those until the next one is free.
+    let last = groups.at(-1);
+    for (let [at, kept] = [0, used]; kept >= rate.count && at < groups.length; at += 1) {
+      last = groups[at];
+      kept -= last?.count ?? 0;
+    }
+    const resetMs = last ? last.until + rate.seconds * 1000 - now() : 0;
+    return {
+      limit: rate.count,
+      remaining: Math.max(0, rate.count - used),
+      resetSeconds: rate.count === 0 ? rate.seconds : resetMs / 1000,
+    };
+  };
+
+  const check = (key: string, rate: Rate, advice = usualAdvice): void => {
     if (rate.count === 0) throw none(what, advice);
-    const { allowance, fullAt } = look(key, rate, 1);
-    const waitMs = fullAt - now() - rate.seconds * 1000;
-    if ((waitMs * rate.count) / (rate.seconds * 1000) > tolerance)
-      throw exhausted(what, rate, waitMs / 1000, allowance, advice);
+    const allowance = peek(key, rate);
+    if (allowance.remaining === 0) throw exhausted(what, rate, allowance, advice);
   };
 
   return {
-    take(key, rate) {
-      refuseBelowOne(key, rate);
-      const { allowance, fullAt } = look(key, rate, 1);
-      full.set(key, fullAt);
-      return allowance;
+    take(key, rate, advice) {
+      check(key, rate, advice);
+      add(key, rate);
+      return peek(key, rate);
     },
-    check: refuseBelowOne,
-    note(key, rate) {
-      const longestMs = (2 - 1 / rate.count) * rate.seconds * 1000;
-      full.set(key, Math.min(look(key, rate, 1).fullAt, now() + longestMs));
-    },
-    peek: (key, rate) => look(key, rate, 0).allowance,
+    check,
+    note: add,
+    peek,
   };
 }
 
@@ -100,25 +122,16 @@ export function limitHeaders({
   return {
     'ratelimit-limit': String(limit),
     'ratelimit-remaining': String(remaining),
-    'ratelimit-reset': String(resetSeconds),
+    'ratelimit-reset': String(Math.ceil(resetSeconds)),
   };
 }
 
-function exhausted(
-  what: string,
-  rate: Rate,
-  waitSeconds: number,
-  allowance: Allowance,
-  advice: string,
-): Fault {
+function exhausted(what: string, rate: Rate, allowance: Allowance, advice: string): Fault {
+  const waitSeconds = allowance.resetSeconds;
   return new Fault(
     'too-many-requests',
     `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or ${advice}`,
-    {
-      phase: 'limit',
-      retryAfterSeconds: waitSeconds,
-      headers: limitHeaders({ ...allowance, remaining: 0 }),
-    },
+    { phase: 'limit', retryAfterSeconds: waitSeconds, headers: limitHeaders(allowance) },
   );
 }
 

@@ -27,7 +27,7 @@ export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDep
       // The first request of a pull takes one; what else belongs to it passes even at the limit.
       if (counter.isRunning(client, request.token)) return;
       const limit = rateFor(rates, request.caller, client);
-      if (limit) limiter.check(limit.key, limit.rate);
+      if (limit) limiter.check(limit.key, limit.rate, limit.advice);
     },
 
     count(client, request) {
@@ -35,7 +35,7 @@ export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDep
       const { caller } = request;
       const limit = rateFor(rates, caller, client);
       // Taken before the pull counts as begun: one that is refused here must not pass the next time.
-      if (limit) limiter.take(limit.key, limit.rate);
+      if (limit) limiter.take(limit.key, limit.rate, limit.advice);
       counter.begin(client, request.token);
       const day = new Date().toISOString().slice(0, 10);
       usage.add('pulls', day, caller.org);

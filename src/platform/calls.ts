@@ -52,11 +52,15 @@ const longestWords = 300;
 /** Source: platform specification, sections 4, 5 and 7. */
 export function createCalls({ carrier, line, retry, timeoutMs }: CallsDeps): Calls {
   const attempt = async (call: Call): Promise<Answer & { readonly text: Buffer }> => {
-    await line.enter(tokenKey(call.endpoint, call.onBehalfOf));
-    const signal = AbortSignal.timeout(2 * timeoutMs);
-    const answer = await carrier(call.endpoint, { ...hopOf(call), headersMs: timeoutMs, signal });
-    const text = await readAll(answer.body, largestAnswer, `The answer of ${call.endpoint.host}`);
-    return { ...answer, text };
+    const leave = await line.enter(tokenKey(call.endpoint, call.onBehalfOf));
+    try {
+      const signal = AbortSignal.timeout(2 * timeoutMs);
+      const answer = await carrier(call.endpoint, { ...hopOf(call), headersMs: timeoutMs, signal });
+      const text = await readAll(answer.body, largestAnswer, `The answer of ${call.endpoint.host}`);
+      return { ...answer, text };
+    } finally {
+      leave();
+    }
   };
 
   return async call => {

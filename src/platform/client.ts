@@ -61,8 +61,6 @@ export interface PlatformClientDeps {
 
 const retry = { attempts: 4, firstDelayMs: 300, longestDelayMs: 10_000 };
 const longestWaitMs = 60_000;
-// Calls that leave evenly may arrive in a bunch: a span is taken a little longer than the platform's.
-const marginMs = 100;
 
 export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
   const { settings, own, registries, box, log } = deps;
@@ -85,8 +83,8 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     pairing.isPaired(endpoint) ? pairing.send(endpoint, hop) : transport.send(hop);
   const line = createCallLine({
     windows: [
-      { count: settings.callsPerSecond, ms: 1000 + marginMs },
-      { count: settings.callsPerHour, ms: 3_600_000 + marginMs },
+      { count: settings.callsPerSecond, ms: 1000 },
+      { count: settings.callsPerHour, ms: 3_600_000 },
     ],
     longestWaitMs,
   });

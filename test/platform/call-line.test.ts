@@ -13,14 +13,17 @@ function lineOf(windows: readonly Window[], longestWaitMs = Number.POSITIVE_INFI
     longestWaitMs,
     now: () => clock.now,
     pause: async ms => {
-      waited = ms;
+      clock.now += ms;
     },
   });
-  let waited = 0;
-  const enter = async (token = 'token') => {
-    waited = 0;
-    await line.enter(token);
-    made.push(clock.now + waited);
+  /** Makes a call that takes so long, and returns how long it waited. */
+  const enter = async (token = 'token', takesMs = 0) => {
+    const came = clock.now;
+    const leave = await line.enter(token);
+    made.push(clock.now);
+    const waited = clock.now - came;
+    clock.now += takesMs;
+    leave();
     return waited;
   };
   return { clock, made, enter };
@@ -78,14 +81,39 @@ test('an hour at full speed is held to the limit of the hour', async () => {
 });
 
 test('who would wait longer than anybody waits is told when to come again', async () => {
-  const { enter } = lineOf([{ count: 2, ms: 10_000 }], 15_000);
-  for (let call = 0; call < 4; call += 1) await enter();
+  const forever = new Promise<void>(() => {});
+  const line = createCallLine({
+    windows: [{ count: 2, ms: 10_000 }],
+    longestWaitMs: 15_000,
+    now: () => 0,
+    pause: () => forever,
+  });
+  for (let call = 0; call < 2; call += 1) (await line.enter('token'))();
+  for (let call = 0; call < 2; call += 1) void line.enter('token');
   await assert.rejects(
-    enter(),
+    line.enter('token'),
     error =>
       isFault('too-many-requests', /in 20 s/)(error) &&
       (error as { retryAfterSeconds?: number }).retryAfterSeconds === 20,
   );
+});
+
+test('a call counts until it is answered: it may arrive as late as that', async () => {
+  const { made, enter } = lineOf([{ count: 2, ms: 1000 }]);
+  await enter('token', 700);
+  await enter('token', 10);
+  assert.equal(await enter('token', 0), 990);
+  assert.deepEqual(made, [0, 700, 1700]);
+  const line = createCallLine({ windows: [{ count: 1, ms: 1 }], longestWaitMs: 1000 });
+  const leave = await line.enter('token');
+  let isIn = false;
+  const next = line.enter('token').then(() => {
+    isIn = true;
+  });
+  await new Promise(resolve => setTimeout(resolve, 20));
+  assert.equal(isIn, false, 'the call before it has no answer yet');
+  leave();
+  await next;
 });
 
 test('who leaves the line need not be waited for to the end', async () => {
