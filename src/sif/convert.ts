@@ -88,7 +88,7 @@ async function make(
   const { directory, limits, log, signal } = options;
   const space = createScratchSpace(limits);
   const image = await gatherLayers(source, { directory: fetched, space, limits, log, signal });
-  const wish = { ...wishOf(source, options.definition), postEnvironment: image.postEnvironment };
+  const wish = { ...wishOf(source, options.definition), scripts: image.scripts };
   const contents = contentsOf(source, wish);
   const createdAt = Math.floor(wish.createdAt / 1000);
   addRuntimeFiles(image.tree, runtimeFiles(wish), image.layers.length, createdAt);

@@ -14,6 +14,18 @@ export interface DefinitionRuntime {
   readonly startscript?: string | undefined;
   readonly test?: string | undefined;
   readonly help?: string | undefined;
+  /** By their names. */
+  readonly apps?: Readonly<Record<string, AppRuntime>>;
+}
+
+/** What a definition file says about one of the apps of an image. */
+export interface AppRuntime {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly environment?: string | undefined;
+  readonly runscript?: string | undefined;
+  readonly startscript?: string | undefined;
+  readonly test?: string | undefined;
+  readonly help?: string | undefined;
 }
 
 /** The definition of an image that is converted as it is, which `apptainer pull docker://` would write. */

@@ -1,12 +1,10 @@
-import { parseReference } from '../oci/reference.ts';
-import { OciSyntaxError } from '../oci/syntax-error.ts';
-import { substituteArguments } from './definition/arguments.ts';
-import { refuseLine, shownText } from './definition/error.ts';
-import { copyInstructions } from './definition/files.ts';
-import { type DefinitionStage, type Line, parseStage, splitStages } from './definition/parser.ts';
-import { postInstructions } from './definition/post.ts';
+import { namesReferredTo, substituteArguments } from './definition/arguments.ts';
+import { stageBase } from './definition/bootstrap.ts';
+import { refuseLine } from './definition/error.ts';
+import { hasBootstrap, type Line, parseStage, splitStages } from './definition/parser.ts';
 import { runtimeOf } from './definition/runtime.ts';
 import { checkSections } from './definition/sections.ts';
+import { stageInstructions, stageName } from './definition/stage.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 
 const maxStages = 100;
@@ -18,34 +16,49 @@ export interface TranslatedDefinition {
   readonly dockerfile: string;
   /** What is put into the image besides. */
   readonly runtime: DefinitionRuntime;
+  /** What the caller should know although it can be built. */
+  readonly warnings: readonly string[];
 }
 
-/** True for a definition file of Singularity or Apptainer: its first line of content is a `Bootstrap` header. */
+export interface DefinitionOptions {
+  /** Values for `{{ NAME }}` by name, which come before those of `%arguments`. */
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** False where `%test` is not run at the end; true unless told. */
+  readonly runsTest?: boolean | undefined;
+}
+
+/** True for a definition file of Singularity or Apptainer: it begins with headers, and one is `Bootstrap`. */
 export function isDefinition(text: string): boolean {
-  const [first] = splitStages(text)[0] ?? [];
-  return first !== undefined && /^\s*bootstrap\s*:/i.test(first.text);
+  return hasBootstrap(text);
 }
 
 /**
- * Translates a definition file of Singularity or Apptainer to an ordinary build. Pure: the same text gives the
- * same bytes. Throws a `Fault` (400) with the line and the reason for what is not well formed, and for what
- * runs or reads on the machine that builds.
+ * Translates a definition file of Singularity or Apptainer to an ordinary build. Pure: the same text and options
+ * give the same bytes. Throws a `Fault` (400) with the line and the reason for what is not well formed, and for
+ * what runs or reads on the machine that builds.
  * Source: Apptainer user guide, Definition Files.
  */
-export function translateDefinition(text: string): TranslatedDefinition {
+export function translateDefinition(
+  text: string,
+  { buildArgs = {}, runsTest = true }: DefinitionOptions = {},
+): TranslatedDefinition {
   const parts = splitStages(text);
   if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
-  const lines = parts.map(substituteArguments);
+  const lines = parts.map(part => substituteArguments(part, buildArgs));
   const stages = lines.map(parseStage);
-  const files = stages.flatMap(({ sections }) => sections).filter(({ name }) => name === 'files');
+  const files = stages
+    .flatMap(({ sections }) => sections)
+    .filter(({ name }) => name === 'files' || name === 'appfiles');
   if (files.reduce((sum, { body }) => sum + body.length, 0) > maxFileLines) {
     refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
   }
   const names = new Map<string, string>();
+  const warnings: string[] = unusedArguments(text, buildArgs);
   const blocks = stages.map((stage, position) => {
     checkSections(stage);
-    checkHeaders(stage);
-    const block = stageInstructions(stage, position + 1, names);
+    const base = stageBase(stage);
+    if (base.warning !== undefined) warnings.push(base.warning);
+    const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
     const name = stage.headers.get('stage')?.value;
     if (name) names.set(name, stageName(position + 1));
     return block;
@@ -55,65 +68,18 @@ export function translateDefinition(text: string): TranslatedDefinition {
   return {
     dockerfile: `# Translated from a definition file.\n\n${blocks.join('\n')}`,
     runtime: runtimeOf(last, textOf(lines.flat())),
+    warnings,
   };
 }
 
-function stageInstructions(
-  stage: DefinitionStage,
-  number: number,
-  names: ReadonlyMap<string, string>,
-): string {
-  const post = postInstructions(stage, `sluice-post-${number}`);
-  const copies = stage.sections
-    .filter(({ name }) => name === 'files')
-    // Files of stages come first, wherever they stand.
-    .toSorted((one, other) => Number(one.argument === '') - Number(other.argument === ''))
-    .flatMap(section => copyInstructions(section, name => names.get(name)));
-  const image = [`FROM ${imageOf(stage)} AS ${stageName(number)}`, ...copies, ...(post?.run ?? [])];
-  const blocks = [...(post ? [post.stage] : []), image];
-  return blocks.map(block => `${block.join('\n')}\n`).join('\n');
-}
-
-function stageName(number: number): string {
-  return `sluice-stage-${number}`;
-}
-
-const knownHeaders = new Set([
-  ...['bootstrap', 'from', 'namespace', 'registry', 'stage'],
-  // Of definition files for Singularity 2: what it asked for is what happens anyway.
-  'includecmd',
-]);
-
-function checkHeaders({ headers, line }: DefinitionStage): void {
-  const bootstrap = headers.get('bootstrap');
-  if (bootstrap === undefined) refuseLine(line, "its first header is not 'Bootstrap:'");
-  if (bootstrap.value.toLowerCase() !== 'docker') {
-    refuseLine(
-      bootstrap.line,
-      `${shownText(`Bootstrap: ${bootstrap.value}`)} is not supported: build from an image of a registry, with 'Bootstrap: docker'`,
+function unusedArguments(text: string, given: Readonly<Record<string, string>>): string[] {
+  const used = namesReferredTo(text);
+  return Object.keys(given)
+    .filter(name => !used.has(name))
+    .map(
+      name =>
+        `'buildArgs.${name.slice(0, 80)}' is not used: the definition file does not refer to it`,
     );
-  }
-  for (const [name, header] of headers) {
-    if (knownHeaders.has(name)) continue;
-    refuseLine(header.line, `${shownText(name)} is no header of 'Bootstrap: docker'`);
-  }
-}
-
-function imageOf({ headers, line }: DefinitionStage): string {
-  const from = headers.get('from');
-  if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
-  const parts = [headers.get('registry'), headers.get('namespace'), from];
-  const image = parts
-    .map(part => part?.value)
-    .filter(Boolean)
-    .join('/');
-  try {
-    parseReference(image);
-    return image;
-  } catch (error) {
-    if (error instanceof OciSyntaxError) refuseLine(from.line, error.message);
-    throw error;
-  }
 }
 
 function textOf(lines: readonly Line[]): string {

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../oci/json.ts';
-import type { DefinitionRuntime } from './definition-runtime.ts';
-import { postEnvironmentPath } from './layers/post-environment.ts';
+import type { AppRuntime, DefinitionRuntime } from './definition-runtime.ts';
+import { type KeptScripts, postEnvironmentPath } from './layers/kept-scripts.ts';
 import { environmentScript } from './runtime/environment.ts';
-import { runtimeLabels } from './runtime/labels.ts';
+import { labelsIn, runtimeLabels } from './runtime/labels.ts';
 import { readOciRuntime } from './runtime/oci-config.ts';
 import { ociRunscript } from './runtime/runscript.ts';
 import { runtimeDirectories, runtimeLinks, runtimeScripts } from './runtime/scripts.ts';
@@ -31,8 +31,8 @@ export interface RuntimeWish {
   readonly createdAt: number;
   /** What the image was made from; see `imageDefinition`. */
   readonly definition: DefinitionRuntime;
-  /** The script of the image with what a `%post` has set. */
-  readonly postEnvironment?: string | undefined;
+  /** What the build of a definition file has left in the image. */
+  readonly scripts?: KeptScripts | undefined;
 }
 
 // Where a client mounts what is the machine's.
@@ -64,11 +64,12 @@ export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
 /** What `apptainer inspect` prints of an image with these files, in the form that a SIF file holds it. */
 export function inspectMetadata(wish: RuntimeWish): object {
   const { environment, scripts, labels } = textsOf(wish);
-  const { definition, postEnvironment } = wish;
-  const { help, text } = definition;
+  const { definition, scripts: kept } = wish;
+  const { help, text, apps } = definition;
   return {
     data: {
       attributes: {
+        ...(apps === undefined ? {} : { apps: mapValues(apps, appMetadata) }),
         environment: {
           ...Object.fromEntries(
             Object.entries(environment).map(([path, script]) => [
@@ -76,7 +77,7 @@ export function inspectMetadata(wish: RuntimeWish): object {
               shown(script),
             ]),
           ),
-          [`/${postEnvironmentPath}`]: shown(postEnvironment),
+          [`/${postEnvironmentPath}`]: shown(kept?.postEnvironment),
         },
         labels,
         runscript: shown(scripts.runscript),
@@ -90,6 +91,26 @@ export function inspectMetadata(wish: RuntimeWish): object {
   };
 }
 
+function appMetadata(app: AppRuntime, name: string): object {
+  const { environment, labels, runscript, startscript, test, help } = app;
+  return {
+    ...(environment === undefined
+      ? {}
+      : { environment: { [`/scif/apps/${name}/scif/env/90-environment.sh`]: shown(environment) } }),
+    labels,
+    runscript: shown(runscript),
+    startscript: shown(startscript),
+    test: shown(test),
+    helpfile: shown(help),
+  };
+}
+
+/** Sorted by name. */
+function mapValues<T, U>(record: Readonly<Record<string, T>>, map: (value: T, name: string) => U) {
+  const entries = Object.entries(record).sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(entries.map(([name, value]) => [name, map(value, name)]));
+}
+
 interface RuntimeTexts {
   readonly environment: Readonly<Record<string, string>>;
   readonly scripts: {
@@ -101,16 +122,18 @@ interface RuntimeTexts {
 }
 
 function textsOf(wish: RuntimeWish): RuntimeTexts {
-  const { config, architecture, createdAt, definition, postEnvironment } = wish;
+  const { config, architecture, createdAt, definition, scripts: kept = {} } = wish;
   const { entrypoint, cmd, env, labels } = readOciRuntime(config);
   const { runscript, startscript, test, environment, requestedEnvironment } = definition;
   // Where the definition sets nothing, what is in the image config is enough, and gives way to the caller's own.
-  const isOverridden = environment !== undefined || postEnvironment !== undefined;
+  const isOverridden = [environment, kept.environment, kept.postEnvironment].some(
+    script => script !== undefined,
+  );
   return {
     environment: {
       // Clients know it by this name, and complete its PATH.
       'env/10-docker2singularity.sh': environmentScript(env),
-      'env/90-environment.sh': `#!/bin/sh\n${environment ?? ''}`,
+      'env/90-environment.sh': `${wholeLines(kept.environment ?? '#!/bin/sh\n')}${environment ?? ''}`,
       // Behind what `%post` has written.
       ...(isOverridden && requestedEnvironment !== undefined
         ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
@@ -121,8 +144,21 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
       startscript: startscript ?? '#!/bin/sh\n',
       ...(test === undefined ? {} : { test }),
     },
-    labels: runtimeLabels({ image: labels, definition, architecture, createdAt }),
+    labels: runtimeLabels({
+      ...{ image: labels, written: writtenLabels(kept.labels), definition },
+      ...{ architecture, createdAt },
+    }),
   };
+}
+
+/** What `%post` writes for labels: a name and a value on each line. */
+function writtenLabels(text = ''): Readonly<Record<string, string>> {
+  const lines = text.split('\n').map(line => line.trim());
+  return labelsIn(lines.filter(line => line !== '' && !line.startsWith('#')));
+}
+
+function wholeLines(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }
 
 /** As `apptainer inspect` prints texts: without the line ends at the end. */

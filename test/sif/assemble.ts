@@ -1,6 +1,17 @@
-import { chmod, copyFile, mkdir, open, symlink, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  open,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { imageDefinition } from '../../src/sif/definition-runtime.ts';
+import { type KeptScripts, postEnvironmentPath } from '../../src/sif/layers/kept-scripts.ts';
 import { inspectMetadata, type RuntimeWish, runtimeFiles } from '../../src/sif/runtime-files.ts';
 import { type SifContents, sifHead, squashfsOffset } from '../../src/sif/sif-file.ts';
 import { type Apptainer, apptainerTool } from '../world/apptainer.ts';
@@ -53,7 +64,8 @@ export async function assembleTree(
     definition = imageDefinition('registry.test/image:1'),
   }: Described,
 ): Promise<string> {
-  const wish: RuntimeWish = { config, architecture, createdAt, definition };
+  const scripts = await scriptsIn(tree);
+  const wish: RuntimeWish = { config, architecture, createdAt, definition, scripts };
   await addRuntime(tree, wish);
   const sif = apptainer.join(`${name}.sif`);
   await squash(apptainer, tree, sif, {
@@ -65,12 +77,25 @@ export async function assembleTree(
   return sif;
 }
 
+/** What the build of a definition file has left; the labels are taken away. */
+async function scriptsIn(tree: string): Promise<KeptScripts> {
+  const text = (path: string) => readFile(join(tree, path), 'utf8').catch(() => undefined);
+  const scripts = {
+    postEnvironment: await text(postEnvironmentPath),
+    environment: await text('.singularity.d/env/90-environment.sh'),
+    labels: await text('.build.labels'),
+  };
+  await rm(join(tree, '.build.labels'), { force: true });
+  return scripts;
+}
+
 async function addRuntime(tree: string, wish: RuntimeWish): Promise<void> {
   for (const { path, kind, mode, content, target } of runtimeFiles(wish)) {
     const place = join(tree, path);
     if (kind === 'directory') await mkdir(place, { recursive: true, mode });
-    else if (kind === 'symlink') await symlink(target ?? '', place);
-    else {
+    else if (kind === 'symlink') {
+      if (!(await lstat(place).catch(() => undefined))) await symlink(target ?? '', place);
+    } else {
       await writeFile(place, content ?? '');
       await chmod(place, mode);
     }

@@ -219,6 +219,31 @@ test('times of files stay where an image, or one of its files, says that it is o
   assert.equal(await timeOf('future'), 1_700_000_000);
 });
 
+test('labels and variables that a build has left are part of what the image is', async () => {
+  await using conversion = await convert([
+    tarLayer([{ name: '.singularity.d/env/90-environment.sh', content: '#!/bin/sh\nexport A=1' }]),
+    tarLayer([{ name: './.build.labels', content: '# comment\n\nVersion 1.0 beta\nEmpty\n' }]),
+  ]);
+  const { metadata } = await conversion.describe();
+  const { attributes } = (metadata as unknown as Metadata).data;
+  assert.equal(
+    attributes.environment['/.singularity.d/env/90-environment.sh'],
+    '#!/bin/sh\nexport A=1',
+  );
+  assert.equal(attributes.labels.Version, '1.0 beta');
+  assert.equal(attributes.labels.Empty, '');
+  const tree = await conversion.tree();
+  assert.equal(tree['.build.labels'], undefined);
+  assert.equal(
+    tree['.singularity.d/env/90-environment.sh'],
+    file('#!/bin/sh\nexport A=1\n', '0755'),
+  );
+});
+
+interface Metadata {
+  readonly data: { readonly attributes: Record<'environment' | 'labels', Record<string, string>> };
+}
+
 test('the environment that a script of the image sets is told, where it is in the image', async () => {
   const path = '.singularity.d/env/91-environment.sh';
   const first = tarLayer([{ name: path, content: 'export A=1\n' }]);

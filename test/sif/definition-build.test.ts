@@ -79,9 +79,25 @@ From: {{ IMAGE }}
     notes.txt /opt/
 %files from compile
     /made/link /opt/program
+%setup
+    # Outside of the image.
+    mkdir -p \${SINGULARITY_ROOTFS}/opt/set "$APPTAINER_ROOTFS/opt/up"
+    cp *.txt \`dirname $SINGULARITY_BUILDDEF\`/notes.txt $SINGULARITY_ROOTFS/opt/set/
+%pre
+%files
+    notes.txt /tmp/copied
 %post
     test "$(id -u)" = 0
     test "$(pwd)" = /
+    for directory in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+        echo ":$PATH:" | grep -q ":$directory:"
+    done
+    test -L /environment && test -d /.singularity.d/libs
+    echo 'export WRITTEN="in post"' >>/environment
+    echo "Key value of post" >>"$APPTAINER_LABELS"
+    grep notes /tmp/copied
+    test "$(stat -c %a /tmp /var/tmp | sort -u)" = 1777
+    touch /tmp/made /var/tmp/made
     echo 'export POSTED="set by post of $BASE"' >>"$APPTAINER_ENVIRONMENT"
     echo 'export TWICE="$POSTED"' >>"$SINGULARITY_ENVIRONMENT"
     cat <<'EOF' >/opt/document
@@ -93,6 +109,9 @@ EOF
 %runscript
     echo "{{ GREETING }}" "$BASE" "$@"
 %test
+    test "$(pwd)" = /
+    test "$POSTED $WRITTEN" = "set by post of environment in post"
+    touch /left-by-test
     echo tested "$POSTED"
 %help
     What it is.
@@ -103,9 +122,17 @@ EOF
   assert.equal(await readFile(join(tree, 'opt/notes.txt'), 'utf8'), 'notes');
   assert.equal(await readFile(join(tree, 'opt/program'), 'utf8'), 'compiled\n');
   assert.ok((await lstat(join(tree, 'opt/program'))).isFile());
+  assert.deepEqual((await readdir(join(tree, 'opt/set'))).sort(), ['notes.txt']);
+  assert.deepEqual(await readdir(join(tree, 'opt/up')), []);
+  assert.deepEqual(await readdir(join(tree, 'tmp')), ['copied']);
   assert.equal(await readFile(join(tree, 'opt/document'), 'utf8'), "END\n$not \\ 'replaced'\n");
   const leftovers = (await readdir(tree)).filter(name => !/^(?:bin|etc|home|opt|tmp)$/.test(name));
-  assert.deepEqual(leftovers.sort(), ['.singularity.d', 'proc', 'sys']);
+  assert.deepEqual(leftovers.sort(), [
+    ...['.build.labels', '.singularity.d', 'environment', 'proc', 'sys'],
+  ]);
+  assert.deepEqual((await readdir(join(tree, '.singularity.d'))).sort(), [
+    ...['actions', 'env', 'libs'],
+  ]);
 
   const sif = await assembleTree(apptainer, 'translated', tree, { config, definition: runtime });
   assert.equal(await run('run', sif, 'a b'), "it's hello environment a b\n");
@@ -113,7 +140,79 @@ EOF
   assert.equal(await run('test', sif), 'tested set by post of environment\n');
   assert.match(await run('run-help', sif), /What it is\./);
   assert.match(await run('inspect', sif), /^Author: Jane$/m);
+  assert.match(await run('inspect', sif), /^Key: value of post$/m);
+  assert.equal(await run('exec', sif, 'sh', '-c', 'echo $WRITTEN; ls -a /'), `in post\n${listed}`);
   assert.match(await run('inspect', '--deffile', sif), /^Bootstrap: docker\n.*\nStage: compile$/m);
+});
+
+const listed = [
+  ...['.', '..', '.exec', '.run', '.shell', '.singularity.d', '.test', 'bin', 'dev', 'environment'],
+  ...['etc', 'home', 'opt', 'proc', 'root', 'singularity', 'sys', 'tmp', 'var'],
+]
+  .map(name => `${name}\n`)
+  .join('');
+
+test('apps are what they are in an image of apptainer build', async () => {
+  const text = `Bootstrap: docker
+From: ${world.base}
+%appfiles count
+    a.txt bin/
+    a.txt
+    folder/c .
+%appinstall count
+    test "$(pwd)" = /scif/apps/count
+    echo "$SCIF_APPNAME" >installed
+%appenv count
+    export COUNT=1
+%apprun count
+    echo "run $COUNT $SCIF_APPROOT $PATH" "$@"
+%apptest count
+    echo "test $COUNT"
+%apphelp count
+    Counts.
+%applabels count
+    Version 1.0
+%appstart other-app
+    sleep 10
+%runscript
+    echo no app $SCIF_APPROOT_count $SCIF_APPSTART_other_app
+`;
+  const { dockerfile, runtime } = translateDefinition(text);
+  const { tree, config } = await build(dockerfile, { 'a.txt': 'a', 'folder/c': 'c' });
+  assert.deepEqual(
+    (await readdir(join(tree, 'scif'), { recursive: true }))
+      .filter(name => !/\/scif/.test(name))
+      .sort(),
+    [
+      ...['apps', 'apps/count', 'apps/count/a.txt', 'apps/count/bin', 'apps/count/bin/a.txt'],
+      ...['apps/count/c', 'apps/count/installed', 'apps/count/lib', 'apps/other-app'],
+      ...['apps/other-app/bin', 'apps/other-app/lib', 'data', 'data/count', 'data/count/input'],
+      ...['data/count/output', 'data/other-app', 'data/other-app/input', 'data/other-app/output'],
+    ],
+  );
+  const sif = await assembleTree(apptainer, 'apps', tree, { config, definition: runtime });
+  const paths = '/scif/apps/count/bin:/scif/apps/count:';
+  assert.ok(
+    (await run('run', '--app', 'count', sif, 'a')).startsWith(`run 1 /scif/apps/count ${paths}`),
+  );
+  assert.equal(
+    await run('run', sif),
+    'no app /scif/apps/count /scif/apps/other-app/scif/startscript\n',
+  );
+  assert.equal(await run('test', '--app', 'count', sif), 'test 1\n');
+  assert.equal(
+    await run('exec', '--app', 'count', sif, 'sh', '-c', 'cat $SCIF_APPROOT/installed'),
+    'count\n',
+  );
+  assert.match(await run('run-help', '--app', 'count', sif), /Counts\./);
+  assert.equal((await run('inspect', '--list-apps', sif)).trim(), 'count\nother-app');
+  assert.match(await run('inspect', '--app', 'count', sif), /Version: 1\.0/);
+});
+
+test('%test ends the build when it fails, and can be turned off', async () => {
+  const text = `Bootstrap: docker\nFrom: ${world.base}\n%environment\n  export SET=3\n%test\n  exit $SET\n`;
+  await assert.rejects(build(translateDefinition(text).dockerfile), /exit code: 3/);
+  await build(translateDefinition(text, { runsTest: false }).dockerfile);
 });
 
 test('%post ends the build at the first command that fails, and takes a shell of its own', async () => {
@@ -215,7 +314,7 @@ Stage: last
   await writeFile(file, text);
   const sif = apptainer.join('inspected.sif');
   await run('build', '--no-https', '--notest', sif, file);
-  const { dockerfile, runtime } = translateDefinition(text);
+  const { dockerfile, runtime } = translateDefinition(text, { runsTest: false });
   const { tree, config } = await build(dockerfile);
   const own = await assembleTree(apptainer, 'own', tree, { config, definition: runtime });
   const [theirs, ours] = [await attributes(sif), await attributes(own)];

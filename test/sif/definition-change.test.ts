@@ -28,7 +28,7 @@ test('variables that are asked for come before those of %environment and of %pos
   const valueIn = async (own: DefinitionRuntime, postEnvironment?: string) => {
     const wish = {
       ...{ config: { Env: ['A=asked'] }, architecture: 'amd64' as const, createdAt: 0 },
-      ...{ definition: changeDefinition(own, { env: ['A=asked'] }), postEnvironment },
+      ...{ definition: changeDefinition(own, { env: ['A=asked'] }), scripts: { postEnvironment } },
     };
     const folder = directory.join(String(Math.random()));
     await mkdir(folder);

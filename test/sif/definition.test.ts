@@ -31,6 +31,8 @@ test('a definition file is told by its first header', () => {
     '\ufeffbootstrap:docker',
     'bootstrap: library\r\n',
     '#!/bin/x\nBootstrap: docker',
+    'From: alpine\nBootstrap: docker',
+    'OtherURL1: x\n# comment\n\n bootstrap : docker\n',
   ]) {
     assert.ok(isDefinition(text), text);
   }
@@ -38,7 +40,7 @@ test('a definition file is told by its first header', () => {
     '',
     'FROM alpine\n',
     `FROM alpine\n${header}`,
-    `From: alpine\nBootstrap: docker`,
+    'From: alpine\n%post\n%x Bootstrap: docker',
     '# Bootstrap: docker\nFROM alpine',
     'ARG Bootstrap\n',
     'BootstrapX: docker',
@@ -51,23 +53,32 @@ test('what cannot be built is refused with the line and the reason', () => {
   const cases: readonly [string, RegExp][] = [
     ['', /line 1: there is nothing in it/],
     ['From: alpine', /line 1: its first header is not 'Bootstrap:'/],
+    [`From: alpine\n%post\n true\n${header}`, /line 1: its first header is not 'Bootstrap:'/],
     ['Bootstrap: docker', /line 1: it does not say which image .* add 'From:'/],
+    ['Bootstrap: library\nFrom: x', /line 1: 'x' is in a library .* 'Bootstrap: docker'/],
+    ['Bootstrap: library\nFrom: someone/default/ubuntu', /line 1: 'someone.*' is in a library/],
+    ['Bootstrap: library\nFrom: ubuntu:sha256.aa', /line 1: 'ubuntu:sha256.aa' is in a library/],
     [
-      'Bootstrap: library\nFrom: x',
-      /line 1: 'Bootstrap: library' is not supported: .* 'Bootstrap: docker'/,
+      'Bootstrap: library\nLibrary: https://library.test\nFrom: ubuntu',
+      /line 1: 'ubuntu' is in a library/,
     ],
     ['\n\nBootstrap: localimage\nFrom: x', /line 3: 'Bootstrap: localimage' is not supported/],
-    ['Bootstrap: debootstrap\nMirrorURL: x', /line 1: 'Bootstrap: debootstrap' is not supported/],
+    ['Bootstrap: debootstrap\nMirrorURL: x', /line 1: .* add 'OSVersion:'/],
+    ['Bootstrap: debootstrap\nOSVersion: warty', /line 2: 'warty' is not a release/],
+    [
+      'Bootstrap: debootstrap\nOSVersion: jammy\nInclude: apt $(id)',
+      /line 3: '\$\(id\)' is not the name of a package/,
+    ],
     ['Bootstrap: docker\nFrom: Not An Image', /line 2: .*Not An Image/],
     ['Bootstrap: docker\nFrom: $BASE', /line 2: /],
-    [`${header}MirrorURL: http://x`, /line 3: 'mirrorurl' is no header of 'Bootstrap: docker'/],
+    [`${header}MirorURL: http://x`, /line 3: there is no header 'mirorurl'/],
     [`${header}just words`, /line 3: 'just words' is neither a header nor in a section/],
-    [`${header}%setup\n touch /x`, /line 3: '%setup' is run by the machine that builds.*'%post'/],
     [`${header}%pre\n touch /x`, /line 3: '%pre' is run by the machine that builds/],
-    [
-      `${header}\n%appinstall foo\n x`,
-      /line 4: '%appinstall' is for apps, which are not supported/,
-    ],
+    [`${header}%setup -x\n id`, /line 4: '%setup -x' is not supported/],
+    [`${header}%appinstall\n x`, /line 3: '%appinstall' does not name an app/],
+    [`${header}%apprun ..\n x`, /line 3: '%apprun ..' does not name an app/],
+    [`${header}%appfiles foo\n /etc/passwd`, /line 4: .* a file of the machine that builds/],
+    [`${header}%appset foo\n x`, /line 3: there is no section '%appset'/],
     [`${header}%psot\n x`, /line 3: there is no section '%psot'/],
     [`${header}%post\n  cat <<E\n %s\nE`, /line 5: there is no section '%s'/],
     [
@@ -91,11 +102,7 @@ test('what cannot be built is refused with the line and the reason', () => {
       /line 4: '{{ X }}' has no value: give it one in '%arguments'/,
     ],
     [`${header}%arguments\n no value`, /line 4: 'no value' is no NAME=value/],
-    [
-      `${header}%post\n# APPTAINER_LABELS\n echo a b >>$APPTAINER_LABELS`,
-      /line 5: labels that '%post' writes are not supported: list them in '%labels'/,
-    ],
-    [`${header}\n${header}%setup`, /line 6: '%setup'/],
+    [`${header}\n${header}%pre\n id`, /line 6: '%pre'/],
   ];
   for (const [text, message] of cases) {
     assert.throws(
@@ -104,6 +111,115 @@ test('what cannot be built is refused with the line and the reason', () => {
       text,
     );
   }
+});
+
+const root = '$SINGULARITY_ROOTFS';
+
+test('%setup that only makes directories and copies below the root is run in the image', () => {
+  for (const setup of [
+    `mkdir -p ${root}/data && mkdir \${APPTAINER_ROOTFS}/more/; touch "${root}/a file"`,
+    `#!/bin/sh\n set -e\n # comment\n cp -r src/* ./more '${'a b'}' ${root}/opt || true`,
+    `REPO=\`dirname $SINGULARITY_BUILDDEF\`\n cp -r $REPO/ \${SINGULARITY_ROOTFS}/planner`,
+    `HERE="$(pwd)"\n cp -a "$HERE/x" $PWD/y ${root}/`,
+    `for name in one two; do\n  mkdir -p ${root}/$name\ndone`,
+    `if [ ! -x "${root}/bin/sh" ]; then\n  echo "no shell in '${root}' $HOME"\n  exit 1\nfi`,
+    `mkdir -p \\\n  ${root}/one \\\n  ${root}/two # comment $(id)`,
+    `install -d -m 0755 ${root}/x\n chmod -R a+rx ${root}/x\n rm -rf ${root}/x\n ls -la .`,
+    `echo "some text" >> ${root}/etc/file`,
+    `D=/opt/tool\n mkdir -p ${root}$D`,
+  ]) {
+    const { dockerfile } = translateDefinition(`${header}%setup\n ${setup}\n`);
+    assert.match(dockerfile, /target=\/dev\/sluice-context \[.*"\/dev\/sluice\/setup"\]/, setup);
+  }
+  for (const empty of ['', ' # mkdir x\n', '\n \n']) {
+    assert.doesNotMatch(translateDefinition(`${header}%setup\n${empty}`).dockerfile, /setup/);
+    assert.ok(translateDefinition(`${header}%pre\n${empty}`).dockerfile);
+  }
+});
+
+test('%setup that does anything else is refused with its line', () => {
+  for (const setup of [
+    'wget http://x.test/',
+    'mkdir /data',
+    'mkdir data',
+    `cp /usr/bin/env ${root}/`,
+    `cp ~/key ${root}/`,
+    `cp $HOME/key ${root}/`,
+    `cp ../x ${root}/`,
+    `cp x${root} y`,
+    `cp x ${root}/../y`,
+    `echo x > /etc/passwd`,
+    `echo $HOME > ${root}/x`,
+    `mkdir ${root}/$(id)`,
+    `mkdir ${root}/\`id\``,
+    `mkdir ${root}/{a,b}`,
+    `cat x | tee ${root}/y`,
+    `cat <x`,
+    `mkdir ${root}/"open`,
+    `D=/etc\n  cp $D/passwd ${root}/`.replace('\n', ';'),
+    `eval mkdir ${root}/x`,
+    `$COMMAND ${root}/x`,
+    `mkdir ${root}/x &`,
+    `(mkdir ${root}/x)`,
+    `f() { id; }`,
+    `chmod 755 /etc`,
+    `export X=$(id)`,
+  ]) {
+    assert.throws(
+      () => translateDefinition(`${header}%setup\n mkdir ${root}/y\n ${setup}\n`),
+      /line 5: .* in '%setup' would be run by the machine that builds.*'%post'/,
+      setup,
+    );
+  }
+});
+
+test('a distribution is built from its Docker image, with a warning', () => {
+  const imageOf = (text: string) => {
+    const { dockerfile, warnings } = translateDefinition(text);
+    assert.match(warnings.join(), /^The definition file, line \d: 'Bootstrap: .* Docker image /);
+    return baseImagesOf(dockerfile).map(({ reference }) => reference);
+  };
+  for (const [from, image] of [
+    ['ubuntu:22.04', 'ubuntu:22.04'],
+    ['library://alpine', 'alpine:latest'],
+    ['default/debian:12', 'debian:12'],
+    ['library/default/rockylinux:9', 'rockylinux:9'],
+    ['library://library/default/centos:7', 'centos:7'],
+  ]) {
+    const text = `Bootstrap: library\nLibrary: https://library.sylabs.io\nFrom: ${from}\n`;
+    assert.deepEqual(imageOf(text), [`docker.io/library/${image}`]);
+  }
+  for (const [version, mirror, image] of [
+    ['xenial', '', 'ubuntu:xenial'],
+    ['Bookworm', 'http://ftp.debian.org/debian', 'debian:bookworm'],
+    ['zebra', 'http://us.archive.ubuntu.com/ubuntu/', 'ubuntu:zebra'],
+  ]) {
+    const text = `Bootstrap: debootstrap\nOSVersion: ${version}\nMirrorURL: ${mirror}\nInclude: wget, git\n`;
+    assert.deepEqual(imageOf(text), [`docker.io/library/${image}`]);
+    assert.match(translateDefinition(text).dockerfile, /apt-get install .*"sh","wget","git"\]/);
+  }
+  const scratch = translateDefinition('Bootstrap: scratch\n%files\n a /a\n');
+  assert.deepEqual([...scratch.warnings, ...baseImagesOf(scratch.dockerfile)], []);
+});
+
+test('headers that have no meaning are ignored, and a value goes on behind a backslash', () => {
+  const { dockerfile, runtime } = translateDefinition(
+    'From: docker.io/library/\\\n  alpine:3.20\nMirrorURL: x\nOtherURL1: y\nFingerprints: z\nBootstrap: docker\n%pre\n',
+  );
+  assert.match(dockerfile, /^FROM docker.io\/library\/alpine:3.20 AS sluice-stage-1$/m);
+  assert.equal(runtime.headers.from, 'docker.io/library/alpine:3.20');
+});
+
+test('build arguments come before those of the file, and one that is not used is told', () => {
+  const text = 'Bootstrap: docker\nFrom: alpine:{{ V }}\n%arguments\nV=1\n%post\n echo {{ W }}\n';
+  const { dockerfile, warnings } = translateDefinition(text, {
+    buildArgs: { V: '2', W: 'w', X: 'x' },
+  });
+  assert.match(dockerfile, /^FROM alpine:2 AS sluice-base-1$/m);
+  assert.match(dockerfile, /^ echo w$/m);
+  assert.deepEqual(warnings, [
+    "'buildArgs.X' is not used: the definition file does not refer to it",
+  ]);
 });
 
 test('arguments that multiply are stopped before they fill the memory', () => {
@@ -125,6 +241,11 @@ test('texts that are hard to read take no long time', () => {
     `${header}%files\n${' '.repeat(long)}"`,
     `${header}%files\n${'a '.repeat(long / 2)}`,
     `${header}%labels\n${' \t'.repeat(long / 2)}x`,
+    `${header}%setup\n${' $x'.repeat(long / 3)}`,
+    `${header}%setup\n${'"a'.repeat(long / 2)}"`,
+    `${header}%setup\n${'mkdir $APPTAINER_ROOTFS\n'.repeat(long / 24)}`,
+    `${header}%setup\n${'$\u007b'.repeat(long / 2)}`,
+    `${'From: x\\\n'.repeat(long / 9)}`,
     `${header}%runscript\n${'\n'.repeat(long)}x`,
     `${header}%help\n${'\n'.repeat(long)}x`,
     `${'Bootstrap: docker\n'.repeat(20_000)}`,
@@ -169,7 +290,10 @@ test('a script goes into the Dockerfile as it is, and nothing of it becomes an i
       const { dockerfile } = translateDefinition(`${header}%post\n${post}`);
       assert.ok(dockerfile.includes(`/post\n${post.replaceAll('\r\n', '\n')}END`), dockerfile);
       const names = parseDockerfile(dockerfile).instructions.map(({ name }) => name);
-      assert.deepEqual(names, ['FROM', 'COPY', 'FROM', 'USER', 'RUN']);
+      assert.deepEqual(names, [
+        ...['FROM', 'COPY', 'COPY', 'FROM', 'FROM', 'WORKDIR', 'WORKDIR'],
+        ...['FROM', 'USER', 'RUN'],
+      ]);
       assert.deepEqual(
         baseImagesOf(dockerfile).map(({ reference }) => reference),
         ['docker.io/library/alpine:latest'],

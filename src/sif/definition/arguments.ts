@@ -5,12 +5,15 @@ const maxLength = 256 * 1024;
 const reference = /\{\{\s*(\w+)\s*\}\}/g;
 
 /**
- * The lines of a stage with each `{{ NAME }}` replaced by what `%arguments` gives it; a value may have others in
- * it, but no deeper. What stands behind a `#` stays as it is.
+ * The lines of a stage with each `{{ NAME }}` replaced by what is given for it, else by what `%arguments` gives
+ * it; a value may have others in it, but no deeper. What stands behind a `#` stays as it is.
  * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than 256 KiB.
  */
-export function substituteArguments(lines: readonly Line[]): readonly Line[] {
-  const values = readArguments(lines);
+export function substituteArguments(
+  lines: readonly Line[],
+  given: Readonly<Record<string, string>> = {},
+): readonly Line[] {
+  const values = new Map([...readArguments(lines), ...Object.entries(given)]);
   let length = 0;
   return lines.map(({ text, number }) => {
     const grow = (by: number) => {
@@ -49,7 +52,10 @@ function substituteLine(
     const [found, name = ''] = match;
     const value = values.get(name);
     if (value === undefined) {
-      refuseLine(line, `${shownText(found)} has no value: give it one in '%arguments'`);
+      refuseLine(
+        line,
+        `${shownText(found)} has no value: give it one in '%arguments', or with the request ('buildArgs', sluice build --build-arg)`,
+      );
     }
     grow(value.length);
     const whole = value.replace(reference, (inner, key) => {
@@ -61,4 +67,9 @@ function substituteLine(
     end = match.index + found.length;
   }
   return result + text.slice(end);
+}
+
+/** The names that some line of the text refers to. */
+export function namesReferredTo(text: string): ReadonlySet<string> {
+  return new Set([...text.matchAll(reference)].map(([, name = '']) => name));
 }

@@ -14,18 +14,21 @@ const usualDirectories = new Set([
  * The COPY instructions for a `%files` section. `stageName` gives the Dockerfile's name of an earlier stage of
  * the definition file, undefined when there is none.
  * Throws a `Fault` with the line for a file of the machine that builds, and for what COPY cannot do.
+ *
+ * @param root the directory that destinations are relative to
  */
 export function copyInstructions(
   section: Section,
   stageName: (name: string) => string | undefined,
+  root = '/',
 ): readonly string[] {
   const from = readFrom(section, stageName);
   return section.body
     .filter(line => !isBlankOrComment(line))
-    .map(line => copyInstruction(line, from));
+    .map(line => copyInstruction(line, from, root));
 }
 
-function copyInstruction(line: Line, from: string | undefined): string {
+function copyInstruction(line: Line, from: string | undefined, base: string): string {
   const [given, destination] = splitPaths(line);
   if (from === undefined && given.startsWith('/')) {
     refuseLine(
@@ -38,7 +41,7 @@ function copyInstruction(line: Line, from: string | undefined): string {
     ['COPY', ...flags, ...more, JSON.stringify([source, target])].join(' ');
   const root = from === undefined ? '.' : '/';
   const source = posix.join(root, given).replace(/\/$/, '') || root;
-  const target = posix.join('/', destination ?? '');
+  const target = posix.join(base, destination ?? '');
   if (source === root) return copy(source, target);
   if (/[*?[]/.test(source)) {
     // What comes behind the lone dot is made anew at the target.
@@ -47,9 +50,18 @@ function copyInstruction(line: Line, from: string | undefined): string {
     const pattern = isTop ? source : `${parent}/./${posix.basename(source)}`;
     return copy(pattern, posix.join(target, '/'), '--parents');
   }
-  if (destination === undefined) return copy(source, posix.join('/', source));
-  const isDirectory = target.endsWith('/') || usualDirectories.has(target);
+  if (destination === undefined) return copy(source, posix.join(base, source));
+  const plain = target.replace(/(.)\/$/, '$1');
+  const isDirectory =
+    target !== plain || usualDirectories.has(plain) || isAppDirectory(plain, base);
   return copy(source, isDirectory ? posix.join(target, posix.basename(source)) : target);
+}
+
+/** The directories that an app has before its files are copied. */
+function isAppDirectory(path: string, base: string): boolean {
+  return (
+    base !== '/' && ['', '/bin', '/lib', '/scif', '/scif/env'].includes(path.slice(base.length))
+  );
 }
 
 function readFrom(

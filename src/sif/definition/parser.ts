@@ -32,16 +32,29 @@ export interface DefinitionStage {
 
 /**
  * The lines of each stage, without what comes before the first line that has content. A line that begins
- * with `Bootstrap:` begins a stage, wherever it stands.
+ * with `Bootstrap:` begins a stage, wherever it stands; the first stage may have other headers before it.
  */
 export function splitStages(text: string): readonly (readonly Line[])[] {
   const stages: Line[][] = [];
+  let isBegun = false;
   for (const line of linesOf(text)) {
     const isFirst = stages.length === 0 && !isBlankOrComment(line);
-    if (isFirst || /^bootstrap:/i.test(line.text)) stages.push([]);
+    const isBootstrap = /^bootstrap:/i.test(line.text);
+    if (isFirst || (isBootstrap && isBegun)) stages.push([]);
     stages.at(-1)?.push(line);
+    isBegun ||= /^\s*bootstrap\s*:/i.test(line.text) || isSectionStart(line);
   }
   return stages;
+}
+
+/** True for a text whose first line of content is a header, with a `Bootstrap` among the first headers. */
+export function hasBootstrap(text: string): boolean {
+  for (const line of splitStages(text)[0] ?? []) {
+    if (isBlankOrComment(line)) continue;
+    if (/^\s*bootstrap\s*:/i.test(line.text)) return true;
+    if (!/^\s*[a-z]+[0-9]*\s*:/i.test(line.text)) return false;
+  }
+  return false;
 }
 
 /** Takes a stage apart. Throws a `Fault` with the line for what is neither header nor section. */
@@ -63,15 +76,27 @@ export function parseStage(lines: readonly Line[]): DefinitionStage {
 
 function parseHeaders(lines: readonly Line[]): ReadonlyMap<string, Header> {
   const headers = new Map<string, Header>();
+  let open: string | undefined;
   for (const line of lines) {
-    if (isBlankOrComment(line)) continue;
+    if (isBlankOrComment(line)) {
+      open = undefined;
+      continue;
+    }
     const text = line.text.split('#', 1)[0] ?? '';
     const colon = text.indexOf(':');
-    if (colon < 0) {
+    if (colon < 0 && open === undefined) {
       refuseLine(line.number, `${shownText(line.text)} is neither a header nor in a section`);
     }
-    const name = text.slice(0, colon).trim().toLowerCase();
-    headers.set(name, { value: text.slice(colon + 1).trim(), line: line.number });
+    const name = open ?? text.slice(0, colon).trim().toLowerCase();
+    const before = open === undefined ? undefined : headers.get(open);
+    const value = (open === undefined ? text.slice(colon + 1) : text).trim();
+    // A value goes on in the next line behind a backslash.
+    open = value.endsWith('\\') ? name : undefined;
+    const part = open === undefined ? value : value.slice(0, -1);
+    headers.set(name, {
+      value: `${before?.value ?? ''}${part}`,
+      line: before?.line ?? line.number,
+    });
   }
   return headers;
 }

@@ -1,29 +1,22 @@
 import { refuseLine, shownText } from './error.ts';
-import type { DefinitionStage, Section } from './parser.ts';
+import { type DefinitionStage, isBlankOrComment, type Section } from './parser.ts';
 
 const known = new Set([
-  ...['arguments', 'environment', 'files', 'help', 'labels', 'post', 'runscript', 'startscript'],
-  'test',
+  ...['arguments', 'environment', 'files', 'help', 'labels', 'post', 'runscript', 'setup'],
+  ...['startscript', 'test'],
+  ...['appenv', 'appfiles', 'apphelp', 'appinstall', 'applabels', 'apprun', 'appstart', 'apptest'],
 ]);
 
 /** Throws a `Fault` with the line for a section that there is not, or that an ordinary build cannot do. */
 export function checkSections({ sections }: DefinitionStage): void {
-  for (const { name, line } of sections) {
+  for (const { name, line, body } of sections) {
     if (known.has(name)) continue;
-    const shown = shownText(`%${name}`);
-    if (name === 'setup' || name === 'pre') {
-      refuseLine(
-        line,
-        `${shown} is run by the machine that builds, outside of the image, which nobody may here: do it in '%post'`,
-      );
-    }
-    if (name.startsWith('app')) {
-      refuseLine(
-        line,
-        `${shown} is for apps, which are not supported: use '%post' and '%runscript'`,
-      );
-    }
-    refuseLine(line, `there is no section ${shown}`);
+    if (name !== 'pre') refuseLine(line, `there is no section ${shownText(`%${name}`)}`);
+    if (body.every(isBlankOrComment)) continue;
+    refuseLine(
+      line,
+      "'%pre' is run by the machine that builds, outside of the image, which nobody may here: do it in '%post'",
+    );
   }
 }
 
@@ -35,13 +28,16 @@ export interface Script {
 }
 
 /** The sections of a name as one; undefined when there is none, or nothing is in it. */
-export function scriptOf(stage: DefinitionStage, name: string): Script | undefined {
-  const sections = stage.sections.filter(section => section.name === name);
+export function scriptOf(
+  { sections: all }: Pick<DefinitionStage, 'sections'>,
+  name: string,
+): Script | undefined {
+  const sections = all.filter(section => section.name === name);
   const text = sections.map(textOf).join('');
   if (text === '') return undefined;
   return { text, argument: sections.findLast(({ argument }) => argument !== '')?.argument ?? '' };
 }
 
-function textOf({ body }: Section): string {
+export function textOf({ body }: Pick<Section, 'body'>): string {
   return body.map(({ text }) => `${text}\n`).join('');
 }

@@ -7,7 +7,7 @@ import type { TarEntry } from '../tar/entry.ts';
 import { applyEntry } from './apply.ts';
 import { fetchLayer } from './fetch.ts';
 import type { LayerFile } from './file.ts';
-import { PostEnvironment } from './post-environment.ts';
+import { type KeptScripts, ScriptKeeper } from './kept-scripts.ts';
 import { readLayer } from './read.ts';
 import type { LayerSource } from './source.ts';
 import { ImageTree } from './tree.ts';
@@ -26,8 +26,8 @@ export interface GatheredImage {
   readonly layers: readonly LayerFile[];
   /** What files they make together. */
   readonly tree: ImageTree;
-  /** The script with what a `%post` has set, where there is one. */
-  readonly postEnvironment: string | undefined;
+  /** What the build of a definition file has left in it. */
+  readonly scripts: KeptScripts;
 }
 
 /** The network is kept busy while a layer is read. */
@@ -95,7 +95,7 @@ async function readLayers(
   { limits, log, signal }: GatherOptions,
 ): Promise<GatheredImage> {
   const tree = new ImageTree(limits.maxEntries);
-  const script = new PostEnvironment();
+  const keeper = new ScriptKeeper();
   const layers: LayerFile[] = [];
   let bytes = 0;
   for (const placing of placed) {
@@ -107,9 +107,9 @@ async function readLayers(
     const visitor = {
       entry(entry: TarEntry) {
         applyEntry(tree, entry, layer, entries);
-        return script.takes(entry, layer, entries++);
+        return keeper.takes(entry, layer, entries++);
       },
-      content: (bytes: Buffer) => script.add(bytes),
+      content: (bytes: Buffer) => keeper.add(bytes),
     };
     const begin = performance.now();
     await readLayer(file, visitor, signal, size => {
@@ -119,5 +119,5 @@ async function readLayers(
     });
     log(`read ${file.name}, ${entries} entries, in ${showSince(begin)}`);
   }
-  return { layers, tree, postEnvironment: script.textIn(tree) };
+  return { layers, tree, scripts: keeper.takeFrom(tree) };
 }

@@ -4,6 +4,8 @@ import type { DefinitionRuntime } from '../definition-runtime.ts';
 export interface LabelSources {
   /** Of the OCI image. */
   readonly image: Readonly<Record<string, string>>;
+  /** Those that `%post` has written. */
+  readonly written?: Readonly<Record<string, string>>;
   readonly definition: DefinitionRuntime;
   readonly architecture: string;
   /** Milliseconds since the epoch. */
@@ -17,12 +19,13 @@ const usage = 'org.label-schema.usage';
  * name, as for `apptainer build`.
  */
 export function runtimeLabels(sources: LabelSources): Readonly<Record<string, string>> {
-  const { image, definition, architecture, createdAt } = sources;
+  const { image, written, definition, architecture, createdAt } = sources;
   const headers = Object.entries(definition.headers);
   const help = '/.singularity.d/runscript.help';
   const labels = {
     ...definition.labels,
     ...image,
+    ...written,
     'org.label-schema.schema-version': '1.0',
     'org.label-schema.build-arch': architecture,
     'org.label-schema.build-date': formatDate(new Date(createdAt)),
@@ -35,6 +38,16 @@ export function runtimeLabels(sources: LabelSources): Readonly<Record<string, st
   };
   return Object.fromEntries(
     Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)),
+  );
+}
+
+/** The labels of lines that have a name and a value each. */
+export function labelsIn(lines: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    lines.map(line => {
+      const end = line.includes(' ') ? line.indexOf(' ') : line.length;
+      return [line.slice(0, end).trim(), line.slice(end).trim()];
+    }),
   );
 }
 
