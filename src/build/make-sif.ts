@@ -25,6 +25,8 @@ import type { BuildRun } from './builds.ts';
 export interface SifSettings extends ConvertLimits {
   /** Name or path of the command. */
   readonly mksquashfs: string;
+  /** Milliseconds that it may do nothing before it is ended. */
+  readonly stallTimeout?: number | undefined;
 }
 
 export interface MakeSifDeps {
@@ -84,6 +86,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
         ...{ directory, definition, signal },
         limits: settings,
         mksquashfs: settings.mksquashfs,
+        stallMs: settings.stallTimeout,
         log: line => log.write(`${line}\n`),
       },
     );

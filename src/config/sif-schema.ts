@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { size } from './units.ts';
+import { size, timer } from './units.ts';
 import { count } from './values.ts';
 
 /** How Singularity images are made, and the bounds of one. */
@@ -9,6 +9,9 @@ export const sif = z.strictObject({
     .min(1)
     .default('mksquashfs')
     .describe('Command that makes squashfs file systems (Debian package squashfs-tools)'),
+  stallTimeout: timer
+    .prefault('10m')
+    .describe('How long mksquashfs may do nothing before it is ended'),
   maxEntries: count
     .min(1)
     .default(5_000_000)

@@ -32,6 +32,8 @@ export interface ConvertOptions {
   readonly limits: ConvertLimits;
   /** Name or path of the command. */
   readonly mksquashfs: string;
+  /** Milliseconds that it may do nothing before it is ended; ten minutes unless told. */
+  readonly stallMs?: number | undefined;
   /** Threads that compress; as many as there are processors unless told. */
   readonly processors?: number;
   /** Is told what goes on, a line at a time. */
@@ -96,6 +98,7 @@ async function make(
   const size = await squashImage(image, {
     ...{ directory, output, offset, space, log, signal },
     ...{ mksquashfs: options.mksquashfs, processors: options.processors },
+    stallMs: options.stallMs ?? 600_000,
   });
   await using file = await open(path, 'r+');
   await file.write(sifHead(contents, size), 0, offset, 0);

@@ -145,7 +145,15 @@ suite('build context', () => {
     ],
     [
       'a file with holes',
-      [[{ name: 'a', pax: { 'GNU.sparse.major': '1' } }, 'x']],
+      [
+        [
+          {
+            name: 'a',
+            pax: { 'GNU.sparse.map': '0,1', 'GNU.sparse.size': '9' },
+          },
+          'x',
+        ],
+      ],
       /has a sparse file, "a", which is not supported/,
     ],
     [

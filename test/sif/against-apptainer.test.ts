@@ -119,6 +119,8 @@ test('layers that tools write in other ways make the tree that Apptainer makes o
       { name: 'old/file', type: 'v7', content: 'x' },
     ],
     [{ name: './', type: 'directory', mode: 0o711 }],
+    [{ name: 'real/below/', type: 'directory' }, { name: 'real/below/x' }],
+    [{ name: 'real/below/.wh.', content: '' }],
   ];
   const trees = await treesOf([tarLayer(base), ...upper.map(parts => tarLayer(parts))]);
   assert.deepEqual(differences(trees), {});

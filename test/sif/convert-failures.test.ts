@@ -306,3 +306,22 @@ test('a conversion that is cancelled when all is written ends mksquashfs', async
   const [error] = await Promise.all([failure([good], options), cancel()]);
   assert.equal(error, reason);
 });
+
+const stalls: Readonly<Record<string, string>> = {
+  'takes nothing': 'exec sleep 60',
+  'never ends': 'cat >/dev/null; sleep 60 & exec sleep 60',
+};
+
+for (const [name, script] of Object.entries(stalls)) {
+  test(`a mksquashfs that ${name} is ended`, async () => {
+    await using directory = await makeTempDir('fake');
+    const mksquashfs = await fake(directory.join('mksquashfs'), script);
+    const big = tarLayer([{ name: 'big', content: Buffer.alloc(4e6) }]);
+    const error = await failure([big], { mksquashfs, stallMs: 200 });
+    assert.match(
+      error.message,
+      /^mksquashfs did nothing for \d+ seconds and was ended: .*sif\.stall/,
+    );
+    assert.equal((error as Fault).kind, 'unavailable');
+  });
+}

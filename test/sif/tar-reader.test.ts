@@ -124,7 +124,7 @@ const readable: Readonly<Record<string, { tar: TarPart[]; expected: Partial<Seen
   },
   'extended attributes with any bytes': {
     tar: [{ name: 'a', pax: { 'SCHILY.xattr.user.x': Buffer.from('\0=\n 7 x', 'latin1') } }],
-    expected: [{ path: 'a' }],
+    expected: [{ path: 'a', attributes: [['user.x', '\0=\n 7 x']] }],
   },
   'a global header, which counts for nothing': {
     tar: [{ name: 'g', type: 'global-pax', content: paxRecords({ path: 'no' }) }, { name: 'a' }],
@@ -198,6 +198,31 @@ const unreadable: Readonly<Record<string, { tar: Buffer; message: RegExp }>> = {
   'a sparse file of PAX': {
     tar: tarOf([{ name: 'x', pax: { 'GNU.sparse.major': '1', 'GNU.sparse.name': 'thin' } }]),
     message: /sparse file/,
+  },
+  'a sparse file whose parts overlap': {
+    tar: tarOf([
+      { name: 'x', content: 'abc', pax: { 'GNU.sparse.map': '0,2,1,1', 'GNU.sparse.size': '9' } },
+    ]),
+    message: /sparse file with a damaged PAX header/,
+  },
+  'a sparse file with more than its parts': {
+    tar: tarOf([
+      { name: 'x', content: 'abc', pax: { 'GNU.sparse.map': '0,2', 'GNU.sparse.size': '9' } },
+    ]),
+    message: /sparse file with a damaged PAX header/,
+  },
+  'a sparse file without a map': {
+    tar: tarOf([
+      {
+        ...{ name: 'x', content: 'x'.repeat(600) },
+        pax: {
+          'GNU.sparse.major': '1',
+          'GNU.sparse.minor': '0',
+          'GNU.sparse.realsize': '9',
+        },
+      },
+    ]),
+    message: /sparse file with a damaged PAX header/,
   },
   'another type': {
     tar: tarOf([{ name: 'v', type: 'gnu-volume' }]),

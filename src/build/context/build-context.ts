@@ -9,7 +9,7 @@ import type { Ingest } from '../../content/ingest.ts';
 import { Fault } from '../../fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { TarError } from '../../sif/tar/error.ts';
-import { TarReader } from '../../sif/tar/reader.ts';
+import { sparseError, TarReader } from '../../sif/tar/reader.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
 
 /** The files of a build context, as long as it is not disposed of. */
@@ -48,7 +48,13 @@ async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): P
   const tar = extract();
   // tar-stream keeps headers of any length in memory. This one refuses those of more than a MiB, and files with
   // holes, which have another length in the archive than on a disk.
-  const guard = new TarReader({ entry: () => false, content() {} });
+  const guard = new TarReader({
+    entry({ path, isSparse }) {
+      if (isSparse) throw sparseError(path);
+      return false;
+    },
+    content() {},
+  });
   const noted = (async () => {
     for await (const entry of tar) {
       index.add(entry.header as unknown as TarEntry);

@@ -1,4 +1,4 @@
-import { showName, type TarEntry } from '../tar/entry.ts';
+import { type Attributes, showName, type TarEntry } from '../tar/entry.ts';
 import { TarError } from '../tar/error.ts';
 import { directory, type ImageTree, type Inode, partsOf, type TreeNode, touch } from './tree.ts';
 
@@ -23,7 +23,8 @@ export function applyEntry(
   const parts = partsOf(tarEntry.path);
   const name = parts.pop();
   if (name === undefined) applyRoot(tree, tarEntry, layer);
-  else if (name === opaque) clear(tree.find(parts), layer);
+  // A whiteout of no name takes away what is in its directory, as umoci does it.
+  else if (name === opaque || name === whiteout) clear(tree.find(parts), layer);
   else if (name.startsWith(whiteout)) remove(tree, parts, name.slice(whiteout.length), layer);
   else applyFile(tree, parts, name, tarEntry, layer, entry);
 }
@@ -41,7 +42,7 @@ function applyFile(
   const parent = tree.make(parts, layer, tarEntry.mtime);
   const present = parent.children?.get(name);
   if (tarEntry.kind === 'directory' && present?.children) {
-    present.inode = directory(tarEntry.mode, tarEntry.mtime);
+    present.inode = directory(tarEntry.mode, tarEntry.mtime, ownAttributes(tarEntry));
     touch(present, layer);
   } else {
     tree.put(parent, name, linked ?? inodeOf(tarEntry, layer, entry), layer);
@@ -58,7 +59,7 @@ function applyRoot(tree: ImageTree, { kind, mode, mtime, path }: TarEntry, layer
 
 /** Takes away what layers below put there: a whiteout does not hide what its own layer has. */
 function remove(tree: ImageTree, parts: readonly string[], name: string, layer: number): void {
-  if (name === '' || name === '.' || name === '..') {
+  if (name === '.' || name === '..') {
     throw new TarError('has a whiteout that names no file');
   }
   const parent = tree.find(parts);
@@ -92,12 +93,20 @@ function targetOf(tree: ImageTree, { path, link }: TarEntry): Inode {
 
 function inodeOf(tarEntry: TarEntry, layer: number, entry: number): Inode {
   const { kind, mode, mtime, size, link, path, device } = tarEntry;
+  const attributes = ownAttributes(tarEntry);
   if (kind === 'link') throw new TarError('has a hard link to nothing');
-  if (kind === 'directory') return directory(mode, mtime);
+  if (kind === 'directory') return directory(mode, mtime, attributes);
   if (kind === 'symlink' && link === '') {
     throw new TarError(`has a symbolic link to nothing, ${showName(path)}`);
   }
   // A text cut from a longer one would keep that in memory.
   const target = kind === 'symlink' ? Buffer.from(link, 'latin1').toString('latin1') : '';
-  return { kind, mode, mtime, size, layer, entry, bytes: undefined, target, device };
+  return { kind, mode, mtime, size, layer, entry, bytes: undefined, target, device, attributes };
+}
+
+/** Texts that keep nothing else in memory; only files and directories can have attributes of users. */
+function ownAttributes({ kind, attributes }: TarEntry): Attributes | undefined {
+  if (kind !== 'file' && kind !== 'directory') return undefined;
+  const own = (text: string) => Buffer.from(text, 'latin1').toString('latin1');
+  return attributes?.map(([name, value]) => [own(name), own(value)]);
 }

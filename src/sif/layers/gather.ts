@@ -104,8 +104,14 @@ async function readLayers(
     placeNext();
     const layer = layers.push(file) - 1;
     let entries = 0;
+    const take = (size: number) => {
+      bytes += size;
+      if (bytes > limits.maxUnpackedBytes) throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);
+    };
     const visitor = {
       entry(entry: TarEntry) {
+        // What is in the holes of a file comes from nowhere.
+        if (entry.isSparse) take(entry.size);
         applyEntry(tree, entry, layer, entries);
         return keeper.takes(entry, layer, entries++);
       },
@@ -113,8 +119,7 @@ async function readLayers(
     };
     const begin = performance.now();
     await readLayer(file, visitor, signal, size => {
-      bytes += size;
-      if (bytes > limits.maxUnpackedBytes) throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);
+      take(size);
       return true;
     });
     log(`read ${file.name}, ${entries} entries, in ${showSince(begin)}`);

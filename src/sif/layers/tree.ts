@@ -1,5 +1,5 @@
 import { imageTooLarge } from '../limits.ts';
-import { showName, type TarKind } from '../tar/entry.ts';
+import { type Attributes, showName, type TarKind } from '../tar/entry.ts';
 import { TarError } from '../tar/error.ts';
 
 /** What a name stands for; the names of a hard-linked file share one. */
@@ -17,6 +17,7 @@ export interface Inode {
   /** What a symbolic link points to. */
   readonly target: string;
   readonly device: { readonly major: number; readonly minor: number } | undefined;
+  readonly attributes?: Attributes | undefined;
 }
 
 /** A name in the tree. */
@@ -82,7 +83,7 @@ export class ImageTree {
     return node;
   }
 
-  #count(parent: TreeNode, name: string, { target }: Inode): void {
+  #count(parent: TreeNode, name: string, { target, attributes = [] }: Inode): void {
     if (name.length > maxNameBytes) {
       throw new TarError(`has a name longer than ${maxNameBytes} bytes, ${showName(name)}`);
     }
@@ -94,8 +95,9 @@ export class ImageTree {
     }
     this.#entries += 1;
     this.#textBytes += name.length + target.length;
+    for (const [key, value] of attributes) this.#textBytes += key.length + value.length;
     if (this.#entries > this.#maxEntries) throw imageTooLarge(`${this.#maxEntries} files`);
-    if (this.#textBytes > maxTextBytes) throw imageTooLarge('64 MiB of file names');
+    if (this.#textBytes > maxTextBytes) throw imageTooLarge('64 MiB of file names and attributes');
   }
 
   /** As far as there are directories, and the names behind. */
@@ -159,8 +161,8 @@ export function pathOf(node: TreeNode): string {
   return parent?.parent ? `${pathOf(parent)}/${name}` : name;
 }
 
-export function directory(mode: number, mtime: number): Inode {
-  return { ...nothing, kind: 'directory', mode, mtime };
+export function directory(mode: number, mtime: number, attributes?: Attributes): Inode {
+  return { ...nothing, kind: 'directory', mode, mtime, attributes };
 }
 
 /** Notes that a layer has an entry for a node or for something below it. */

@@ -1,4 +1,6 @@
 import { spawn } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Fault } from '../../fault.ts';
 
@@ -32,11 +34,25 @@ export interface SquashOptions {
   readonly time: number;
   /** Threads that compress; as many as there are processors unless told. */
   readonly processors?: number | undefined;
+  /** True where the tar file has extended attributes. */
+  readonly hasAttributes: boolean;
+  /** Milliseconds that it may take nothing and write nothing, before it is ended. */
+  readonly stallMs: number;
 }
+
+/** It only prints some lines. */
+const versionMs = 30_000;
 
 /** Throws a {@link Fault} of kind `unavailable` unless there is a mksquashfs that reads tar files. */
 export async function requireMksquashfs(command: string): Promise<void> {
   const child = spawn(command, ['-version'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let isOverdue = false;
+  const timer = setTimeout(() => {
+    isOverdue = true;
+    child.kill('SIGKILL');
+    // Another process may still hold the other end.
+    child.stdout?.destroy();
+  }, versionMs);
   let text = '';
   const ended = new Promise<void>((resolve, reject) => {
     child.once('close', () => resolve());
@@ -46,7 +62,12 @@ export async function requireMksquashfs(command: string): Promise<void> {
   child.stdout?.setEncoding('latin1').on('data', part => {
     text += part;
   });
-  await ended;
+  try {
+    await ended;
+  } finally {
+    clearTimeout(timer);
+  }
+  if (isOverdue) throw unavailable('which does not answer');
   const [, major = 0, minor = 0] = /mksquashfs version (\d+)\.(\d+)/.exec(text) ?? [];
   const canReadTar = Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 5);
   if (!canReadTar) throw unavailable('and this one cannot read tar files');
@@ -63,11 +84,13 @@ export function startMksquashfs(options: SquashOptions): Squasher {
     env: { PATH: process.env.PATH, LC_ALL: 'C', SOURCE_DATE_EPOCH: String(options.time) },
   });
   let output = '';
+  let isStalled = false;
   const ended = new Promise<Fault | undefined>(resolve => {
     child.once('error', cause => resolve(unavailable('which could not be started', cause)));
-    child.once('close', (code, signal) =>
-      resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output)),
-    );
+    child.once('close', (code, signal) => {
+      if (isStalled) resolve(stalled(options.stallMs));
+      else resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output));
+    });
   });
   // Without free descriptors it has no streams.
   if (!child.stdin) throw unavailable('which could not be started');
@@ -82,6 +105,31 @@ export function startMksquashfs(options: SquashOptions): Squasher {
   const fail = async () => {
     throw (await ended) ?? failure('before the end of the files', output);
   };
+  const kill = () => {
+    child.kill('SIGKILL');
+    // Another process may still hold the other ends.
+    for (const stream of child.stdio) stream?.destroy();
+  };
+  const written = () =>
+    stat(join(options.directory, options.output)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  /** Waits for something that it does, and ends it when it does nothing. */
+  const unlessStalled = async <T>(work: Promise<T>): Promise<T> => {
+    let known = -1;
+    const timer = setInterval(async () => {
+      const size = await written();
+      isStalled ||= size === known;
+      if (isStalled) kill();
+      known = size;
+    }, options.stallMs / 2);
+    try {
+      return await work;
+    } finally {
+      clearInterval(timer);
+    }
+  };
 
   return {
     async write(parts) {
@@ -89,28 +137,30 @@ export function startMksquashfs(options: SquashOptions): Squasher {
       stdin.cork();
       for (const part of parts) stdin.write(part);
       stdin.uncork();
-      if (stdin.writableNeedDrain) await drained(stdin);
+      if (stdin.writableNeedDrain) await unlessStalled(drained(stdin));
     },
 
     async finish() {
       stdin.end();
-      const fault = await ended;
+      const fault = await unlessStalled(ended);
       if (fault) throw fault;
     },
 
     async stop() {
-      child.kill('SIGKILL');
+      kill();
       await ended;
     },
   };
 }
 
-function argumentsOf({ output, offset, rootMode, processors }: SquashOptions): string[] {
+function argumentsOf(options: SquashOptions): string[] {
+  const { output, offset, rootMode, processors, hasAttributes } = options;
   return [
     ...['-', output, '-tar', '-noappend', '-offset', String(offset)],
     // Every version of Singularity can read gzip. Level 9 takes three times as long, for half a percent.
     ...['-comp', 'gzip', '-Xcompression-level', '6'],
-    ...['-all-root', '-no-xattrs', '-root-mode', rootMode.toString(8)],
+    ...['-all-root', ...(hasAttributes ? [] : ['-no-xattrs'])],
+    ...['-root-mode', rootMode.toString(8)],
     ...['-mem', '64M', ...(processors === undefined ? [] : ['-processors', String(processors)])],
     ...['-quiet', '-no-progress', '-exit-on-error'],
   ];
@@ -130,6 +180,11 @@ function drained(stream: Writable): Promise<void> {
 function unavailable(detail: string, cause?: unknown): Fault {
   const message = `Singularity images are made with mksquashfs, ${detail}: ${install}`;
   return new Fault('unavailable', message, { phase: 'build', cause });
+}
+
+function stalled(ms: number): Fault {
+  const message = `mksquashfs did nothing for ${Math.round(ms / 1000)} seconds and was ended: make the image again; if that does not help, ask the operator to raise sif.stallTimeout`;
+  return new Fault('unavailable', message, { phase: 'build' });
 }
 
 function failure(how: string, output: string): Fault {

@@ -17,6 +17,8 @@ export interface SquashImageOptions {
   readonly directory: string;
   readonly output: string;
   readonly offset: number;
+  /** Milliseconds that mksquashfs may do nothing. */
+  readonly stallMs: number;
   readonly space: ScratchSpace;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -37,14 +39,14 @@ export async function squashImage(
   { layers, tree }: Pick<GatheredImage, 'layers' | 'tree'>,
   options: SquashImageOptions,
 ): Promise<number> {
-  const { directory, output, offset, space, log, signal } = options;
-  const { entries, bytes, tarBytes, newest } = measure(tree);
+  const { directory, output, offset, stallMs, space, log, signal } = options;
+  const { entries, bytes, tarBytes, newest, hasAttributes } = measure(tree);
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   const path = join(directory, output);
   signal.throwIfAborted();
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
-    ...{ rootMode: tree.root.inode.mode, time: newest },
+    ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);
@@ -76,14 +78,16 @@ interface Measure {
    * gives the root directory the time of now, unless that is later.
    */
   readonly newest: number;
+  readonly hasAttributes: boolean;
 }
 
 function measure(tree: ImageTree): Measure {
   const now = Date.now() / 1000;
-  const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0 };
+  const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0, hasAttributes: false };
   for (const { inode } of allNodes(tree)) {
     total.entries += 1;
     total.bytes += inode.size;
+    total.hasAttributes ||= (inode.attributes?.length ?? 0) > 0;
     total.tarBytes += tarBlockSize + paddedSize(inode.size);
     if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
   }

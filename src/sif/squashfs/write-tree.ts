@@ -110,8 +110,11 @@ function entryOf(node: TreeNode): Buffer[] {
 }
 
 function headerOf(node: TreeNode): Buffer {
-  const { kind, mode, mtime, size, target, device } = node.inode;
-  const common = { path: pathOf(node), mode, mtime, size, link: target };
+  const { kind, mode, mtime, size, target, device, attributes } = node.inode;
+  const common = {
+    ...{ path: pathOf(node), mode, mtime, size, link: target },
+    ...(attributes ? { attributes } : {}),
+  };
   if (device === undefined) return tarHeader({ ...common, kind });
   // Outside /dev, where it would be hidden, a device keeps ordinary users from unpacking the image.
   const isKept = common.path.startsWith('dev/');

@@ -23,7 +23,13 @@ export interface TarEntry {
   /** What a symbolic or hard link points to, else empty. */
   readonly link: string;
   readonly device?: { readonly major: number; readonly minor: number };
+  /** Extended attributes of users (`user.*`), a character a byte. */
+  readonly attributes?: Attributes;
+  /** True for a file with holes, whose content is longer than what the archive has of it. */
+  readonly isSparse?: true;
 }
+
+export type Attributes = readonly (readonly [name: string, value: string])[];
 
 /** Content comes in blocks of so many bytes, the last one padded. */
 export const tarBlockSize = 512;

@@ -6,6 +6,7 @@ import { TarError } from './error.ts';
  */
 export function readPaxRecords(body: Buffer): Map<string, string> {
   const records = new Map<string, string>();
+  const parts: string[] = [];
   for (let start = 0; start < body.length; ) {
     const blank = body.indexOf(0x20, start);
     const digits = blank < 0 ? '' : body.toString('latin1', start, Math.min(blank, start + 16));
@@ -16,9 +17,12 @@ export function readPaxRecords(body: Buffer): Map<string, string> {
     if (!isWhole || equals < 0 || equals >= end) throw new TarError('has a damaged PAX header');
     const value = body.toString('latin1', equals + 1, end - 1);
     const keyword = body.toString('latin1', blank + 1, equals);
-    if (value === '') records.delete(keyword);
+    // The oldest way to tell where a file has data: a record for each offset and each length.
+    if (/^GNU\.sparse\.(?:offset|numbytes)$/.test(keyword)) parts.push(value);
+    else if (value === '') records.delete(keyword);
     else records.set(keyword, value);
     start = end;
   }
+  if (parts.length > 0) records.set('GNU.sparse.map', parts.join(','));
   return records;
 }

@@ -1,7 +1,15 @@
-import { paddedSize, showName, type TarEntry, type TarKind, tarBlockSize } from './entry.ts';
+import {
+  type Attributes,
+  paddedSize,
+  showName,
+  type TarEntry,
+  type TarKind,
+  tarBlockSize,
+} from './entry.ts';
 import { TarError } from './error.ts';
 import { isZeroBlock, readHeader, type TarHeader } from './header.ts';
 import { readPaxRecords } from './pax.ts';
+import { SparseContent, sparseFile } from './sparse.ts';
 
 /** Who is told what is in a tar file. */
 export interface TarVisitor {
@@ -38,6 +46,7 @@ export class TarReader {
   /** Bytes left of the content under way, with its padding. */
   #body = 0;
   #isWanted = false;
+  #sparse: SparseContent | undefined;
   #extension: { type: string; size: number; parts: Buffer[] } | undefined;
   #pax: Map<string, string> | undefined;
   #longName: string | undefined;
@@ -70,7 +79,8 @@ export class TarReader {
       this.#extension.parts.push(Buffer.from(bytes));
       if (this.#body === 0) this.#readExtension();
     } else if (this.#isWanted) {
-      this.#visitor.content(bytes);
+      if (this.#sparse) this.#sparse.write(bytes);
+      else this.#visitor.content(bytes);
     }
     return size;
   }
@@ -128,32 +138,57 @@ export class TarReader {
 
   #takeEntry(header: TarHeader): void {
     const pax = this.#pax;
-    const path = this.#longName ?? pax?.get('path') ?? header.name;
+    const sparse = sparseFile(pax);
+    const path = this.#longName ?? sparse?.name ?? pax?.get('path') ?? header.name;
     const link = this.#longLink ?? pax?.get('linkpath') ?? header.link;
     this.#pax = undefined;
     this.#longName = undefined;
     this.#longLink = undefined;
-    if (
-      header.type === 'S' ||
-      [...(pax?.keys() ?? [])].some(key => key.startsWith('GNU.sparse.'))
-    ) {
-      throw new TarError(
-        `has a sparse file, ${showName(path)}, which is not supported: pack it without 'tar --sparse'`,
-      );
-    }
+    if (header.type === 'S') throw sparseError(path);
     const kind = header.type === '\0' && path.endsWith('/') ? 'directory' : kinds[header.type];
     if (kind === undefined) {
       throw new TarError(`has an entry of unknown tar type, ${showName(path)}`);
     }
     if (path.includes('\0') || link.includes('\0')) throw new TarError('has a damaged PAX header');
-    const size = kind === 'file' ? sizeOf(header, pax) : 0;
-    this.#body = paddedSize(size);
+    const stored = kind === 'file' ? sizeOf(header, pax) : 0;
+    const holes = kind === 'file' ? sparse : undefined;
+    const size = holes?.size ?? stored;
+    this.#body = paddedSize(stored);
     const { mode, major, minor } = header;
     const device = kind.endsWith('-device') ? { device: { major, minor } } : {};
     const mtime = mtimeOf(header, pax);
-    const isWanted = this.#visitor.entry({ path, kind, mode, mtime, size, link, ...device });
-    this.#isWanted = isWanted;
+    const attributes = attributesOf(pax);
+    this.#isWanted = this.#visitor.entry({
+      ...{ path, kind, mode, mtime, size, link, ...device },
+      ...(attributes.length > 0 ? { attributes } : {}),
+      ...(holes ? { isSparse: true } : {}),
+    });
+    this.#sparse = undefined;
+    if (!holes || !this.#isWanted) return;
+    this.#sparse = new SparseContent(holes, stored, bytes => this.#visitor.content(bytes));
   }
+}
+
+/** The complaint about a file with holes, where such files cannot be read. */
+export function sparseError(path: string): TarError {
+  return new TarError(
+    `has a sparse file, ${showName(path)}, which is not supported: pack it without 'tar --sparse'`,
+  );
+}
+
+const attributePrefix = 'SCHILY.xattr.';
+/** As Linux: XATTR_NAME_MAX and XATTR_SIZE_MAX. */
+const maxAttributeName = 255;
+const maxAttributeBytes = 65_536;
+
+/** The attributes that an ordinary user could set; the others need rights that no container has. */
+function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes {
+  return [...(pax ?? [])]
+    .filter(([key]) => key.startsWith(`${attributePrefix}user.`))
+    .map(([key, value]) => [key.slice(attributePrefix.length), value] as const)
+    .filter(
+      ([name, value]) => name.length <= maxAttributeName && value.length <= maxAttributeBytes,
+    );
 }
 
 function sizeOf(header: TarHeader, pax: Map<string, string> | undefined): number {

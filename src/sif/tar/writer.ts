@@ -1,4 +1,4 @@
-import { type TarEntry, type TarKind, tarBlockSize } from './entry.ts';
+import { type Attributes, paddedSize, type TarEntry, type TarKind, tarBlockSize } from './entry.ts';
 
 const types: Readonly<Record<TarKind, string>> = {
   file: '0',
@@ -16,12 +16,13 @@ const maxOctalSize = 8 ** 11;
 const maxMtime = 2 ** 32 - 1;
 
 /**
- * The header of an entry, in GNU's format: longer names have an entry of their own before it. PAX would
- * do as well but for mksquashfs 4.5, which takes leading `/`, `./` and `../` from the target of a
- * symbolic link that it finds there. Owners are not written, since nothing of them is kept.
+ * The header of an entry, in GNU's format: longer names have an entry of their own before it. PAX is there for
+ * attributes only: mksquashfs 4.5 takes leading `/`, `./` and `../` from the target of a symbolic link that it
+ * finds there. Owners are not written, since nothing of them is kept.
  */
 export function tarHeader(entry: TarEntry): Buffer {
   const parts: Buffer[] = [];
+  if (entry.attributes && entry.attributes.length > 0) parts.push(...paxHeader(entry.attributes));
   if (entry.link.length > nameBytes) parts.push(...longText('K', entry.link));
   if (entry.path.length > nameBytes) parts.push(...longText('L', entry.path));
   const block = header(types[entry.kind], entry.path, entry.size, entry.mode);
@@ -38,6 +39,21 @@ export function tarHeader(entry: TarEntry): Buffer {
 
 /** What ends a tar file. */
 export const tarEnd = Buffer.alloc(2 * tarBlockSize);
+
+/** Source: POSIX.1-2017, pax Extended Header; the names are those of star. */
+function paxHeader(attributes: Attributes): Buffer[] {
+  const records = attributes.map(([name, value]) => {
+    const rest = ` SCHILY.xattr.${name}=${value}\n`;
+    // The length counts its own digits.
+    let length = rest.length + 1;
+    while (String(length).length + rest.length !== length) length += 1;
+    return `${length}${rest}`;
+  });
+  const text = Buffer.from(records.join(''), 'latin1');
+  const body = Buffer.alloc(paddedSize(text.length));
+  text.copy(body);
+  return [sealed(header('x', 'PaxHeader', text.length, 0o644)), body];
+}
 
 function longText(type: string, text: string): Buffer[] {
   const body = Buffer.alloc(Math.ceil((text.length + 1) / tarBlockSize) * tarBlockSize);
