@@ -98,23 +98,31 @@ export function planBuild(
 /** The plan of an image that is there already, to be put into a repository with a change baked into it. */
 export function planFreeze(
   { buildRepository: repository = '', nameStrategy, format }: BuildWish,
-  image: Pick<Reference, 'registry' | 'repository'> & { readonly base: Document },
+  image: Pick<Reference, 'registry' | 'repository'> & {
+    /** Undefined where it was asked for by its digest. */
+    readonly tag?: string | undefined;
+    readonly base: Document;
+  },
   change: ImageChange,
 ): BuildPlan {
   const { digest } = image.base;
   const mediaType = manifestType(image.base);
-  const { registry, repository: path } = image;
+  const { registry, repository: path, tag } = image;
   const source = { kind: 'image', digest } as const;
   const from = formatReference({ registry, repository: path });
   const isSif = format === 'sif';
   if (isSif) requireImage(image.base, from);
+  const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
   const key = buildKey({
     ...{ source, platforms: [], repository, nameStrategy, format },
     frozenConfig: change,
     // The definition in a Singularity image tells its name.
-    ...(isSif ? { options: { from } } : {}),
+    ...(isSif ? { options: { from: named } } : {}),
   });
-  const name = formatReference({ registry, repository: path, digest });
+  const definition =
+    tag === undefined
+      ? imageDefinition(formatReference({ registry, repository: path, digest }))
+      : imageDefinition(named, digest);
   return {
     key,
     target: imageName({ repository, key, source, strategy: nameStrategy }),
@@ -125,7 +133,7 @@ export function planFreeze(
       mediaType,
     },
     change,
-    ...(isSif ? { sif: { definition: imageDefinition(name) } } : {}),
+    ...(isSif ? { sif: { definition } } : {}),
   };
 }
 

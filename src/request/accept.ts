@@ -10,7 +10,7 @@ import { formatReference, parseReference, type Reference } from '../oci/referenc
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
-import { askedImage, type BaseFinder, platformOf } from './asked-image.ts';
+import { askedImage, askedTag, type BaseFinder, platformOf } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
@@ -140,7 +140,10 @@ export function createAccept(deps: AcceptDeps): Accept {
     onBuild: () => void,
   ): Promise<FrozenAnswer> => {
     const change = changeOf(submission, layers);
-    const base = image && (await baseFor(image, submission, caller));
+    const base = image && {
+      ...(await baseFor(image, submission, caller)),
+      tag: askedTag(image),
+    };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
     return { kind: 'frozen', targetImage: pullName(plan), warnings: sifWarnings(plan), ticket };
   };

@@ -14,6 +14,11 @@ export function askedImage({ containerImage }: Submission): Reference | undefine
     : inField('containerImage', () => parseReference(containerImage));
 }
 
+/** The tag that an image is asked for by; undefined for one that is asked for by its digest. */
+export function askedTag({ tag = 'latest', digest }: Reference): string | undefined {
+  return digest === undefined ? tag : undefined;
+}
+
 /** The one platform that a submission wants of an image, if it wants one. Throws a {@link Fault} (400). */
 export function platformOf({ containerPlatform, format }: Submission): Platform | undefined {
   if (containerPlatform !== undefined) {

@@ -24,12 +24,20 @@ export interface MadeImage {
   readonly isPublic: boolean;
 }
 
+/** An image that is there, as it was asked for. */
+export interface AskedBase {
+  readonly access: Access;
+  readonly document: Document;
+  /** Undefined where it was asked for by its digest. */
+  readonly tag: string | undefined;
+}
+
 /** What is to be made. */
 export interface MakeWish {
   readonly submission: Submission;
   readonly caller: Caller;
   /** The image that it begins with, where it is one that is there. */
-  readonly base?: { readonly access: Access; readonly document: Document } | undefined;
+  readonly base?: AskedBase | undefined;
   /** What is baked into it. */
   readonly change: ImageChange;
 }
@@ -73,7 +81,10 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   };
 
   const planOf = async ({ submission, caller, base, change }: MakeWish): Promise<BuildPlan> => {
-    if (base) return planFreeze(submission, { ...base.access, base: base.document }, change);
+    if (base) {
+      const { access, document, tag } = base;
+      return planFreeze(submission, { ...access, tag, base: document }, change);
+    }
     const { buildContext } = submission;
     const context = buildContext && (await layers.takeContext(buildContext, caller));
     return planBuild({ ...submission, context }, places, change);

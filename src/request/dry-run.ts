@@ -9,8 +9,8 @@ import type { Access } from '../upstream/authorizer.ts';
 import { findManifest } from '../upstream/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import { askedImage, type BaseFinder, platformOf } from './asked-image.ts';
-import type { BuildIntake } from './built-image.ts';
+import { askedImage, askedTag, type BaseFinder, platformOf } from './asked-image.ts';
+import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
 import { changeOf } from './image-change.ts';
 import type { LayerIntake } from './layers.ts';
@@ -90,7 +90,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   /** What would be made. */
   const forecastOf = async (
     { submission, caller }: Asked,
-    base: { access: Access; document: Document } | undefined,
+    base: AskedBase | undefined,
   ): Promise<Forecast> => {
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
     const change = submission.freeze ? changeOf(submission, layers) : {};
@@ -135,7 +135,10 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const isThere = repository.canPull;
     const document = isThere ? await deps.baseOf(access, image, platformOf(submission)) : undefined;
     if (submission.freeze && document) {
-      const frozen = await forecastOf({ submission, caller }, { access, document });
+      const frozen = await forecastOf(
+        { submission, caller },
+        { access, document, tag: askedTag(image) },
+      );
       return { ...frozen, registries: [repository, ...frozen.registries] };
     }
     return {

@@ -28,8 +28,17 @@ export interface AppRuntime {
   readonly help?: string | undefined;
 }
 
-/** The definition of an image that is converted as it is, which `apptainer pull docker://` would write. */
-export function imageDefinition(reference: string): DefinitionRuntime {
-  const headers = { bootstrap: 'docker', from: reference };
-  return { text: `bootstrap: docker\nfrom: ${reference}\n\n`, headers, labels: {} };
+/**
+ * The definition of an image that is converted as it is, which `apptainer pull docker://` would write.
+ *
+ * @param name the image as it was asked for
+ * @param digest what that stood for, where it has a tag
+ */
+export function imageDefinition(name: string, digest?: string): DefinitionRuntime {
+  const base = 'org.opencontainers.image.base';
+  return {
+    text: `bootstrap: docker\nfrom: ${name}\n\n`,
+    headers: { bootstrap: 'docker', from: name },
+    labels: digest === undefined ? {} : { [`${base}.name`]: name, [`${base}.digest`]: digest },
+  };
 }

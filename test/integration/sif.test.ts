@@ -215,7 +215,7 @@ suite('singularity images', { concurrency: 1 }, () => {
       container: { config: { architecture: string }; sif: { definition: string } };
     };
     assert.equal(container.config.architecture, 'arm64');
-    assert.match(container.sif.definition, /^bootstrap: docker\nfrom: .*\/corpus\/multi@sha256:/);
+    assert.match(container.sif.definition, /^bootstrap: docker\nfrom: .*\/corpus\/multi:index\n/);
   });
 
   test('a hosted repository takes Singularity images of who may push to it', async () => {
