@@ -25,6 +25,7 @@ import { createBuildRights } from './build-rights.ts';
 import { createBuilderTls } from './builder-tls.ts';
 import { createBuilders } from './builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
+import { createRedateImage } from './dating/redate-image.ts';
 import type { FoundBuilders } from './find-builders.ts';
 import type { MakeSif, SifSettings } from './make-sif.ts';
 import type { RunRecipe } from './run-recipe.ts';
@@ -140,11 +141,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       runRecipe,
       documents: deps.documents,
       makeImage: deps.makeImage,
+      redate: createRedateImage(deps),
       publish: createPublish(deps),
       makeSif,
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       staging: {
+        host: ownHost,
         repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
         drop: id =>
           deps.hosted

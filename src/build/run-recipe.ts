@@ -18,6 +18,7 @@ import type { BuilderAccess } from './build-rights.ts';
 import type { Builders, Customer } from './builders.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
 import { layeredTree } from './context/layered-tree.ts';
+import { buildTime, datedTree } from './dating/build-time.ts';
 import { readLockFile } from './lock-file.ts';
 
 /** What is to be done with a recipe. */
@@ -61,9 +62,6 @@ interface PreparedRun extends RecipeRun {
   readonly context: FileTree;
 }
 
-// The same recipe gives the same bytes: what a build makes is dated by this.
-const sourceDateEpoch = 0;
-
 export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   const { builders, content } = deps;
   return async given => {
@@ -88,10 +86,10 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
 
 /** The recipe's own files, and besides them those that came with the request. */
 function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
-  if (!sent) return memoryTree(files);
-  if (Object.keys(files).length === 0) return sent.tree;
+  if (!sent) return datedTree(memoryTree(files));
+  if (Object.keys(files).length === 0) return datedTree(sent.tree);
   // Nobody's .dockerignore hides what the recipe needs.
-  return layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree);
+  return datedTree(layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree));
 }
 
 function commonOptions(
@@ -111,7 +109,7 @@ function commonOptions(
     // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
     cacheNamespace: key,
     platforms: recipe.platforms,
-    sourceDateEpoch,
+    sourceDateEpoch: buildTime,
     credentials: async (host: string) => {
       const known = await access.credentials(host);
       if (!known) return undefined;
@@ -144,7 +142,11 @@ async function makeImage(
             name: formatReference(target),
             push: true,
             insecure: isPlainHttp(target.registry),
-            ...(target.tag !== undefined ? {} : { attrs: { 'push-by-digest': 'true' } }),
+            attrs: {
+              ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
+              // Byte code has the time of its source in it: both are dated here, see dating/redate-image.
+              'rewrite-timestamp': 'false',
+            },
           },
         ],
         cacheImports: mayRead ? caches : [],

@@ -1,15 +1,18 @@
-import { isUnchanged } from '../augment/image-change.ts';
+import type { InjectedLayer } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import type { Attach } from '../images/attach.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import type { MadeOf } from '../images/made-blobs.ts';
 import type { Publish } from '../images/publish.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { ImageOrigin, RecipeOrigin } from './build-plan.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './builds.ts';
+import type { RedateImage } from './dating/redate-image.ts';
 import type { MakeSif } from './make-sif.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 
@@ -17,6 +20,7 @@ export interface SolveDeps {
   readonly runRecipe: RunRecipe;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
+  readonly redate: RedateImage;
   readonly publish: Publish;
   readonly makeSif: MakeSif;
   readonly attach: Attach;
@@ -27,6 +31,8 @@ export interface SolveDeps {
 
 /** A hosted repository for each build, for what is made on the way. */
 export interface Staging {
+  /** The host of these repositories. */
+  readonly host: string;
   repositoryOf(buildId: string): Reference;
   /** Removes what was put there, also by an earlier try. */
   drop(buildId: string): Promise<void>;
@@ -40,12 +46,16 @@ export function createSolve(deps: SolveDeps): Solve {
   const bake = async (
     { plan }: BuildRun,
     rights: BuildRights,
-    { repository, digest, mediaType }: Placed,
+    { repository, digest, mediaType, written }: Placed,
   ): Promise<MadeOf> => {
     const source = await rights.access(parseReference(repository));
     const base = await documents.manifest(source, digest, mediaType);
-    const image = await deps.makeImage(source, base, plan.change);
-    return { image, added: plan.change.layers ?? [], source };
+    const { root, generated } = await deps.makeImage(source, base, plan.change);
+    return {
+      image: { root, generated: new Map([...(written?.generated ?? []), ...generated]) },
+      added: [...(written?.layers ?? []), ...(plan.change.layers ?? [])],
+      source,
+    };
   };
 
   /** Puts it under the target of the plan, in the format that is wanted. */
@@ -74,17 +84,22 @@ export function createSolve(deps: SolveDeps): Solve {
 
   /** The image of a recipe, under the target of the plan. */
   const makeFromRecipe = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
-    const { plan, id } = run;
+    const { plan, id, log, signal } = run;
     const target = parseReference(plan.target);
-    if (isUnchanged(plan.change) && !plan.sif) return runRecipe(run, rights, recipe, target);
+    const isStaged = plan.sif !== undefined || target.registry === staging.host;
     // What is not final gets no tag: nobody is to see it under the name that is promised.
-    const { tag: _, ...repository } = plan.sif ? staging.repositoryOf(id) : target;
+    const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     try {
-      const made = await runRecipe(run, rights, recipe, repository);
-      const placed = { ...made, repository: formatReference(repository) };
+      const made = await runRecipe(run, rights, recipe, place);
+      const source = await rights.access(place);
+      const image = await documents.manifest(source, made.digest, made.mediaType);
+      const written = await deps.redate(source, image, line => log.write(line), signal);
+      const { digest } = written.root;
+      const mediaType = manifestType(written.root);
+      const placed = { repository: formatReference(place), digest, mediaType, written };
       return { ...(await deliver(run, rights, placed)), lockFile: made.lockFile };
     } finally {
-      if (plan.sif) await staging.drop(id);
+      if (isStaged) await staging.drop(id);
     }
   };
 
@@ -92,7 +107,7 @@ export function createSolve(deps: SolveDeps): Solve {
   const attachLockFile = async (
     { plan, log, signal }: BuildRun,
     rights: BuildRights,
-    { digest, mediaType }: Omit<Placed, 'repository'>,
+    { digest, mediaType }: Pick<ImageOrigin, 'digest' | 'mediaType'>,
     lockFile: string,
   ) => {
     try {
@@ -125,7 +140,13 @@ export function createSolve(deps: SolveDeps): Solve {
 }
 
 /** A manifest or index in a repository. */
-type Placed = Omit<ImageOrigin, 'kind'>;
+interface Placed extends Omit<ImageOrigin, 'kind'> {
+  /** What was written for it here, and is not in the repository. */
+  readonly written?: {
+    readonly generated: ReadonlyMap<Digest, Document>;
+    readonly layers: readonly InjectedLayer[];
+  };
+}
 
 const lockTitle = 'conda-lock.txt';
 const lockType = 'application/vnd.sluice.conda.lock.v1';

@@ -15,12 +15,13 @@ test('what a Singularity image is made of is dropped, however its build ends', a
       throw new Error('the builder is gone');
     },
     staging: {
+      host: 'sluice.test',
       repositoryOf: id => ({ registry: 'sluice.test', repository: `builds/staging/${id}` }),
       drop: async id => void dropped.push(id),
     },
     rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
     ...{ documents: {} as SolveDeps['documents'], makeImage: unused, publish: unused },
-    ...{ makeSif: unused, attach: unused },
+    ...{ makeSif: unused, attach: unused, redate: unused },
   });
   const run = (sif: boolean) =>
     solve({

@@ -1,0 +1,75 @@
+import { buildTime } from './build-time.ts';
+import { sourcePathOf, sourceStampOf } from './byte-code.ts';
+import type { LayerEntry, LayerVisitor } from './tar-entries.ts';
+
+/** Sources beyond these are not noted: Python compiles them again. */
+const maxSources = 1_000_000;
+/** The time of code that was compiled from another text: no source has it. */
+const outdated = 0;
+// As Python stores it.
+const stampOf = (mtime: number) => mtime >>> 0;
+
+interface Source {
+  readonly mtime: number;
+  /** Bytes; undefined for a hard link to a file of another name. */
+  readonly size: number | undefined;
+  readonly isDatable: boolean;
+}
+
+/**
+ * Gives what a build has made the date of a build, and to compiled Python code the date of its source, where it was
+ * made from that. All layers are read before the first one is changed: the source may be in any of them.
+ */
+export class Redating {
+  readonly #sources = new Map<string, Source>();
+  /** Number of compiled files that now have the date of their source. */
+  compiled = 0;
+
+  /** Notes the Python sources of a layer: those of later layers take the place of earlier ones. */
+  reader(): LayerVisitor {
+    return {
+      entry: entry => {
+        if (entry.path.endsWith('.py')) this.#note(entry);
+        return false;
+      },
+      content() {},
+    };
+  }
+
+  /** Changes a layer; `isChanged` is true when anything was. */
+  writer(): LayerVisitor & { readonly isChanged: boolean } {
+    let isChanged = false;
+    let path = '';
+    return {
+      get isChanged() {
+        return isChanged;
+      },
+      entry: entry => {
+        path = entry.path;
+        if (entry.mtime > buildTime && entry.isDatable) {
+          entry.date(buildTime);
+          isChanged = true;
+        }
+        return entry.type === '0' && entry.size >= 16 && path.endsWith('.pyc');
+      },
+      content: block => {
+        const stamp = sourceStampOf(block);
+        const source = this.#sources.get(sourcePathOf(path));
+        if (!stamp || !source?.isDatable || stamp.mtime <= buildTime) return;
+        const isSameSize = stamp.size === undefined || stamp.size === (source.size ?? stamp.size);
+        const isCurrent = stamp.mtime === stampOf(source.mtime) && isSameSize;
+        block.writeUInt32LE(isCurrent ? stampOf(buildTime) : outdated, stamp.offset);
+        if (isCurrent) this.compiled += 1;
+        isChanged = true;
+      },
+    };
+  }
+
+  #note({ path, type, size, mtime, link, isDatable }: LayerEntry): void {
+    if (this.#sources.size >= maxSources && !this.#sources.has(path)) return;
+    const linked = type === '1' ? this.#sources.get(link)?.size : size;
+    // A part of a longer text would keep that in memory.
+    const name = Buffer.from(path, 'latin1').toString('latin1');
+    this.#sources.set(name, { mtime, size: linked, isDatable });
+  }
+}
