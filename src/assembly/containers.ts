@@ -120,7 +120,14 @@ export function createContainers(
     share,
   });
   const { builds } = building;
-  const build = createBuildIntake({ ...common, builds, places, layers, rights, isOfService });
+  const build = createBuildIntake({
+    ...common,
+    places: { ...places, syntax: config.builds.syntax },
+    builds,
+    layers,
+    rights,
+    isOfService,
+  });
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
   const tokens = createTokenRegistry(state.requests, config.tokenLife, share);

@@ -41,6 +41,8 @@ export interface RecipeOrigin {
   readonly baseImages: readonly string[];
   /** Where layers are cached, `registry/repository`. */
   readonly cache: string | undefined;
+  /** What reads the Dockerfile in place of the image that it names: `builder` or another image. */
+  readonly frontend?: string | undefined;
   /** The tar.gz file that came as the build context, in the content store. */
   readonly context?: Digest | undefined;
   /** Images that take the place of others, or of stages. */

@@ -11,10 +11,11 @@ import { changeDefinition } from '../sif/definition-change.ts';
 import { type DefinitionRuntime, imageDefinition } from '../sif/definition-runtime.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
+import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
 import type { RecipeSource } from './recipe/build-source.ts';
-import { type BaseImage, baseImagesOf } from './recipe/dockerfile/base-images.ts';
+import { baseImagesOf } from './recipe/dockerfile/base-images.ts';
 import { checkPlatforms } from './recipe/platform-fit.ts';
 import { readBuildSource } from './recipe/read-source.ts';
 import { type Recipe, recipeOf } from './recipe/recipe.ts';
@@ -33,11 +34,13 @@ export interface BuildWish extends SubmittedBuild {
   readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
 
-/** Where builds go when the request does not say. */
+/** Settings of the server: where builds go when the request does not say, and what reads Dockerfiles. */
 export interface BuildPlaces {
   /** `registry/path` */
   readonly repository: string;
   readonly cache: string | undefined;
+  /** Default: `declared`. */
+  readonly syntax?: FrontendSetting;
 }
 
 const defaultPlatform = 'linux/amd64';
@@ -66,8 +69,12 @@ export function planBuild(
     contextDigest: context?.tarDigest,
     options: contextOptions(namedContexts),
   });
-  const bases = parsed.flatMap(platform => baseImagesOf(dockerfile, { platform, namedContexts }));
-  checkFrontend(bases);
+  const pulled = parsed.map(platform => {
+    const images = baseImagesOf(dockerfile, { platform, namedContexts });
+    return chooseFrontend(images, places.syntax ?? 'declared');
+  });
+  const bases = pulled.flatMap(choice => choice.bases);
+  const frontend = pulled[0]?.frontend;
   return {
     key,
     target: imageName({ repository, key, source, strategy: nameStrategy }),
@@ -79,6 +86,7 @@ export function planBuild(
       platforms,
       baseImages: [...new Set(bases.map(({ reference }) => reference))],
       cache: wish.cacheRepository ?? places.cache,
+      ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.gzipDigest } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     },
@@ -176,22 +184,6 @@ function checkOnePlatform(platforms: readonly Platform[]): void {
   throw new Fault(
     'bad-request',
     "'containerPlatform': a Singularity image is for one platform: make a request for each",
-    { phase: 'request' },
-  );
-}
-
-// The images in which Docker publishes the program that reads Dockerfiles.
-const knownFrontend = /^docker\.io\/docker\/dockerfile(?:-upstream)?[:@]/;
-
-/** Another program would run in the builder itself, and pull what nobody sees. */
-function checkFrontend(bases: readonly BaseImage[]): void {
-  const other = bases.find(
-    ({ use, reference }) => use === 'syntax' && !knownFrontend.test(reference),
-  );
-  if (!other) return;
-  throw new Fault(
-    'bad-request',
-    `The Dockerfile, line ${other.line}: the syntax ${other.reference} cannot be used here, only docker/dockerfile: take the line out, or name that`,
     { phase: 'request' },
   );
 }

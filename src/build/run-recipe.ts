@@ -109,6 +109,7 @@ function commonOptions(
     // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
     cacheNamespace: key,
     platforms: recipe.platforms,
+    frontendAttrs: frontendAttrs(recipe),
     sourceDateEpoch: buildTime,
     credentials: async (host: string) => {
       const known = await access.credentials(host);
@@ -119,6 +120,16 @@ function commonOptions(
     },
     tokens: access.tokens,
   };
+}
+
+/**
+ * Source: BuildKit's Dockerfile frontend, `builder/build.go`: with a command line it is the frontend that was asked
+ * for, and the build argument names another image.
+ */
+function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
+  if (frontend === undefined) return {};
+  if (frontend === 'builder') return { cmdline: 'docker/dockerfile' };
+  return { 'build-arg:BUILDKIT_SYNTAX': frontend };
 }
 
 async function makeImage(

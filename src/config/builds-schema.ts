@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { duration, list, size } from './units.ts';
-import { count, flag, registryHost } from './values.ts';
+import { count, flag, isImageName, registryHost } from './values.ts';
 
 /** Settings of builds, and of the builder that Sluice starts. */
 export const builds = z.strictObject({
@@ -42,6 +42,16 @@ export const builds = z.strictObject({
     .default(false)
     .describe(
       'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers: enable this only where all callers trust each other',
+    ),
+  syntax: z
+    .string()
+    .refine(
+      text => text === 'declared' || text === 'builder' || isImageName(text),
+      'expected declared, builder, or the name of an image',
+    )
+    .default('declared')
+    .describe(
+      "What reads a Dockerfile with a line such as `# syntax=docker/dockerfile:1`. `declared`: the image in the line, from Docker Hub. `builder`: the builder's own frontend; nothing is pulled. Or an image in another registry; without a tag or digest it gets those of the line",
     ),
   openBuilders: list
     .default([])

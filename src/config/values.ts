@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { parseReference } from '../oci/reference.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
 
 /** `true` or `false`, also as text. */
 export const flag = z.preprocess(
@@ -19,3 +21,14 @@ export const registryHost = z
     text => /^[A-Za-z0-9.:[\]-]+$/.test(text) && URL.canParse(`https://${text}`),
     'expected the host of a registry, such as registry.example.com:5000',
   );
+
+/** True for the name of an image. */
+export function isImageName(text: string): boolean {
+  try {
+    parseReference(text);
+    return true;
+  } catch (error) {
+    if (error instanceof OciSyntaxError) return false;
+    throw error;
+  }
+}

@@ -53,7 +53,7 @@ suite('builds', { concurrency: 2 }, () => {
     accounts: { admin: 'secret' },
     buildkit: [buildkitd.address],
     // The source of an ADD whose address is masked: nothing listens there.
-    builds: { privateHosts: ['127.0.0.1:1'] },
+    builds: { privateHosts: ['127.0.0.1:1'], syntax: 'builder' },
     limits: { builds: { anonymous: 'off' } },
     registries: {
       [registry.host]: { plainHttp: true },
@@ -193,6 +193,14 @@ suite('builds', { concurrency: 2 }, () => {
     // What only the builder finds out is told to who pulls.
     const { targetImage } = await request(`FROM ${base}\n\nCOPY nothing /\n`);
     assert.match(await (await manifestOf(targetImage)).text(), /line 3[\s\S]*not found/);
+  });
+
+  test('the frontend of the builder reads a Dockerfile that names one of Docker Hub', async () => {
+    const dockerfile = `# syntax=docker/dockerfile:1.7\nFROM ${base}\nCOPY <<EOF /said\nread here\nEOF\n`;
+    const { buildId } = await request(dockerfile);
+    await eventually('it is over', async () => (await status(buildId)).status === 'COMPLETED');
+    assert.equal((await status(buildId)).succeeded, true, await logs(buildId));
+    assert.doesNotMatch(await logs(buildId), /docker-image:.*docker\/dockerfile/);
   });
 
   test('a repository that cannot be pushed to is told by its field', async () => {
