@@ -73,7 +73,13 @@ export function canonicalText(identity: BuildIdentity): string {
 }
 
 function sourceFields(source: BuildSource): CanonicalField[] {
-  if (source.kind === 'containerFile') return [text('containerFile', source.text)];
+  if (source.kind === 'containerFile') {
+    const { condaFile } = source;
+    return [
+      text('containerFile', source.text),
+      ...(condaFile === undefined ? [] : [text('condaFile', condaFile)]),
+    ];
+  }
   if (source.kind === 'image') return [text('image', source.digest)];
   const { channels, options } = source;
   return [

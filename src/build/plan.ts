@@ -169,7 +169,7 @@ function recipeIn(
     );
   }
   const { dockerfile, runtime } = inField('containerFile', () => translateDefinition(source.text));
-  return { ...recipeOf({ kind: 'containerFile', text: dockerfile }), runtime };
+  return { ...recipeOf({ ...source, text: dockerfile }), runtime };
 }
 
 /** What a Singularity image that is made with a Dockerfile says it is made from. */

@@ -18,6 +18,7 @@ import type { BuilderAccess } from './build-rights.ts';
 import type { Builders, Customer } from './builders.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
 import { layeredTree } from './context/layered-tree.ts';
+import { withoutIgnoring } from './context/unignored.ts';
 import { buildTime, datedTree } from './dating/build-time.ts';
 import { readLockFile } from './lock-file.ts';
 
@@ -87,9 +88,9 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
 /** The recipe's own files, and besides them those that came with the request. */
 function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
   if (!sent) return datedTree(memoryTree(files));
-  if (Object.keys(files).length === 0) return datedTree(sent.tree);
-  // Nobody's .dockerignore hides what the recipe needs.
-  return datedTree(layeredTree(memoryTree({ ...files, '.dockerignore': '' }), sent.tree));
+  const own = Object.keys(files);
+  if (own.length === 0) return datedTree(sent.tree);
+  return datedTree(layeredTree(memoryTree(files), withoutIgnoring(sent.tree, own)));
 }
 
 function commonOptions(

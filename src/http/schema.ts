@@ -100,7 +100,9 @@ export const containerRequestSchema = z
       'Dockerfile, or with `sif` a Singularity definition file, base64',
     ),
     containerConfig: optional(configSchema).describe('Changes to the image'),
-    condaFile: optional(recipe).describe('Conda environment file, base64'),
+    condaFile: optional(recipe).describe(
+      'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
+    ),
     spackFile: optional(recipe).describe('Deprecated'),
     containerPlatform: optional(short).describe('`linux/amd64` or `linux/arm64`'),
     buildRepository: optional(name).describe(

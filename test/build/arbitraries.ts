@@ -34,7 +34,13 @@ const wanted: fc.Arbitrary<CondaSource['wanted']> = fc.oneof(
 );
 
 const sources: fc.Arbitrary<BuildSource> = fc.oneof(
-  fc.record({ kind: fc.constant('containerFile' as const), text: texts }),
+  present(
+    fc.record({
+      kind: fc.constant('containerFile' as const),
+      text: texts,
+      condaFile: optional(texts),
+    }),
+  ) as fc.Arbitrary<BuildSource>,
   fc.record({ kind: fc.constant('image' as const), digest: texts }),
   fc.record({
     kind: fc.constant('conda' as const),

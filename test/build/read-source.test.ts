@@ -21,14 +21,9 @@ const environmentOf = (submitted: SubmittedBuild) => {
 const refused: readonly [what: string, submitted: SubmittedBuild, message: RegExp][] = [
   ['nothing', {}, /nothing to build.*'containerFile', 'packages'/],
   [
-    'two sources',
-    { containerFile: base64('FROM a'), condaFile: 'YQ==' },
-    /'containerFile' and 'condaFile' exclude/,
-  ],
-  [
-    'three sources',
+    'a Dockerfile and packages',
     { containerFile: 'YQ==', condaFile: 'YQ==', packages: {} },
-    /'containerFile' and 'condaFile' and 'packages'/,
+    /'containerFile' and 'packages' exclude/,
   ],
   ['spackFile', { spackFile: 'YQ==' }, /'spackFile': Spack is deprecated.*'packages', type CONDA/],
   [

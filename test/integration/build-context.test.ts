@@ -117,6 +117,31 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.notEqual(changed.targetImage.split(':').at(-1), answer.targetImage.split(':').at(-1));
   });
 
+  test('a Conda file that comes with a Dockerfile is conda.yml in it', async () => {
+    const condaFile = base64('dependencies: [bwa]\n');
+    const dockerfile = `FROM ${base}\nCOPY --chown=0:0 conda.yml /tmp/conda.yml\nCMD cat /tmp/conda.yml /context/*\n`;
+    const alone = await request(`${dockerfile}RUN mkdir /context && touch /context/a\n`, {
+      condaFile,
+    });
+    assert.equal(await run(alone), 'dependencies: [bwa]\n');
+    // Nor does a context hide it.
+    const tar = await tarOf([
+      [{ name: '.dockerignore' }, '*\n!a'],
+      [{ name: 'conda.yml' }, 'not this one\n'],
+      [{ name: 'a' }, 'from the context\n'],
+      [{ name: 'b' }, 'ignored\n'],
+    ]);
+    const both = await request(`${dockerfile}COPY a b* /context/\n`, {
+      condaFile,
+      buildContext: inline(gzipSync(tar)),
+    });
+    assert.equal(await run(both), 'dependencies: [bwa]\nfrom the context\n');
+    const other = await request(`${dockerfile}RUN mkdir /context && touch /context/a\n`, {
+      condaFile: base64('dependencies: [samtools]\n'),
+    });
+    assert.notEqual(other.targetImage.split(':').at(-1), alone.targetImage.split(':').at(-1));
+  });
+
   test('it may be behind a URL', async () => {
     files.set('/context.tar.gz', gzipSync(await tarOf([[{ name: 'a' }, 'from afar\n']])));
     const dockerfile = `FROM ${base}\nCOPY a /\nCMD cat /a\n`;

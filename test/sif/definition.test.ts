@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { planBuild } from '../../src/build/plan.ts';
 import { baseImagesOf } from '../../src/build/recipe/dockerfile/base-images.ts';
 import { parseDockerfile } from '../../src/build/recipe/dockerfile/instructions.ts';
 import { Fault } from '../../src/fault.ts';
@@ -228,6 +229,18 @@ test('arguments that multiply are stopped before they fill the memory', () => {
   assert.throws(() => translateDefinition(text), /longer than 256 KiB/);
   const many = `${header}%arguments\nA=${'x'.repeat(100_000)}\n%post\n${'{{ A }}\n'.repeat(10_000)}`;
   assert.throws(() => translateDefinition(many), /longer than 256 KiB/);
+});
+
+test('a Conda file that comes with a definition file is copied from the build context', () => {
+  const text = `${header}%files\n {{wave_context_dir}}/conda.yml /tmp/conda.yml\n`;
+  const base64 = (content: string) => Buffer.from(content).toString('base64');
+  const { origin } = planBuild(
+    { containerFile: base64(text), condaFile: base64('dependencies: [bwa]\n'), format: 'sif' },
+    { repository: 'registry.example.com/builds', cache: undefined },
+  );
+  assert.ok(origin.kind === 'recipe');
+  assert.match(origin.dockerfile, /^COPY \["conda\.yml","\/tmp\/conda\.yml"\]$/m);
+  assert.deepEqual(origin.files, { 'conda.yml': 'dependencies: [bwa]\n' });
 });
 
 test('texts that are hard to read take no long time', () => {

@@ -14,6 +14,8 @@ export interface ImageSource {
 export interface ContainerFileSource {
   readonly kind: 'containerFile';
   readonly text: string;
+  /** Text of `conda.yml`, a file that the Dockerfile may copy. */
+  readonly condaFile?: string | undefined;
 }
 
 /** Conda packages: to be solved, or locked already. */

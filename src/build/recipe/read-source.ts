@@ -21,12 +21,16 @@ export function readBuildSource(submitted: SubmittedBuild): RecipeSource {
   if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);
   if (spackOpts !== undefined && spackOpts !== null)
     refuse(`'packages.spackOpts': ${spackRetired}`);
-  const given = Object.entries({ containerFile, condaFile, packages })
-    .filter(([, value]) => value !== undefined)
-    .map(([field]) => `'${field}'`);
-  if (given.length > 1) refuse(`${given.join(' and ')} exclude each other: send one of them`);
+  if (packages !== undefined && (containerFile !== undefined || condaFile !== undefined)) {
+    const other = containerFile === undefined ? 'condaFile' : 'containerFile';
+    refuse(`'${other}' and 'packages' exclude each other: send one of them`);
+  }
   if (containerFile !== undefined) {
-    return { kind: 'containerFile', text: base64Text('containerFile', containerFile) };
+    return {
+      kind: 'containerFile',
+      text: base64Text('containerFile', containerFile),
+      ...(condaFile === undefined ? {} : { condaFile: base64Text('condaFile', condaFile) }),
+    };
   }
   if (condaFile !== undefined) return readFile('condaFile', condaFile, [], {});
   if (packages !== undefined) return readPackages(packages);

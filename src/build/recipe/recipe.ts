@@ -13,8 +13,15 @@ export interface Recipe {
   readonly lockStage?: string;
 }
 
+// Where a Dockerfile that comes with a Conda environment file copies it from.
+const condaFileName = 'conda.yml';
+
 /** The recipe of a source. Pure: the same source gives the same bytes. */
 export function recipeOf(source: RecipeSource): Recipe {
-  if (source.kind === 'containerFile') return { dockerfile: source.text, files: new Map() };
+  if (source.kind === 'containerFile') {
+    const { text, condaFile } = source;
+    const files = new Map(condaFile === undefined ? [] : [[condaFileName, condaFile]]);
+    return { dockerfile: text, files };
+  }
   return condaRecipe(source);
 }

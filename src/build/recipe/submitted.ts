@@ -2,7 +2,7 @@
 export interface SubmittedBuild {
   /** Dockerfile, base64. */
   readonly containerFile?: string | undefined;
-  /** Conda environment file, base64. */
+  /** Conda environment file, base64; with `containerFile` a file that the Dockerfile may copy. */
   readonly condaFile?: string | undefined;
   readonly spackFile?: string | undefined;
   readonly packages?: SubmittedPackages | undefined;

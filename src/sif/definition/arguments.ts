@@ -4,6 +4,9 @@ import { isBlankOrComment, type Line, parseStage } from './parser.ts';
 const maxLength = 256 * 1024;
 const reference = /\{\{\s*(\w+)\s*\}\}/g;
 
+// Definition files for Wave name files of the build context so. Paths of `%files` begin there in any case.
+const contextDirectory: readonly [string, string] = ['wave_context_dir', '.'];
+
 /**
  * The lines of a stage with each `{{ NAME }}` replaced by what is given for it, else by what `%arguments` gives
  * it; a value may have others in it, but no deeper. What stands behind a `#` stays as it is.
@@ -35,7 +38,7 @@ function readArguments(lines: readonly Line[]): ReadonlyMap<string, string> {
       if (name === '') refuseLine(number, `${shownText(text)} is no NAME=value in '%arguments'`);
       return [name, text.slice(text.indexOf('=') + 1).trim()];
     });
-  return new Map(entries);
+  return new Map([contextDirectory, ...entries]);
 }
 
 function substituteLine(
