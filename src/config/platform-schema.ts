@@ -1,7 +1,32 @@
 import { z } from 'zod';
-import { isAllowable } from '../platform/endpoint.ts';
-import { duration, list } from './units.ts';
+import { builtIn, isAddress, isAllowable } from '../platform/endpoint.ts';
+import { duration, list, splitList } from './units.ts';
 import { count, flag } from './values.ts';
+
+const address = z.string().refine(isAddress, 'expected https://host[/path]');
+
+/** `from=to,...` in the environment, a map in the file. */
+const aliases = z.preprocess(
+  value =>
+    typeof value === 'string'
+      ? Object.fromEntries(
+          splitList(value).map(entry => {
+            const equals = Math.max(entry.indexOf('='), 0);
+            return [entry.slice(0, equals).trim(), entry.slice(equals + 1).trim()];
+          }),
+        )
+      : value,
+  z.record(
+    address,
+    z
+      .string()
+      .refine(
+        text => text === builtIn || isAddress(text),
+        `expected https://host[/path] or ${builtIn}`,
+      ),
+    'expected a map of addresses',
+  ),
+);
 
 /** Settings of workflow platforms. */
 export const platform = z.strictObject({
@@ -17,6 +42,11 @@ export const platform = z.strictObject({
     .default([])
     .describe(
       'Other platforms that a request may name: API addresses, or hosts (https). Sluice calls no other platform',
+    ),
+  aliases: aliases
+    .default({})
+    .describe(
+      'Platform addresses that requests name, and what each stands for: the address of another platform, or `built-in`. For clients that always send an address, such as `https://api.cloud.seqera.io=built-in`; in the file a map',
     ),
   pairingToken: z
     .string()

@@ -12,6 +12,20 @@ const fieldAliases: Readonly<Record<string, string>> = {
 /** Path segment of the metrics of mounted file systems. */
 export const mountedAlias = 'fusion';
 
+/** True for a body that has at least one field under the name that other clients send. */
+export function usesAliases(body: unknown): boolean {
+  if (typeof body !== 'object' || body === null) return false;
+  return Object.keys(fieldAliases).some(name => Object.hasOwn(body, name));
+}
+
+/** Returns a message with the names of fields that a client which {@link usesAliases} knows. */
+export function inAliases(message: string): string {
+  return Object.entries(fieldAliases).reduce(
+    (text, [alias, own]) => text.replaceAll(`'${own}'`, `'${alias}'`),
+    message,
+  );
+}
+
 /** The body with the fields under their names here; a field sent under both keeps the one from here. */
 export function withoutAliases(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;

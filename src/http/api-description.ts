@@ -3,7 +3,7 @@ import { errorAnswerSchema } from './answer-schema.ts';
 
 /** One entry point of an API. */
 export interface Operation {
-  readonly method: 'get' | 'post' | 'delete';
+  readonly method: 'get' | 'post' | 'put' | 'delete';
   readonly path: string;
   readonly summary: string;
   readonly request?: z.ZodType | undefined;

@@ -14,9 +14,9 @@ import type { RequireAdministrator } from './basic-auth.ts';
 import { callerAddress, networkOf } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
-import { readJsonBody } from './json-body.ts';
 import { type Limiter, limitHeaders } from './limiter.ts';
-import { containerRequestSchema, parseBody } from './schema.ts';
+import { readRequest } from './read-request.ts';
+import { containerRequestSchema } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 export interface ContainerDeps {
@@ -46,10 +46,7 @@ const rowBytes = 4096;
 export function containerRoutes(router: Router<RequestState>, deps: ContainerDeps): void {
   const create = async (ctx: RouterContext<RequestState>, version: ApiVersion) => {
     deps.gate.beforeRequest();
-    const submission = parseBody(
-      containerRequestSchema,
-      await readJsonBody(ctx.req, deps.maxBodyBytes),
-    );
+    const submission = await readRequest(ctx, containerRequestSchema, deps.maxBodyBytes);
     const address = callerAddress(ctx.req, deps.trustedProxies);
     const identity = await deps.identify(ctx.req, submission);
     const caller: Caller = identity

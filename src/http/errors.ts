@@ -2,6 +2,7 @@ import type { Middleware } from 'koa';
 import { setSecurityHeaders } from '../answer/security-headers.ts';
 import { Fault } from '../fault.ts';
 import { createRequestIds, type Logger, withoutToken } from '../telemetry.ts';
+import { inAliases } from './aliases.ts';
 import { dropBody } from './body.ts';
 import { callerAddress } from './caller.ts';
 import type { Callers } from './callers.ts';
@@ -75,6 +76,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       // A client that left breaks its own transfer: that is nobody's failure, and is logged already.
       if (res.closed) return;
       fault = faultOf(error, requestId);
+      if (ctx.state.usesAliases) fault = inNamesOfClient(fault);
       if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
       if (res.headersSent) {
         // Too late for an answer: a transfer that broke must not look complete.
@@ -99,6 +101,11 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       res.end(req.method === 'HEAD' ? undefined : body);
     }
   };
+}
+
+function inNamesOfClient(fault: Fault): Fault {
+  const message = inAliases(fault.message);
+  return message === fault.message ? fault : fault.retold(message);
 }
 
 function notPath(): Fault {

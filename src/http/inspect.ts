@@ -6,10 +6,10 @@ import type { Gate } from './access/gate.ts';
 import { callerAddress } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
-import { readJsonBody } from './json-body.ts';
 import { type Limiter, limitHeaders } from './limiter.ts';
+import { readRequest } from './read-request.ts';
 import { queryOf } from './request-target.ts';
-import { inspectRequestSchema, parseBody } from './schema.ts';
+import { inspectRequestSchema } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 export interface InspectDeps {
@@ -28,9 +28,10 @@ export interface InspectDeps {
 export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): void {
   router.post('/v1alpha1/inspect', async ctx => {
     deps.gate.beforeRequest();
-    const { containerImage, ...claim } = parseBody(
+    const { containerImage, ...claim } = await readRequest(
+      ctx,
       inspectRequestSchema,
-      await readJsonBody(ctx.req, deps.maxBodyBytes),
+      deps.maxBodyBytes,
     );
     const identity = await deps.identify(ctx.req, claim);
     deps.gate.request({ ...identity });

@@ -32,6 +32,7 @@ export interface PlatformClient {
 export interface PlatformSettings {
   readonly url?: string | undefined;
   readonly allow: readonly string[];
+  readonly aliases: Readonly<Record<string, string>>;
   readonly pairingToken?: string | undefined;
   readonly assumeRoles: boolean;
   readonly callsPerSecond: number;
@@ -69,6 +70,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     own: own.address,
     byDefault: settings.url,
     allow: settings.allow,
+    aliases: settings.aliases,
   });
   // One of its own: hosts of platforms may be at private addresses, but not for what others ask.
   const transport = createTransport(

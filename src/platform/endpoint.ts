@@ -30,7 +30,12 @@ export interface EndpointsDeps {
   readonly byDefault: string | undefined;
   /** URLs, or hosts that are asked over https, whatever the path. */
   readonly allow: readonly string[];
+  /** What an address that requests name stands for: another address, or {@link builtIn}. */
+  readonly aliases: Readonly<Record<string, string>>;
 }
+
+/** Stands for the platform in this process where an address is expected. */
+export const builtIn = 'built-in';
 
 // Hosts that were renamed; clients in the field still send the old name.
 const renamed: Readonly<Record<string, string>> = {
@@ -41,13 +46,28 @@ const renamed: Readonly<Record<string, string>> = {
 const longestAddress = 2000;
 const hostPattern = /^(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** Throws an `Error` when an address of the operator's is none. */
-export function createEndpoints({ own, byDefault, allow }: EndpointsDeps): Endpoints {
+/** Throws an `Error` when an address of the operator's is none, or has two meanings. */
+export function createEndpoints({ own, byDefault, allow, aliases }: EndpointsDeps): Endpoints {
   const ownEndpoint = { ...listed(own), isOwn: true };
-  const urls = [...allow.filter(entry => !isHost(entry)), ...(byDefault ? [byDefault] : [])];
+  const urls = [
+    ...allow.filter(entry => !isHost(entry)),
+    ...(byDefault ? [byDefault] : []),
+    ...Object.values(aliases).filter(target => target !== builtIn),
+  ];
   // What the operator wrote is where the API is; a request may leave `/api` out or add it.
   const known = new Map([...urls.map(listed), ownEndpoint].map(entry => [entry.id, entry]));
   const hosts = new Set(allow.filter(isHost).map(host => listed(`https://${host}`).host));
+  const aliased = new Map(
+    Object.entries(aliases).map(([from, to]) => {
+      const { id } = listed(from);
+      if (known.has(id)) {
+        throw new Error(
+          `platform.aliases: ${from} is also the address of a platform: remove it from one of the two`,
+        );
+      }
+      return [id, to === builtIn ? ownEndpoint : known.get(listed(to).id)];
+    }),
+  );
   const standard = byDefault ? known.get(listed(byDefault).id) : ownEndpoint;
 
   return {
@@ -63,12 +83,13 @@ export function createEndpoints({ own, byDefault, allow }: EndpointsDeps): Endpo
           { phase: 'credentials' },
         );
       }
-      const found = known.get(named.id);
+      const found = aliased.get(named.id) ?? known.get(named.id);
       if (found) return found;
       if (named.id.startsWith('https:') && hosts.has(named.host)) return named;
+      const { base } = standard ?? ownEndpoint;
       throw new Fault(
         'bad-request',
-        `The platform ${named.host} is not one that this server may ask: leave out 'platformEndpoint' for the usual one, or have the operator list its address under platform.allow`,
+        `'platformEndpoint': this server does not ask the platform ${named.host}. Set the field to ${base} or leave it out. The operator can list other platforms under platform.allow, or map an address to a platform under platform.aliases`,
         { phase: 'credentials' },
       );
     },
@@ -78,6 +99,11 @@ export function createEndpoints({ own, byDefault, allow }: EndpointsDeps): Endpo
 /** True for what can stand in the list of allowed platforms: a URL, or a host with or without its port. */
 export function isAllowable(entry: string): boolean {
   return parseAddress(isHost(entry) ? `https://${entry}` : entry) !== undefined;
+}
+
+/** True for the address of a platform. */
+export function isAddress(text: string): boolean {
+  return parseAddress(text) !== undefined;
 }
 
 function isHost(entry: string): boolean {

@@ -10,6 +10,7 @@ test('one platform has one name, however its address is written', () => {
     own,
     byDefault: undefined,
     allow: ['https://tower.example/api', 'api.cloud.seqera.io'],
+    aliases: {},
   });
   for (const [address, id, base] of [
     ['https://tower.example/api', 'https://tower.example', 'https://tower.example/api'],
@@ -41,6 +42,7 @@ test('the operator says which platform is the usual one', () => {
     own,
     byDefault: 'http://10.0.0.5:8080/platform/',
     allow: [],
+    aliases: {},
   });
   assert.equal(endpoints.resolve().base, 'http://10.0.0.5:8080/platform');
   assert.equal(endpoints.resolve().isOwn, false);
@@ -50,7 +52,8 @@ test('the operator says which platform is the usual one', () => {
   );
   assert.equal(endpoints.resolve(own).isOwn, true);
   assert.deepEqual([...endpoints.hosts], ['10.0.0.5:8080', 'sluice.example']);
-  assert.equal(createEndpoints({ own, byDefault: `${own}/`, allow: [] }).resolve().isOwn, true);
+  const named = createEndpoints({ own, byDefault: `${own}/`, allow: [], aliases: {} });
+  assert.equal(named.resolve().isOwn, true);
 });
 
 test('no other platform than the allowed ones is found', () => {
@@ -58,6 +61,7 @@ test('no other platform than the allowed ones is found', () => {
     own,
     byDefault: undefined,
     allow: ['https://tower.example/api', 'platform.example'],
+    aliases: {},
   });
   for (const address of [
     'https://evil.example',
@@ -86,6 +90,37 @@ test('no other platform than the allowed ones is found', () => {
     endpoints.resolve('https://platform.example/deep/api').id,
     'https://platform.example/deep',
   );
+});
+
+test('an address that clients always send may stand for another platform', () => {
+  const common = { own, byDefault: undefined, allow: ['old.example'] };
+  const endpoints = createEndpoints({
+    ...common,
+    aliases: {
+      'https://api.cloud.seqera.io': 'built-in',
+      'https://old.example': 'https://tower.example/api',
+    },
+  });
+  for (const address of ['https://api.cloud.seqera.io/', 'https://api.tower.nf/api']) {
+    assert.deepEqual(endpoints.resolve(address), endpoints.resolve(own), address);
+    assert.equal(endpoints.resolve(address).isOwn, true);
+  }
+  // Also where its host is allowed, and the platform behind it needs no other mention.
+  assert.equal(endpoints.resolve('https://old.example/api').base, 'https://tower.example/api');
+  assert.equal(endpoints.resolve('https://tower.example').base, 'https://tower.example/api');
+  assert.throws(
+    () => endpoints.resolve('https://else.example'),
+    isFault(
+      'bad-request',
+      /'platformEndpoint': .* else\.example\. Set the field to https:\/\/sluice\.example\/platform or leave it out/,
+    ),
+  );
+  for (const aliases of [
+    { [own]: 'https://tower.example' },
+    { 'https://a.example': 'https://b.example', 'https://b.example': 'built-in' },
+  ]) {
+    assert.throws(() => createEndpoints({ ...common, aliases }), /platform\.aliases: .* also/);
+  }
 });
 
 test('the list takes addresses and hosts', () => {

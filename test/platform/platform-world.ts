@@ -26,6 +26,7 @@ export interface PlatformWorld extends AsyncDisposable {
 
 export const usualSettings: PlatformSettings = {
   allow: [],
+  aliases: {},
   assumeRoles: false,
   callsPerSecond: 20,
   callsPerHour: 72_000,

@@ -81,7 +81,19 @@ test('older names of members mean the same', async () => {
     towerAccessToken: 'hunter2',
     towerEndpoint: 'https://x.example.com',
   });
-  assertApiFault(elsewhere, 400, /x\.example\.com is not one that this server may ask/);
+  assertApiFault(
+    elsewhere,
+    400,
+    /'towerEndpoint': this server does not ask the platform x\.example\.com\. Set the field to http:\/\/[\w.:]+\/platform or leave it out/,
+  );
+  const own = await world.ask({
+    containerImage,
+    platformAccessToken: 'hunter2',
+    platformEndpoint: 'https://x.example.com',
+  });
+  assertApiFault(own, 400, /'platformEndpoint': this server does not ask/);
+  const malformed = await world.ask({ containerImage, towerWorkspaceId: 'x' });
+  assertApiFault(malformed, 400, /'towerWorkspaceId': expected a whole number/);
 });
 
 test('what is right is taken', async () => {

@@ -3,6 +3,7 @@ import { describeApi, type OpenApi } from '../api-description.ts';
 import { auditEntryPoints } from './audit-entry-points.ts';
 import { credentialEntryPoints } from './credential-entry-points.ts';
 import { type ApiRequest, type Backend, type EntryPoint, entryPoint } from './entry-point.ts';
+import { runEntryPoints } from './run-entry-points.ts';
 import { platformInfoAnswer } from './schema.ts';
 import { tokenEntryPoints } from './token-entry-points.ts';
 import { userEntryPoints } from './user-entry-points.ts';
@@ -30,6 +31,7 @@ const entryPoints: readonly EntryPoint[] = [
   ...workspaceEntryPoints,
   ...credentialEntryPoints,
   ...auditEntryPoints,
+  ...runEntryPoints,
   entryPoint({
     method: 'get',
     path: '/service-info',

@@ -50,7 +50,7 @@ export interface ApiRequest {
 }
 
 interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodType> {
-  readonly method: 'get' | 'post' | 'delete';
+  readonly method: 'get' | 'post' | 'put' | 'delete';
   /** Below the base, with names in braces for what varies. */
   readonly path: string;
   readonly summary: string;
@@ -58,6 +58,8 @@ interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodTyp
   readonly query?: Q;
   readonly body?: B;
   readonly answer?: z.ZodType;
+  /** True for one that changes nothing, whatever its method says. */
+  readonly isIdle?: true;
   /** Returns the answer; nothing for an answer without a body. Only one that changes nothing may wait. */
   run(
     call: {
@@ -104,7 +106,9 @@ export function entryPoint<
       };
       const work = () => run(call, backend);
       // What is checked and what is changed are one: nobody else writes in between.
-      return definition.method === 'get' ? work() : await backend.platform.write(work);
+      return definition.method === 'get' || definition.isIdle
+        ? work()
+        : await backend.platform.write(work);
     },
   };
 }

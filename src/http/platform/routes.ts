@@ -2,9 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import type { DiskSpace } from '../../content/disk-space.ts';
 import { Fault } from '../../fault.ts';
-import type { RequireAdministrator } from '../basic-auth.ts';
+import { type RequireAdministrator, readBasic } from '../basic-auth.ts';
 import { callerAddress } from '../caller.ts';
 import type { Callers } from '../callers.ts';
+import { readBearer } from '../identify.ts';
 import { readJsonBody } from '../json-body.ts';
 import { isFailedLogin, type LoginLimit } from '../login-limit.ts';
 import { queryOf } from '../request-target.ts';
@@ -24,6 +25,8 @@ export interface PlatformRoutesDeps extends Backend {
 
 // Clients put /api behind the address of a platform.
 const bases = ['/platform/api', '/platform'];
+// The user name with which some clients send an access token as a password.
+const tokenName = '@token';
 const maxBodyBytes = 256 * 1024;
 const writing = new Set(['POST', 'PUT', 'PATCH']);
 
@@ -56,12 +59,14 @@ async function identify(
   { requireAdministrator, ...deps }: PlatformRoutesDeps,
 ): Promise<Actor> {
   const { authorization: header = '' } = request.headers;
-  if (/^basic\s/i.test(header)) {
+  const basic = readBasic(header);
+  const isToken = basic?.name === tokenName;
+  if (/^basic\s/i.test(header) && !isToken) {
     await requireAdministrator(request);
     const { account = '' } = deps.callers.of(request);
     return { kind: 'administrator', name: `account ${account}` };
   }
-  const accessToken = /^bearer\s+(\S+)\s*$/i.exec(header)?.[1];
+  const accessToken = isToken ? basic.password : readBearer(header);
   if (accessToken === undefined) {
     throw new Fault(
       'unauthorized',

@@ -140,6 +140,21 @@ export const workspaceAnswer = z.object({ workspace: workspaceView }).meta({ tit
 export const workspacesAnswer = z
   .object({ workspaces: z.array(workspaceView), totalSize: total })
   .meta({ title: 'Workspaces' });
+export const userWorkspacesAnswer = z
+  .object({
+    orgsAndWorkspaces: z.array(
+      z.object({
+        orgId: z.number().int(),
+        orgName: z.string(),
+        workspaceId: z.number().int(),
+        workspaceName: z.string(),
+        workspaceFullName: z.string(),
+        visibility: z.string(),
+        roles: z.array(z.string()),
+      }),
+    ),
+  })
+  .meta({ title: 'UserWorkspaces' });
 export const memberAnswer = z.object({ member: userView }).meta({ title: 'Member' });
 export const membersAnswer = z
   .object({ members: z.array(userView), totalSize: total })
@@ -177,6 +192,13 @@ export const auditAnswer = z
     ),
   })
   .meta({ title: 'AuditLog' });
+export const runAnswer = z
+  .object({ workflowId: z.string(), message: z.string() })
+  .meta({ title: 'Run' });
+export const newRunAnswer = runAnswer.meta({ title: 'NewRun' });
+export const startedRunAnswer = z
+  .object({ workflowId: z.string(), watchUrl: z.string() })
+  .meta({ title: 'StartedRun' });
 export const platformInfoAnswer = z
   .object({
     serviceInfo: z.object({

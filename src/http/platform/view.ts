@@ -19,6 +19,18 @@ export function workspaceView({ id, name, createdAt }: Workspace) {
   return { id, name, dateCreated: timeText(createdAt) };
 }
 
+/** A workspace in the list of one of its members, as workflow engines read it. */
+export function memberWorkspaceView({ id, name }: Workspace) {
+  return {
+    // There is one organization here: the server.
+    ...{ orgId: 1, orgName: organization },
+    ...{ workspaceId: id, workspaceName: name, workspaceFullName: `${organization}/${name}` },
+    ...{ visibility: 'PRIVATE', roles: ['member'] },
+  };
+}
+
+const organization = 'sluice';
+
 export function tokenView(
   { id, name, user, createdAt, expiresAt, usedDay }: AccessToken,
   platform: BuiltInPlatform,

@@ -1,3 +1,4 @@
+import { Fault } from '../../fault.ts';
 import { entryPoint, numberOf } from './entry-point.ts';
 import {
   memberAnswer,
@@ -5,11 +6,15 @@ import {
   newMemberSchema,
   newWorkspaceSchema,
   pageQuery,
+  userWorkspacesAnswer,
   workspaceAnswer,
   workspacesAnswer,
   workspacesQuery,
 } from './schema.ts';
-import { userView, workspaceView } from './view.ts';
+import { memberWorkspaceView, userView, workspaceView } from './view.ts';
+
+// The answer has no pages.
+const mostWorkspaces = 1000;
 
 /** Workspaces and who is in them. */
 export const workspaceEntryPoints = [
@@ -25,6 +30,24 @@ export const workspaceEntryPoints = [
       const page = { limit: max, offset };
       const { entries, total } = platform.workspaces.list({ member, name }, page);
       return { workspaces: entries.map(workspaceView), totalSize: total };
+    },
+  }),
+  entryPoint({
+    method: 'get',
+    path: '/user/{userId}/workspaces',
+    summary: 'Workspaces that you are a member of, in the form that workflow engines read',
+    access: 'user',
+    answer: userWorkspacesAnswer,
+    run({ actor, params }, { platform }) {
+      const member = numberOf(params.userId);
+      if (member !== actor.user.id) {
+        throw new Fault('denied', 'This access token is of another user', {
+          phase: 'credentials',
+        });
+      }
+      const all = { limit: mostWorkspaces, offset: 0 };
+      const { entries } = platform.workspaces.list({ member, name: undefined }, all);
+      return { orgsAndWorkspaces: entries.map(memberWorkspaceView) };
     },
   }),
   entryPoint({

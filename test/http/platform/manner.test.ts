@@ -44,6 +44,62 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assert.equal(head.body.length, 0);
   });
 
+  test('answers what workflow engines ask at their start', async () => {
+    const ada = await makeUser();
+    // Tokens that are not JSON web tokens come as a password.
+    const authorization = basic('@token', ada.accessToken);
+    const { user } = jsonOf(await server.ask('GET', '/user-info', authorization));
+    assert.equal(user.email, ada.email);
+    assertApiFault(await server.ask('GET', '/user-info', basic('@token', 'x')), 403, /invalid/);
+
+    const { workspace } = await server.must<{ workspace: { id: number } }>('POST', '/workspaces', {
+      name: 'started',
+    });
+    await server.must('POST', `/workspaces/${workspace.id}/members`, { user: ada.email });
+    const listed = await server.ask('GET', `/user/${ada.id}/workspaces`, authorization);
+    const [entry] = jsonOf(listed).orgsAndWorkspaces;
+    assert.deepEqual(
+      [entry.workspaceId, entry.workspaceName, entry.workspaceFullName],
+      [workspace.id, 'started', 'sluice/started'],
+    );
+    const others = await server.ask('GET', `/user/${ada.id + 1}/workspaces`, authorization);
+    assertApiFault(others, 403, /of another user/);
+
+    const create = await server.ask('POST', '/trace/create', authorization, { runName: 'a' });
+    const { workflowId, message } = jsonOf(create);
+    assert.match(message, /keeps no records of runs/);
+    for (const [event, answer] of [
+      ['begin', { workflowId, watchUrl: 'none. This server keeps no records of runs' }],
+      ['progress', { workflowId, message: 'This server keeps no records of runs' }],
+      ['heartbeat', { workflowId, message: 'This server keeps no records of runs' }],
+      ['complete', { workflowId, message: 'This server keeps no records of runs' }],
+    ] as const) {
+      // However much a client tells of its run.
+      const body = { text: 'x'.repeat(event === 'progress' ? 400_000 : 10) };
+      const path = `/trace/${workflowId}/${event}?workspaceId=${workspace.id}`;
+      const reply = await server.ask('PUT', path, authorization, body);
+      assert.deepEqual([reply.status, jsonOf(reply)], [200, answer], event);
+    }
+    assertApiFault(await server.ask('POST', '/trace/create', administrator), 403, /access token/);
+  });
+
+  test('is meant by an address that clients always send, where the operator says so', async () => {
+    const ada = await makeUser();
+    const ask = (towerAccessToken: string) =>
+      call(`${server.sluice.url}/v1alpha2/container`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          containerImage: '',
+          towerEndpoint: 'https://api.cloud.seqera.io',
+          towerAccessToken,
+        }),
+      });
+    assertApiFault(await ask('hunter2'), 403, /access token is invalid/);
+    // Who sends it is known, and the next thing is looked at.
+    assertApiFault(await ask(ada.accessToken), 400, /'containerImage' is empty/);
+  });
+
   test('lets in who has a token: 401 without one, 403 with a wrong, expired or revoked one', async () => {
     const ada = await makeUser();
     for (const header of [undefined, 'Digest x', 'Bearer', 'Bearer a b']) {

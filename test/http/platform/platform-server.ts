@@ -22,6 +22,7 @@ export function basic(name: string, password: string): string {
 export async function startPlatformServer(): Promise<PlatformServer> {
   const sluice = await startSluice({
     config: {
+      platform: { aliases: { 'https://api.cloud.seqera.io': 'built-in' } },
       accounts: {
         admin: 'admin-s3cret',
         ci: { password: 'word', repositories: { 'team/*': 'push' } },

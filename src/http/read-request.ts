@@ -1,0 +1,20 @@
+import type { ParameterizedContext } from 'koa';
+import type { z } from 'zod';
+import { usesAliases } from './aliases.ts';
+import { readJsonBody } from './json-body.ts';
+import { parseBody } from './schema.ts';
+import type { RequestState } from './state.ts';
+
+/**
+ * Reads the body of a request as a schema types it, and remembers which names the client uses for its fields.
+ * Throws as {@link readJsonBody} and {@link parseBody}.
+ */
+export async function readRequest<S extends z.ZodType>(
+  { req, state }: Pick<ParameterizedContext<RequestState>, 'req' | 'state'>,
+  schema: S,
+  maxBytes: number,
+): Promise<z.output<S>> {
+  const body = await readJsonBody(req, maxBytes);
+  state.usesAliases = usesAliases(body);
+  return parseBody(schema, body);
+}
