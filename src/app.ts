@@ -37,6 +37,7 @@ import { limitRequestsAtOnce } from './http/requests-at-once.ts';
 import { serviceRoutes } from './http/service.ts';
 import type { RequestState } from './http/state.ts';
 import { validateRoutes } from './http/validate-credentials.ts';
+import { viewRoutes } from './http/view-routes.ts';
 import type { Pairing } from './platform/pairing.ts';
 import { createMetricsRegistry } from './telemetry.ts';
 import { createReadiness } from './upkeep/readiness.ts';
@@ -109,7 +110,9 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const metrics = createMetricsRegistry();
   const openapi = createOpenApi(version.version);
   const isStopping = () => isDraining;
-  serviceRoutes(router, { version, readiness, isStopping, metrics, openapi });
+  viewRoutes(router);
+  const { reportVersion } = config;
+  serviceRoutes(router, { version, reportVersion, readiness, isStopping, metrics, openapi });
 
   const koa = new Koa<RequestState>();
   // Whatever goes wrong is in the log already; Koa would also print it, even for clients that leave.

@@ -5,7 +5,7 @@ import { mayBeImage } from '../oci/index-entry.ts';
 import { parseLossless, writeJson } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
-import { pointTo } from './descriptor.ts';
+import { pointTo, sayAbout } from './descriptor.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
 
@@ -26,7 +26,8 @@ export interface AugmentedImage {
  * Applies a change to an image or to every image of an index. Pure: the same base and change give the
  * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
  * those that nothing of the change is for, and those whose documents are not among `documents` (an
- * index may be sparse), stay as they are.
+ * index may be sparse), stay as they are, except that the annotation by which an attestation names its image
+ * follows the image.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function augment(
@@ -84,18 +85,19 @@ function augmentIndex(
 ): Document | undefined {
   const body = parseLossless(index.bytes, 'index');
   const rawEntries = Array.isArray(body.manifests) ? body.manifests : [];
-  let changed = false;
-  body.manifests = rawEntries.map((raw, position) => {
+  const replaced = new Map<string, Digest>();
+  const manifests = rawEntries.map((raw, position) => {
     const entry = entries[position];
     const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
     if (!entry || !child) return raw;
     // An entry that declares a type of its own is read by that type, as clients read it.
     const replacement = augmentChild({ ...child, mediaType: entry.mediaType }, run);
     if (!replacement) return raw;
-    changed = true;
+    replaced.set(entry.digest, replacement.digest);
     return pointTo(raw, replacement);
   });
-  if (!changed) return undefined;
+  if (replaced.size === 0) return undefined;
+  body.manifests = manifests.map(raw => sayAbout(raw, replaced));
   const document = documentOf(writeJson(body), manifestType(index));
   run.generated.set(document.digest, document);
   return document;

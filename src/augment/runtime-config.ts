@@ -2,8 +2,15 @@ import { type JsonObject, memberName } from '../oci/json.ts';
 import { mergeEnv } from './env.ts';
 import type { ImageChange } from './image-change.ts';
 
-/** Names the variable that hands the image's own entrypoint to the injected one, as JSON array text. */
-export const entryChainVariable = 'SLUICE_ENTRY_CHAIN';
+/**
+ * The variables that hand the image's own entrypoint to the injected one: as JSON array text, and for
+ * entrypoints that were written for Wave in its form, where a single word stands as it is.
+ */
+function entryChain(own: readonly string[]): string[] {
+  const list = JSON.stringify(own);
+  const [word = '', ...others] = own;
+  return [`SLUICE_ENTRY_CHAIN=${list}`, `WAVE_ENTRY_CHAIN=${others.length === 0 ? word : list}`];
+}
 
 /** True when the change is for how the container is run, and not only for what is in it. */
 export function touchesRuntime({ entrypoint, cmd, workingDir, env = [] }: ImageChange): boolean {
@@ -20,7 +27,7 @@ export function changeRuntime(base: JsonObject, change: ImageChange): JsonObject
     // An image that starts with the given entrypoint already was made by an earlier change: it would
     // be told to call itself, and lose the chain that it has.
     const isReplaced = JSON.stringify(own) !== JSON.stringify(change.entrypoint);
-    if (own.length > 0 && isReplaced) env.push(`${entryChainVariable}=${JSON.stringify(own)}`);
+    if (own.length > 0 && isReplaced) env.push(...entryChain(own));
     changed[at('Entrypoint')] = [...change.entrypoint];
   }
   if (change.cmd !== undefined) changed[at('Cmd')] = [...change.cmd];

@@ -197,6 +197,12 @@ export const configSchema = z.strictObject({
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
     .describe('Minimum log level; each request is one line of level info'),
+  reportVersion: z
+    .enum(['own', 'api'])
+    .default('own')
+    .describe(
+      "Version that `/service-info` reports. `api`: the version of Wave whose API this server provides, then `+sluice.` and Sluice's own version, for clients that compare it (`wave --info`)",
+    ),
   stopDelay: duration
     .prefault('2s')
     .describe(

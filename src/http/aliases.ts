@@ -9,6 +9,12 @@ const fieldAliases: Readonly<Record<string, string>> = {
   towerWorkspaceId: 'platformWorkspaceId',
 };
 
+/**
+ * The version of Wave whose API existing clients find here. They compare it with the version they need:
+ * wave-cli needs 1.13.0, which introduced the state of a container request.
+ */
+export const apiLevel = '1.13.0';
+
 /** Path segment of the metrics of mounted file systems. */
 export const mountedAlias = 'fusion';
 

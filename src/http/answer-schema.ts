@@ -132,7 +132,13 @@ export const metricAnswerSchema = z
 
 /** Source: container service specification, section 2.6. */
 export const serviceInfoSchema = z
-  .object({ serviceInfo: z.object({ version: z.string(), commitId: z.string() }) })
+  .object({
+    serviceInfo: z.object({
+      version: z.string(),
+      commitId: z.string(),
+      apiLevel: z.string().describe('Version of Wave whose API existing clients find here'),
+    }),
+  })
   .meta({ title: 'ServiceInfo' });
 
 export const errorAnswerSchema = z

@@ -11,7 +11,7 @@ export interface Operation {
   /** Media type of an answer that is not JSON. */
   readonly answerType?: string;
   /** 200 unless told. */
-  readonly status?: 200 | 204;
+  readonly status?: 200 | 204 | 303;
   /** What each query parameter means. */
   readonly query?: Readonly<Record<string, string>>;
   /** Names of security schemes, of which one is enough. */

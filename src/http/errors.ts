@@ -121,6 +121,6 @@ function routeOf(path: string): string {
   const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
   if (path.startsWith('/v2')) return registry ? `/v2/.../${registry[1]}` : '/v2/';
   const known =
-    /^\/(?:v1alpha[12]\/(?:container|inspect|metrics|builds|validate-creds)|container-token|service-info|healthz|readyz|metrics|openapi\.json|docs|platform)/;
+    /^\/(?:v1alpha[123]\/(?:container|inspect|metrics|builds|validate-creds)|container-token|validate-creds|view\/(?:builds|containers)|service-info|healthz?|readyz|metrics|openapi\.json|docs|platform)/;
   return known.exec(path)?.[0] ?? 'other';
 }

@@ -11,19 +11,25 @@ export interface MetricsDeps {
   readonly requireAdministrator: RequireAdministrator;
 }
 
-/** Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6. */
+/**
+ * Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6; the later version
+ * of the reference service answers a day of an organisation in the form of all others.
+ */
 export function metricsRoutes(
   router: Router<RequestState>,
   { usage, requireAdministrator }: MetricsDeps,
 ): void {
-  const routes: ReadonlyArray<readonly [string, Metric]> = [
+  const metrics: ReadonlyArray<readonly [string, Metric]> = [
     ['builds', 'builds'],
     ['pulls', 'pulls'],
     ['mounted/pulls', 'mounted'],
     [`${mountedAlias}/pulls`, 'mounted'],
   ];
-  for (const [path, metric] of routes) {
-    router.get(`/v1alpha2/metrics/${path}`, async ctx => {
+  const routes = (['v1alpha2', 'v1alpha3'] as const).flatMap(version =>
+    metrics.map(([path, metric]) => ({ version, path, metric })),
+  );
+  for (const { version, path, metric } of routes) {
+    router.get(`/${version}/metrics/${path}`, async ctx => {
       await requireAdministrator(ctx.req);
       const asked = queryOf(ctx.req);
       const day = asked.get('date') || undefined;
@@ -33,10 +39,17 @@ export function metricsRoutes(
           phase: 'request',
         });
       }
+      if (version === 'v1alpha3' && asked.get('arch')) {
+        throw new Fault(
+          'bad-request',
+          "'arch': this server does not count by architecture: leave it out",
+          { phase: 'request' },
+        );
+      }
       const query = { day, org };
       const count = usage.count(metric, query);
       ctx.body =
-        day !== undefined && org !== undefined
+        version === 'v1alpha2' && day !== undefined && org !== undefined
           ? { count }
           : {
               metric,

@@ -64,6 +64,14 @@ const operations: readonly Operation[] = [
   },
   {
     method: 'post',
+    path: '/validate-creds',
+    summary: 'The same; the fields may be in a member `request`',
+    request: credentialsSchema,
+    answer: z.boolean(),
+    isDeprecated: true,
+  },
+  {
+    method: 'post',
     path: '/v1alpha1/inspect',
     summary: 'Metadata of an image',
     request: inspectRequestSchema,
@@ -104,15 +112,17 @@ const operations: readonly Operation[] = [
     summary: 'Cancel a build',
     security: ['account'],
   },
-  ...(['builds', 'pulls', 'mounted/pulls'] as const).map(
-    (metric): Operation => ({
-      method: 'get',
-      path: `/v1alpha2/metrics/${metric}`,
-      summary: `Usage: ${metric}`,
-      answer: metricAnswerSchema,
-      query: metricQuery,
-      security: ['account'],
-    }),
+  ...(['v1alpha2', 'v1alpha3'] as const).flatMap(version =>
+    (['builds', 'pulls', 'mounted/pulls'] as const).map(
+      (metric): Operation => ({
+        method: 'get',
+        path: `/${version}/metrics/${metric}`,
+        summary: `Usage: ${metric}`,
+        answer: metricAnswerSchema,
+        query: metricQuery,
+        security: ['account'],
+      }),
+    ),
   ),
   {
     method: 'get',
@@ -120,7 +130,20 @@ const operations: readonly Operation[] = [
     summary: 'Version and commit',
     answer: serviceInfoSchema,
   },
+  {
+    method: 'get',
+    path: '/view/builds/{buildId}',
+    summary: 'Redirects to the details of a build',
+    status: 303,
+  },
+  {
+    method: 'get',
+    path: '/view/containers/{token}',
+    summary: 'Redirects to the details of a container request',
+    status: 303,
+  },
   { method: 'get', path: '/healthz', summary: 'The process is alive' },
+  { method: 'get', path: '/health', summary: 'The same, in the form that Wave answers' },
   { method: 'get', path: '/readyz', summary: 'Requests can be served' },
   {
     method: 'get',

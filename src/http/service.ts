@@ -4,6 +4,7 @@ import { pageHeaders } from '../answer/security-headers.ts';
 import { Fault } from '../fault.ts';
 import type { Readiness } from '../upkeep/readiness.ts';
 import type { Version } from '../version.ts';
+import { apiLevel } from './aliases.ts';
 import type { OpenApi } from './api-description.ts';
 import { docsPage, docsStyleHash } from './docs-page.ts';
 import { queryOf } from './request-target.ts';
@@ -11,6 +12,8 @@ import type { RequestState } from './state.ts';
 
 export interface ServiceDeps {
   readonly version: Version;
+  /** Whether `/service-info` reports the version of the service, or the level of its API. */
+  readonly reportVersion: 'own' | 'api';
   readonly readiness: Readiness;
   /** True from the moment on at which the server begins to stop. */
   readonly isStopping: () => boolean;
@@ -21,10 +24,16 @@ export interface ServiceDeps {
 /** The service about itself. Source: container service specification, section 2.6. */
 export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): void {
   router.get('/service-info', ctx => {
-    ctx.body = { serviceInfo: deps.version };
+    const { version, commitId } = deps.version;
+    const reported = deps.reportVersion === 'api' ? `${apiLevel}+sluice.${version}` : version;
+    ctx.body = { serviceInfo: { version: reported, commitId, apiLevel } };
   });
   router.get('/healthz', ctx => {
     ctx.body = { status: 'ok' };
+  });
+  // The form that health checks of Wave expect.
+  router.get('/health', ctx => {
+    ctx.body = { status: 'UP' };
   });
   router.get('/readyz', async ctx => {
     if (deps.isStopping()) throw new Fault('unavailable', 'The server is stopping');

@@ -1,4 +1,4 @@
-import type { Router } from '@koa/router';
+import type { Router, RouterContext } from '@koa/router';
 import { Fault } from '../fault.ts';
 import { registryHost } from '../oci/registry-name.ts';
 import { faultOfError } from '../upstream/failure.ts';
@@ -21,13 +21,11 @@ export interface ValidateDeps {
 
 /** Whether a registry takes a user name and a password: `true` or `false`. */
 export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps): void {
-  router.post('/v1alpha2/validate-creds', async ctx => {
+  const validate = async (ctx: RouterContext<RequestState>, unwrap: (body: unknown) => unknown) => {
     deps.gate.beforeRequest();
     deps.gate.request({ ...(await deps.identify(ctx.req, {})) });
-    const { registry, userName, password } = parseBody(
-      credentialsSchema,
-      await readJsonBody(ctx.req, deps.maxBodyBytes),
-    );
+    const body = await readJsonBody(ctx.req, deps.maxBodyBytes);
+    const { registry, userName, password } = parseBody(credentialsSchema, unwrap(body));
     const host = hostOf(registry);
     const credentials = { kind: 'password', username: userName, password } as const;
     deps.logins.check(ctx.req);
@@ -40,7 +38,16 @@ export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps)
       const access = { registry: host, repository: '', credentials: undefined };
       throw faultOfError(error, access, { what: 'a login' });
     }
-  });
+  };
+
+  router.post('/v1alpha2/validate-creds', ctx => validate(ctx, body => body));
+  // The older name, whose clients put the same fields into a member.
+  router.post('/validate-creds', ctx => validate(ctx, requestIn));
+}
+
+/** The member `request` of a body that has one, else the body. */
+function requestIn(body: unknown): unknown {
+  return typeof body === 'object' && body !== null && 'request' in body ? body.request : body;
 }
 
 /** The host of `registry`, `https://registry/v2/` and the like; throws a {@link Fault} (400) for other names. */

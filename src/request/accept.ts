@@ -2,10 +2,10 @@ import type { ImageChange } from '../augment/image-change.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
 import type { Documents } from '../images/documents.ts';
-import type { ImageMaker } from '../images/image-maker.ts';
+import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
-import { manifestType } from '../oci/manifest.ts';
+import { manifestType, parseManifest } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
@@ -99,7 +99,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       change,
       targetImage: targetName(deps.servedBase, token, image, served.digest),
     }));
-    const warnings = warningsOf(image, change, made.generated.size, made.maxLayers);
+    const warnings = warningsOf(image, base, change, made);
     return { kind: 'served', request, warnings };
   };
 
@@ -200,9 +200,9 @@ function sifWarnings({ sif, change }: BuildPlan): string[] {
 
 function warningsOf(
   image: Reference,
+  base: Document,
   change: ImageChange,
-  generated: number,
-  maxLayers: number,
+  { generated, maxLayers }: Pick<MadeImage, 'generated' | 'maxLayers'>,
 ): string[] {
   const warnings: string[] = [];
   if (maxLayers > dockerLayerLimit) {
@@ -210,9 +210,13 @@ function warningsOf(
       `The image has ${maxLayers} layers with those added: Docker's classic image store takes at most ${dockerLayerLimit}; podman and Docker's containerd store take it`,
     );
   }
-  if (generated === 0 && Object.keys(change).length > 0) {
+  if (generated.size === 0 && Object.keys(change).length > 0) {
+    const isIndex = parseManifest(base).kind === 'index';
+    const what = isIndex
+      ? 'is an index without an image to change'
+      : 'is an artifact, not a container image';
     warnings.push(
-      `${formatReference(image)} is no container image but an artifact: it is served as it is, without the containerConfig`,
+      `${formatReference(image)} ${what}: it is served as it is, without the containerConfig`,
     );
   }
   return warnings;

@@ -7,7 +7,8 @@ import type { ImageChange, InjectedLayer } from '../../src/augment/image-change.
 import { changeConfig } from '../../src/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
-const entryChainVariable = 'SLUICE_ENTRY_CHAIN';
+const entryChainVariables = ['SLUICE_ENTRY_CHAIN', 'WAVE_ENTRY_CHAIN'];
+const isOfChain = (entry: string) => entryChainVariables.includes(envName(entry));
 const names = fc.constantFrom('A', 'B', 'PATH', 'a', '__proto__', 'X_1');
 const values = fc.oneof(fc.string(), fc.constantFrom('', '=', 'a=b=c', 'é "quoted"\n'));
 const entries = fc.tuple(names, values).map(([name, value]) => `${name}=${value}`);
@@ -125,14 +126,18 @@ test('the entry chain is the replaced entrypoint, and only when there was one', 
   fc.assert(
     fc.property(bases, changes, (base, change) => {
       const former = (base.config?.Entrypoint ?? []) as string[];
-      const given = change.env?.some(entry => envName(entry) === entryChainVariable);
-      fc.pre(!given);
+      fc.pre(!change.env?.some(isOfChain));
       const env = (changed(base, change).config?.Env ?? []) as string[];
-      const chain = env.filter(entry => envName(entry) === entryChainVariable);
+      const chain = env.filter(isOfChain);
       const isReplaced =
         change.entrypoint !== undefined && !isDeepStrictEqual([...former], change.entrypoint);
       const isChained = isReplaced && former.length > 0;
-      assert.deepEqual(chain, isChained ? [`${entryChainVariable}=${JSON.stringify(former)}`] : []);
+      const list = JSON.stringify(former);
+      const expected = [
+        `SLUICE_ENTRY_CHAIN=${list}`,
+        `WAVE_ENTRY_CHAIN=${former.length === 1 ? former[0] : list}`,
+      ];
+      assert.deepEqual(chain, isChained ? expected : []);
     }),
   );
 });

@@ -27,7 +27,7 @@ test('configs: what is given replaces, also when it is empty', () => {
   const base = '{"Entrypoint":["/a"],"Cmd":["b"],"WorkingDir":"/c"}';
   assert.equal(
     runtime(base, { entrypoint: [], cmd: [], workingDir: '' }),
-    '{"Entrypoint":[],"Cmd":[],"WorkingDir":"","Env":["SLUICE_ENTRY_CHAIN=[\\"/a\\"]"]}',
+    '{"Entrypoint":[],"Cmd":[],"WorkingDir":"","Env":["SLUICE_ENTRY_CHAIN=[\\"/a\\"]","WAVE_ENTRY_CHAIN=/a"]}',
   );
   assert.equal(runtime(base, { env: [] }), base);
 });
@@ -60,7 +60,7 @@ test('configs: members in another case are the members that Go takes them for', 
       env: ['A=1'],
       workingDir: '/w',
     }),
-    '{"env":["PATH=/bin","A=1","SLUICE_ENTRY_CHAIN=[\\"/own\\"]"],"entrypoint":["/given"],"cmd":["y"],"WORKINGDIR":"/w"}',
+    '{"env":["PATH=/bin","A=1","SLUICE_ENTRY_CHAIN=[\\"/own\\"]","WAVE_ENTRY_CHAIN=/own"],"entrypoint":["/given"],"cmd":["y"],"WORKINGDIR":"/w"}',
   );
   assert.equal(
     runtime('{"Env":["A=0"],"env":["B=0"]}', { env: ['C=1'] }),
@@ -91,7 +91,7 @@ test('entry chain: an image that starts with the given entrypoint keeps the chai
   assert.equal(runtime(once, { entrypoint: ['/given'] }), once);
   assert.equal(
     runtime(once, { entrypoint: ['/other'] }),
-    '{"Entrypoint":["/other"],"Env":["SLUICE_ENTRY_CHAIN=[\\"/given\\"]"]}',
+    '{"Entrypoint":["/other"],"Env":["SLUICE_ENTRY_CHAIN=[\\"/given\\"]","WAVE_ENTRY_CHAIN=/given"]}',
     'the last one replaced counts',
   );
 });
@@ -113,10 +113,12 @@ test('entry chain: words of every kind are JSON text', () => {
   const after = JSON.parse(
     runtime(JSON.stringify({ Entrypoint: own }), { entrypoint: ['/a'] }),
   ) as { Env: string[] };
-  assert.deepEqual(JSON.parse((after.Env[0] ?? '').slice('SLUICE_ENTRY_CHAIN='.length)), own);
+  for (const [position, name] of ['SLUICE_ENTRY_CHAIN=', 'WAVE_ENTRY_CHAIN='].entries()) {
+    assert.deepEqual(JSON.parse((after.Env[position] ?? '').slice(name.length)), own);
+  }
   assert.equal(
     runtime('{"Entrypoint":"/own -x"}', { entrypoint: ['/a'] }),
-    '{"Entrypoint":["/a"],"Env":["SLUICE_ENTRY_CHAIN=[\\"/own -x\\"]"]}',
+    '{"Entrypoint":["/a"],"Env":["SLUICE_ENTRY_CHAIN=[\\"/own -x\\"]","WAVE_ENTRY_CHAIN=/own -x"]}',
   );
 });
 

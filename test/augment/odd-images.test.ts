@@ -72,6 +72,30 @@ test('untouched: attestations in an index that forgot to mark them', () => {
   assert.equal(after.manifests[1]?.digest, attestation.digest);
 });
 
+test('attestations name the image that takes the place of theirs, wherever they stand', () => {
+  const attestation = written(imageText([ownLayer('application/vnd.in-toto+json')]), ociManifest);
+  const about = (digest: string) => ({
+    ...JSON.parse(describe(attestation)),
+    annotations: {
+      'vnd.docker.reference.digest': digest,
+      'vnd.docker.reference.type': 'attestation-manifest',
+    },
+  });
+  const elsewhere = `sha256:${'0'.repeat(64)}`;
+  const entries = [
+    JSON.stringify(about(image.digest)),
+    describe(image),
+    JSON.stringify(about(elsewhere)),
+  ];
+  const root = written(indexText(entries), ociIndex);
+  const { manifests } = body(made(baseOf(root, image, attestation, config)).root);
+  assert.deepEqual(
+    [manifests[0], manifests[2]],
+    [about(String(manifests[1]?.digest)), about(elsewhere)],
+  );
+  assert.notEqual(manifests[1]?.digest, image.digest);
+});
+
 test('images: layers of every type that runtimes unpack, and none at all', () => {
   for (const type of [
     'application/vnd.oci.image.layer.v1.tar',

@@ -43,7 +43,7 @@ test('nothing of the name is in another image: its key is that of the digest', (
 test('of an artifact no Singularity image is made', () => {
   const artifact = sifManifest({ digest, size: 1 }, 'x.sif');
   assert.throws(() => plan('sif', 'one', artifact), {
-    message: /'containerImage': registry\.test\/one is no container image but an artifact/,
+    message: /'containerImage': registry\.test\/one is an artifact, not a container image/,
     kind: 'bad-request',
   });
 });

@@ -1,6 +1,7 @@
 /** A password is sent to the registry that was named, and to no other. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { postJson } from '../faults/fault-world.ts';
 import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
@@ -31,6 +32,16 @@ suite('a check of credentials', () => {
     for (const name of [registry.host, `http://${registry.host}`, `${registry.host}/v2/`]) {
       assert.equal((await valid(sluice, name, registry.password)).body.toString(), 'true', name);
       assert.equal((await valid(sluice, name, 'wrong')).body.toString(), 'false', name);
+    }
+    // The older path takes the fields in either form.
+    const login = { registry: registry.host, userName: 'tester', password: registry.password };
+    for (const body of [login, { request: login }]) {
+      const reply = await postJson(`${sluice.url}/validate-creds`, body);
+      assert.deepEqual([reply.status, reply.body.toString()], [200, 'true']);
+    }
+    for (const body of [{}, { request: { ...login, registry: 'harbor' } }]) {
+      const reply = await postJson(`${sluice.url}/validate-creds`, body);
+      assertApiFault(reply, 400, /'registry' is /);
     }
   });
 });

@@ -333,7 +333,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     const ofArtifact = sif.targetImage.replace('oras://', '');
     await assert.rejects(
       request({ containerImage: ofArtifact, buildRepository: `${open.host}/sif/none` }),
-      /400: .*no container image but an artifact/,
+      /400: .*an artifact, not a container image/,
     );
     assert.equal(await run(['run', '--no-https', `oras://${through.targetImage}`]), 'through\n');
   });
