@@ -8,6 +8,7 @@ import { createRegistries } from './assembly/registries.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/state.ts';
 import { accessRules } from './config/access.ts';
+import { configuredPlaces } from './config/places.ts';
 import { Fault } from './fault.ts';
 import { createGate } from './http/access/gate.ts';
 import { createPullGuard } from './http/access/pull-guard.ts';
@@ -55,10 +56,7 @@ export interface App {
 /** Puts the server together, from the disk up to the routes; nothing listens yet. */
 export async function createApp(deps: AppDeps): Promise<App> {
   const { config, publicUrl, log, version } = deps;
-  const places = {
-    repository: config.buildRepository ?? `${publicUrl.host}/builds`,
-    cache: config.cacheRepository,
-  };
+  const places = configuredPlaces(config, publicUrl);
   const state = await openState(deps);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);

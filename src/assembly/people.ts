@@ -39,7 +39,9 @@ export function createPeople(
     service: registries.credentials,
     anonymous: registries.anonymousCredentials,
     accounts: registries.accounts,
-    serviceRepositories: [places.repository, places.cache].filter(name => name !== undefined),
+    serviceRepositories: [places.repository, places.cache, ...Object.values(places.frozen)].filter(
+      name => name !== undefined,
+    ),
   });
   return { platform, client, identities };
 }

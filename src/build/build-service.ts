@@ -28,6 +28,7 @@ import { type Builds, createBuilds } from './builds.ts';
 import { createRedateImage } from './dating/redate-image.ts';
 import type { FoundBuilders } from './find-builders.ts';
 import type { MakeSif, SifSettings } from './make-sif.ts';
+import type { BuildPlaces } from './plan.ts';
 import type { RunRecipe } from './run-recipe.ts';
 import { createSolve } from './solve.ts';
 
@@ -75,13 +76,12 @@ export interface BuildServiceDeps {
     readonly trustCaches: boolean;
   };
   readonly sourceRules: readonly SourceRule[];
-  /** Where layers are cached when a request does not say. */
-  readonly ownCache: string | undefined;
+  readonly places: BuildPlaces;
   /** Where Singularity images are on their way. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
   readonly hosted: Pick<HostedManifests, 'removeAll' | 'removeImage'>;
-  /** Bytes of a hosted repository. */
+  /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: (repository: string) => number;
   readonly tidily: HostedStore['tidily'];
   /** Bytes of a hosted repository, beyond which nobody unknown begins a build into it; undefined for no limit. */
@@ -92,6 +92,7 @@ export interface BuildServiceDeps {
 export function createBuildService(deps: BuildServiceDeps): BuildService {
   const { store, registry, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
+  const frozen = Object.values(deps.places.frozen);
   const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
 
   const rightsOf = createBuildRights({
@@ -105,8 +106,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   // The client of the builder is loaded when it is first needed.
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./run-recipe.ts');
-    const { content, isPlainHttp, ownCache } = deps;
-    const isTrustedCache = (name: string) => limits.trustCaches || name === ownCache;
+    const { content, isPlainHttp, places } = deps;
+    const isTrustedCache = (name: string) => limits.trustCaches || name === places.cache;
     const { sourceRules } = deps;
     return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache, sourceRules })(run);
   };
@@ -187,9 +188,12 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     remove: ({ id, target, digest, isTrusted }, at) =>
       deps.tidily(() => {
         if (!store.remove(id, at) || isTrusted || digest === null) return;
-        // Nobody unknown can name a repository here: the image is where builds go by default.
-        const { registry: host, repository, tag = 'latest' } = parseReference(target);
-        if (host === ownHost) deps.hosted.removeImage(repository, tag, digest);
+        // Nobody unknown can name a repository here: the image is where builds go by default, or where frozen
+        // images do, which stay.
+        const image = parseReference(target);
+        const { repository, tag = 'latest' } = image;
+        if (image.registry !== ownHost || placeOf(image, frozen) !== undefined) return;
+        deps.hosted.removeImage(repository, tag, digest);
       }),
     waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
   });
@@ -205,12 +209,27 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   };
 }
 
+/** Returns the path of the listed repository that an image is in or below. */
+function placeOf(
+  { registry, repository }: Reference,
+  places: readonly string[],
+): string | undefined {
+  return places
+    .map(parseReference)
+    .find(
+      place => place.registry === registry && `${repository}/`.startsWith(`${place.repository}/`),
+    )?.repository;
+}
+
 /** Throws a {@link Fault} (507) when the builds of strangers fill the repository. */
 function requireAnonymousRoom(
-  { ownHost, hostedBytes, maxAnonymousBytes: most }: BuildServiceDeps,
-  { registry, repository }: Reference,
+  { ownHost, hostedBytes, maxAnonymousBytes: most, places }: BuildServiceDeps,
+  image: Reference,
 ): void {
-  if (most === undefined || registry !== ownHost || hostedBytes(repository) < most) return;
+  // Names can make a repository of their own for each image, below the one that is meant.
+  const place = placeOf(image, [places.repository, ...Object.values(places.frozen)]);
+  const bytes = () => hostedBytes(place ?? image.repository);
+  if (most === undefined || image.registry !== ownHost || bytes() < most) return;
   throw new Fault(
     'storage-full',
     `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, name a repository of yours as 'buildRepository', or have the operator raise anonymous.maxBuildBytes`,

@@ -28,6 +28,7 @@ export interface BuildWish extends SubmittedBuild {
   readonly cacheRepository?: string | undefined;
   readonly nameStrategy?: NameStrategy | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
+  readonly freeze?: boolean | undefined;
   /** Image by the name of an image or stage of the Dockerfile, which it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
   /** The build context, once it is taken in. */
@@ -41,6 +42,16 @@ export interface BuildPlaces {
   readonly cache: string | undefined;
   /** Default: `declared`. */
   readonly syntax?: FrontendSetting;
+  /** Where frozen images go, by their format; none where the operator has named no repository for them. */
+  readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
+}
+
+/** Returns the operator's repository for a frozen image whose request names none. */
+export function frozenPlace(
+  { buildRepository, freeze, format = 'docker' }: BuildWish,
+  { frozen }: Pick<BuildPlaces, 'frozen'>,
+): string | undefined {
+  return freeze && buildRepository === undefined ? frozen[format] : undefined;
 }
 
 const defaultPlatform = 'linux/amd64';
@@ -62,7 +73,7 @@ export function planBuild(
   checkPlatforms(source, parsed);
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
-  const repository = wish.buildRepository ?? places.repository;
+  const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
   const key = buildKey({
     ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },

@@ -21,15 +21,18 @@ export const nameCommand: Command = {
     if (!URL.canParse(SLUICE_URL))
       throw new CommandError(`SLUICE_URL: '${SLUICE_URL}' is not a URL`, 2);
     const repository = SLUICE_BUILD_REPOSITORY || `${new URL(SLUICE_URL).host}/builds`;
+    const { SLUICE_FREEZE_REPOSITORY: docker, SLUICE_FREEZE_SIF_REPOSITORY: sif = docker } =
+      process.env;
+    const frozen = { ...(docker ? { docker } : {}), ...(sif ? { sif } : {}) };
     const asked = await buildRequestOf(values, positionals);
     try {
       const submission = parseBody(containerRequestSchema, asked.submission);
-      checkRules(submission, 'v1alpha2');
+      const places = { repository, cache: undefined, frozen };
+      checkRules(submission, 'v1alpha2', places);
       const { buildContext, containerConfig, freeze } = submission;
       const context = buildContext && (await measureLayer(buildContext));
       const layers = freeze ? (containerConfig?.layers ?? []) : [];
       const baked = freeze ? changeOf(submission, await Promise.all(layers.map(measureLayer))) : {};
-      const places = { repository, cache: undefined };
       const plan = planBuild({ ...submission, context }, places, baked);
       const name = pullName(plan);
       console.log(values.json ? JSON.stringify({ key: plan.key, name }) : name);

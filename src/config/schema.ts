@@ -248,6 +248,14 @@ export const configSchema = z.strictObject({
   cacheRepository: repository
     .optional()
     .describe('Where the layers of builds are cached. Default: the builder keeps them itself'),
+  freezeRepository: repository
+    .optional()
+    .describe(
+      'Where images are frozen whose requests have `freeze` and no `buildRepository`, `registry/path`: a repository that everybody may pull from, such as the hosted `<own host>/public/frozen`. Images of private base images are refused. Default: none, and such requests are refused',
+    ),
+  freezeSifRepository: repository
+    .optional()
+    .describe('The same for Singularity images. Default: `freezeRepository`'),
   builds: builds.prefault({}),
   sif: sif.prefault({}),
   platform: platform.prefault({}),

@@ -1,6 +1,7 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
+import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -28,6 +29,7 @@ export interface AcceptDeps {
   readonly tokens: TokenRegistry;
   readonly rights: Pick<RightWatch, 'note'>;
   readonly build: BuildIntake;
+  readonly places: BuildPlaces;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: what every served name begins with. */
@@ -145,11 +147,13 @@ export function createAccept(deps: AcceptDeps): Accept {
       tag: askedTag(image),
     };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
-    return { kind: 'frozen', targetImage: pullName(plan), warnings: sifWarnings(plan), ticket };
+    const isOpen = frozenPlace(submission, deps.places) !== undefined;
+    const warnings = [...(isOpen ? [openWarning(plan)] : []), ...sifWarnings(plan)];
+    return { kind: 'frozen', targetImage: pullName(plan), warnings, ticket };
   };
 
   return async (submission, version, caller, onBuild) => {
-    checkRules(submission, version);
+    checkRules(submission, version, deps.places);
     const image = askedImage(submission);
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
     const intake = { submission, caller, layers };
@@ -189,6 +193,11 @@ function commonOf(submission: Submission, caller: Caller, mountedLayers: readonl
 function targetName(base: string, token: ContainerToken, image: Reference, served: string): string {
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${base}/${token}/${image.repository}${suffix}`;
+}
+
+function openWarning({ target }: BuildPlan): string {
+  const { registry, repository } = parseReference(target);
+  return `The request has no 'buildRepository', so the image is frozen to ${registry}/${repository}, which others can pull from`;
 }
 
 function sifWarnings({ sif, change }: BuildPlan): string[] {

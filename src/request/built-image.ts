@@ -1,8 +1,8 @@
 import type { ImageChange } from '../augment/image-change.ts';
-import { checkBaseImages } from '../build/base-check.ts';
+import { checkBaseImages, type ShownBase } from '../build/base-check.ts';
 import type { BuildPlan } from '../build/build-plan.ts';
 import type { Asker, Builds, BuildTicket } from '../build/builds.ts';
-import { type BuildPlaces, planBuild, planFreeze } from '../build/plan.ts';
+import { type BuildPlaces, frozenPlace, planBuild, planFreeze } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
@@ -10,6 +10,7 @@ import { parseReference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
+import { findManifest } from '../upstream/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
@@ -83,7 +84,12 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   const planOf = async ({ submission, caller, base, change }: MakeWish): Promise<BuildPlan> => {
     if (base) {
       const { access, document, tag } = base;
-      return planFreeze(submission, { ...access, tag, base: document }, change);
+      const { buildRepository = frozenPlace(submission, places) } = submission;
+      return planFreeze(
+        { ...submission, buildRepository },
+        { ...access, tag, base: document },
+        change,
+      );
     }
     const { buildContext } = submission;
     const context = buildContext && (await layers.takeContext(buildContext, caller));
@@ -92,7 +98,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
   /** Returns true where nothing of it takes credentials. */
   const requireRights = async (
-    { submission, caller }: MakeWish,
+    { submission, caller, base }: MakeWish,
     { origin, target }: BuildPlan,
   ): Promise<boolean> => {
     const credentials = deps.credentialsOf(caller.grant);
@@ -106,6 +112,10 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
         ? await checkBaseImages(origin.baseImages, registry, credentials)
         : [];
     for (const { access, reference } of bases) deps.rights.note(access, reference);
+    if (frozenPlace(submission, places) !== undefined) {
+      const shown = base ? [{ access: base.access, reference: base.document.digest }] : bases;
+      await Promise.all(shown.map(one => requireOpen(one, registry)));
+    }
     return bases.every(({ access }) => access.credentials === undefined);
   };
 
@@ -125,6 +135,28 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       };
     },
   };
+}
+
+/**
+ * Makes sure that everybody may pull an image: what is made of it goes where everybody may pull. Throws a
+ * {@link Fault} (400).
+ */
+async function requireOpen(
+  { access, reference }: ShownBase,
+  client: RegistryClient,
+): Promise<void> {
+  const { registry, repository, credentials } = access;
+  if (credentials === undefined) return;
+  try {
+    await findManifest(client, { registry, repository, credentials: undefined }, reference);
+  } catch (cause) {
+    if (!(cause instanceof Fault)) throw cause;
+    throw new Fault(
+      'bad-request',
+      `'freeze': ${registry}/${repository} is private, and images without 'buildRepository' are frozen to a repository that others can pull from: set 'buildRepository' to a repository of yours`,
+      { phase: 'request', cause },
+    );
+  }
 }
 
 // What a registry has to do with.

@@ -1,4 +1,5 @@
 import { pullName } from '../build/build-plan.ts';
+import type { BuildPlaces } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
@@ -55,6 +56,7 @@ export interface DryRunDeps {
   readonly baseOf: BaseFinder;
   readonly layers: LayerIntake;
   readonly build: BuildIntake;
+  readonly places: BuildPlaces;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly identities: Identities;
@@ -127,7 +129,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   };
 
   return async (submission, version, caller) => {
-    checkRules(submission, version);
+    checkRules(submission, version, deps.places);
     const { grant } = caller;
     const image = askedImage(submission);
     if (!image) return forecastOf({ submission, caller }, undefined);

@@ -1,3 +1,4 @@
+import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import { parseReference } from '../oci/reference.ts';
@@ -8,10 +9,14 @@ import type { ApiVersion, Submission } from './submission.ts';
  * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy.
  * Source: container service specification, sections 2.1, 2.3 and 7.
  */
-export function checkRules(submission: Submission, version: ApiVersion): void {
+export function checkRules(
+  submission: Submission,
+  version: ApiVersion,
+  places: Pick<BuildPlaces, 'frozen'>,
+): void {
   if (version === 'v1alpha1') checkLegacy(submission);
   checkWhatToServe(submission);
-  checkFreeze(submission);
+  checkFreeze(submission, places);
   checkRepository('buildRepository', submission.buildRepository);
   checkRepository('cacheRepository', submission.cacheRepository);
   checkTimestamp(submission.timestamp);
@@ -51,9 +56,12 @@ function checkWhatToServe(submission: Submission): void {
   }
 }
 
-function checkFreeze({ freeze, buildRepository, format }: Submission): void {
-  if (freeze && buildRepository === undefined) {
-    refuse("'freeze' requires 'buildRepository': name the repository to push to");
+function checkFreeze(submission: Submission, places: Pick<BuildPlaces, 'frozen'>): void {
+  const { freeze, buildRepository, format } = submission;
+  if (freeze && (buildRepository ?? frozenPlace(submission, places)) === undefined) {
+    refuse(
+      "'freeze' requires 'buildRepository': name the repository to push to. The operator can set one for requests without it (freezeRepository)",
+    );
   }
   if (format === 'sif' && !freeze) {
     refuse("'format: sif' requires 'freeze: true' and 'buildRepository': set both");

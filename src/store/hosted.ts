@@ -57,6 +57,8 @@ export interface HostedStore {
 
   /** Bytes of all blobs and manifests of a repository. */
   repositoryBytes(repository: string): number;
+  /** Bytes of a repository and of those below it; what several of them have counts for each. */
+  bytesBelow(repository: string): number;
   /** Bytes of all hosted content, each counted once. */
   totalBytes(): number;
 
@@ -184,6 +186,10 @@ export function createHostedStore(database: Database): HostedStore {
   ).pluck();
   // Both are kept by triggers.
   const repositoryBytes = sql('SELECT bytes FROM repositories WHERE name = ?').pluck();
+  const bytesBelow = sql(
+    `SELECT SUM(bytes) FROM repositories
+     WHERE name = @name OR (name >= @name || '/' AND name < @name || '0')`,
+  ).pluck();
   const totalBytes = sql("SELECT value FROM sums WHERE name = 'hosted bytes'").pluck();
   const isHeld = sql(
     `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
@@ -276,6 +282,7 @@ export function createHostedStore(database: Database): HostedStore {
     needs: (repository, part) => needs.get(repository, part) as Digest | undefined,
 
     repositoryBytes: repository => Number(repositoryBytes.get(repository) ?? 0),
+    bytesBelow: name => Number(bytesBelow.get({ name }) ?? 0),
     totalBytes: () => Number(totalBytes.get()),
 
     isHeld: digest => isHeld.get({ digest }) === 1,

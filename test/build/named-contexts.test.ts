@@ -26,7 +26,7 @@ for (const [image, name] of names) {
   test(`BuildKit looks for ${image} as ${name}`, () => assert.equal(contextName(image), name));
 }
 
-const places = { repository: 'registry.example.com/builds', cache: undefined };
+const places = { repository: 'registry.example.com/builds', cache: undefined, frozen: {} };
 const containerFile = (text: string) => Buffer.from(text).toString('base64');
 const dockerfile = containerFile('FROM node:24 AS one\nFROM one\n');
 const plan = (namedContexts: Record<string, string>, file = dockerfile) =>

@@ -5,6 +5,7 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
+import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
@@ -246,6 +247,64 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal((await refused({ containerFile, freeze: false })).status, 400);
     await sluice.requests();
     assert.ok(!sluice.output().includes(containerToken));
+  });
+
+  test('without a repository it goes where the operator says, and nothing private does', async () => {
+    const port = await freePort();
+    const place = `127.0.0.1:${port}/public/frozen`;
+    await using server = await startSluice({
+      port,
+      config: {
+        accounts: { admin: 'secret' },
+        buildkit: [buildkitd.address],
+        limits: { builds: { anonymous: 'off' } },
+        freezeRepository: place,
+        freezeSifRepository: `${open.host}/public/sif`,
+        registries: {
+          [open.host]: { plainHttp: true },
+          [closed.host]: {
+            ...{ username: 'tester', password: 'sesame', plainHttp: true, anonymous: true },
+          },
+        },
+      },
+    });
+    const ask = async (body: object) =>
+      (await server.request({ freeze: true, ...body })) as unknown as FrozenAnswer & {
+        warnings: string[];
+      };
+    const base = nameOf('busybox:oci');
+    const recipe = (text: string) => Buffer.from(text).toString('base64');
+    for (const [body, name] of [
+      [{ containerImage: base, containerConfig: { env: ['A=1'] } }, /:[0-9a-f]{32}$/],
+      [{ containerFile: recipe(`FROM ${base}\nRUN echo frozen > /file\n`) }, /:[0-9a-f]{32}$/],
+    ] as const) {
+      const answer = await ask(body);
+      assert.ok(answer.targetImage.startsWith(place), answer.targetImage);
+      assert.match(answer.targetImage, name);
+      assert.match(String(answer.warnings), /frozen to .*\/public\/frozen, which others can pull/);
+      const logs = `/v1alpha1/builds/${answer.buildId}/logs?follow=true`;
+      const log = await (await server.fetch(logs)).text();
+      const tag = answer.targetImage.split(':').at(-1);
+      const manifest = await server.fetch(`/v2/public/frozen/manifests/${tag}`);
+      assert.equal(manifest.status, 200, log);
+    }
+    const sif = await ask({ containerImage: base, format: 'sif', dryRun: true });
+    assert.match(sif.targetImage, new RegExp(`^oras://${open.host}/public/sif:`));
+    const secret = `${closed.host}/corpus/busybox:oci`;
+    for (const body of [
+      { containerImage: secret },
+      { containerFile: recipe(`FROM ${secret}\n`) },
+    ]) {
+      await assert.rejects(
+        ask(body),
+        /400: .*'freeze': .*busybox is private.* set 'buildRepository'/,
+      );
+    }
+    // Nobody may name the repository who has no right of their own to it.
+    await assert.rejects(
+      ask({ containerImage: base, buildRepository: place }),
+      /403: .*'buildRepository'/,
+    );
   });
 
   test('what is missing is told', async () => {

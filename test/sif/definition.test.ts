@@ -236,7 +236,7 @@ test('a Conda file that comes with a definition file is copied from the build co
   const base64 = (content: string) => Buffer.from(content).toString('base64');
   const { origin } = planBuild(
     { containerFile: base64(text), condaFile: base64('dependencies: [bwa]\n'), format: 'sif' },
-    { repository: 'registry.example.com/builds', cache: undefined },
+    { repository: 'registry.example.com/builds', cache: undefined, frozen: {} },
   );
   assert.ok(origin.kind === 'recipe');
   assert.match(origin.dockerfile, /^COPY \["conda\.yml","\/tmp\/conda\.yml"\]$/m);
