@@ -321,7 +321,7 @@ export const migrations: readonly string[] = [
   END;
   `,
   `
-  CREATE TABLE data_directory (id TEXT NOT NULL);
+  CREATE TABLE data_directory (id TEXT NOT NULL, proof INTEGER NOT NULL DEFAULT 0);
   `,
   `
   CREATE TABLE audit (

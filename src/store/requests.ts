@@ -55,12 +55,15 @@ interface InsertedRow extends NewRequestRow {
 interface Group {
   readonly rows: InsertedRow[];
   readonly openedAt: number;
+  bytes: number;
   written: Promise<void>;
 }
 
 // So that nobody who joins late has less patience left than the first.
 const longestGroupMs = 50;
-const largestGroup = 500;
+// So that to write it takes some milliseconds.
+const mostInGroup = 500;
+const largestGroupBytes = 256 * 1024;
 
 export function createRequestStore(database: Database): RequestStore {
   const addUse = useOfRequests(database);
@@ -100,7 +103,12 @@ export function createRequestStore(database: Database): RequestStore {
   // for each costs more than the rows.
   let group: Group | undefined;
   const openGroup = (): Group => {
-    const opened: Group = { rows: [], openedAt: performance.now(), written: Promise.resolve() };
+    const opened: Group = {
+      rows: [],
+      bytes: 0,
+      openedAt: performance.now(),
+      written: Promise.resolve(),
+    };
     const close = () => {
       if (group === opened) group = undefined;
     };
@@ -112,11 +120,14 @@ export function createRequestStore(database: Database): RequestStore {
     opened.written.catch(close);
     return opened;
   };
-  const isFull = ({ rows, openedAt }: Group) =>
-    rows.length >= largestGroup || performance.now() - openedAt > longestGroupMs;
+  const isFull = ({ rows, bytes, openedAt }: Group) =>
+    rows.length >= mostInGroup ||
+    bytes >= largestGroupBytes ||
+    performance.now() - openedAt > longestGroupMs;
   const add = (row: InsertedRow): Promise<void> => {
     if (!group || isFull(group)) group = openGroup();
     group.rows.push(row);
+    group.bytes += row.body.length;
     return group.written;
   };
 

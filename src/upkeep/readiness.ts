@@ -29,8 +29,8 @@ const probeBytes = Buffer.alloc(4096, 'ready ');
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { directory, database, space, believedMs = 1000, limitMs = 3000 } = deps;
   const ask = database.prepare('SELECT 1 FROM requests LIMIT 1');
-  // Changes nothing, and is written and flushed all the same.
-  const rewrite = database.prepare('UPDATE data_directory SET id = id');
+  // A row that stays as it was would not be written.
+  const change = database.prepare('UPDATE data_directory SET proof = 1 - proof');
 
   const read = async (): Promise<void> => {
     ask.get();
@@ -41,7 +41,7 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
     await space.look();
     space.take(0);
     await writeAndReadBack(join(directory, 'tmp', `ready-${randomUUID()}`));
-    await database.write(() => void rewrite.run(), { patienceMs: limitMs / 2 });
+    await database.write(() => void change.run(), { patienceMs: limitMs / 2 });
   };
   return {
     forAll: bounded(readAndWrite, believedMs, limitMs),

@@ -68,8 +68,11 @@ test('a database that another process keeps locked is not ready for writes, but 
     ...{ ...made.deps, space: unlimitedSpace },
     ...{ believedMs: 0, limitMs: 400 },
   });
-  await readiness.forAll();
   const other = openDatabase(made.deps.database.name);
+  const seen = () => other.pragma('data_version', { simple: true });
+  const before = seen();
+  await readiness.forAll();
+  assert.notEqual(seen(), before, 'a row was written');
   other.exec('BEGIN IMMEDIATE');
   await assert.rejects(readiness.forAll(), { kind: 'unavailable', message: /locked/ });
   await readiness.forReading();
