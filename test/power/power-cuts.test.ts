@@ -121,7 +121,7 @@ test('what was acknowledged is there after the power was cut, at 50 moments', as
     assert.match(
       verified.stdout,
       / 0 damaged, 0 missing/,
-      'nor does anything else lack its content',
+      `something else lacks its content: ${verified.stdout}${verified.stderr}`,
     );
   }
   assert.deepEqual(broken, [], `${broken.length} promises are broken`);

@@ -75,5 +75,6 @@ export async function brokenOf(
     if (!(await isKept(entry).catch(() => false))) broken.push(JSON.stringify(entry));
   }
   database.close();
+  await content.close();
   return broken;
 }

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { eventually } from './eventually.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -85,7 +86,13 @@ async function mount(file: string, path: string): Promise<AsyncDisposable> {
   }
   return {
     async [Symbol.asyncDispose]() {
-      await run('umount', [path]);
+      // A file that was read is closed a moment later, on another thread; and whatever looks through /tmp comes by.
+      await eventually(`${path} is unmounted`, () =>
+        run('umount', [path]).then(
+          () => true,
+          () => false,
+        ),
+      );
     },
   };
 }
