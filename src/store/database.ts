@@ -62,7 +62,7 @@ function forServer(
   let isDoubtful = false;
   const flush = async (): Promise<void> => {
     try {
-      await Promise.all([settleFirst(), log.flush()]);
+      await log.flush();
     } catch (error) {
       isDoubtful = true;
       throw error;
@@ -77,18 +77,17 @@ function forServer(
     await checkpoints.close();
     log.close();
   };
-  return withWriter(database, { flush, pause: checkpoints.pause, release });
+  return withWriter(database, { settleFirst, flush, pause: checkpoints.pause, release });
 }
 
 interface Disk extends Partial<Omit<WriterDeps, 'database'>> {
   readonly release?: () => Promise<void>;
 }
 
-function withWriter(
-  database: Sqlite.Database,
-  { flush = async () => {}, pause = () => undefined, release = async () => {} }: Disk,
-): Database {
-  const writer = createWriter({ database, flush, pause });
+function withWriter(database: Sqlite.Database, disk: Disk): Database {
+  const { settleFirst = async () => {}, flush = async () => {}, pause = () => undefined } = disk;
+  const { release = async () => {} } = disk;
+  const writer = createWriter({ database, settleFirst, flush, pause });
   const end = async () => {
     // Runs after what is under way.
     await writer.commit(() => {}).catch(() => {});

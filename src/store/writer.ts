@@ -27,6 +27,11 @@ export interface WriteOptions {
 
 export interface WriterDeps {
   readonly database: Sqlite;
+  /**
+   * Brings what rows refer to to the disk. Called before each transaction: a row may reach the disk with the flush of
+   * another one, or by itself, and must not refer to what is lost with the power.
+   */
+  readonly settleFirst: () => Promise<void>;
   /** Brings all committed changes to the disk. */
   readonly flush: () => Promise<void>;
   /** Resolves when the next transaction may begin. */
@@ -50,22 +55,22 @@ const longestPauseMs = 50;
 const longestGroupMs = 20;
 const mostJobs = 10_000;
 
-export function createWriter({ database, flush, pause }: WriterDeps): Writer {
+export function createWriter({ database, settleFirst, flush, pause }: WriterDeps): Writer {
   const queue: Job[] = [];
   let isRunning = false;
   /** The transaction has the lock: its jobs run, and are not run again. */
   let hasBegun = false;
 
-  const inGroup = database.transaction((outcomes: Outcome[]) => {
+  const inGroup = database.transaction((jobs: readonly Job[], outcomes: Outcome[]) => {
     const began = performance.now();
     hasBegun = true;
     // A savepoint copies each page before it is changed. A job that is alone needs none: its transaction is undone.
-    const [alone] = queue.length === 1 ? queue : [];
+    const [alone] = jobs.length === 1 ? jobs : [];
     if (alone) {
       outcomes.push({ value: alone.work() });
       return;
     }
-    for (let job = queue[0]; job; job = queue[outcomes.length]) {
+    for (const job of jobs) {
       outcomes.push(outcomeOf(job));
       // After some errors, such as a full disk, SQLite itself has undone everything.
       if (!database.inTransaction) throw errorOf(outcomes.at(-1));
@@ -84,10 +89,22 @@ export function createWriter({ database, flush, pause }: WriterDeps): Writer {
   /** Runs the first jobs of the queue in one transaction; false when the lock is not free. */
   const runGroup = async (): Promise<boolean> => {
     const outcomes: Outcome[] = [];
+    // What comes later may refer to what is not on the disk yet.
+    const ready = [...queue];
+    const unsettled = await settleFirst().then(
+      () => undefined,
+      error => ({ error }),
+    );
+    if (unsettled) {
+      const refused = new Set(ready.filter(({ isDurable }) => isDurable));
+      queue.splice(0, ready.length, ...ready.filter(job => !refused.has(job)));
+      for (const { done } of refused) done.reject(unsettled.error);
+      return true;
+    }
     hasBegun = false;
     let failure: { readonly error: unknown } | undefined;
     try {
-      inGroup.immediate(outcomes);
+      inGroup.immediate(ready, outcomes);
     } catch (error) {
       if (!hasBegun && isDatabaseBusy(error)) return false;
       failure = { error };

@@ -19,13 +19,15 @@ function openTable() {
   return { database, add: (number: number) => void insert.run(number), all: () => all.all() };
 }
 
+const settleFirst = async () => {};
+
 test('what is written at once shares a transaction and a flush; what fails is undone alone', async () => {
   const { database, add, all } = openTable();
   let flushes = 0;
   const flush = async () => {
     flushes += 1;
   };
-  const { write } = createWriter({ database, flush, pause: noPause });
+  const { write } = createWriter({ database, settleFirst, flush, pause: noPause });
   const results = await Promise.allSettled([
     write(() => add(1)),
     write(() => {
@@ -52,6 +54,7 @@ test('a write is acknowledged after the flush that follows it, a commit before',
   const flushed = Promise.withResolvers<void>();
   const { write, commit } = createWriter({
     database,
+    settleFirst,
     flush: () => flushed.promise,
     pause: noPause,
   });
@@ -66,10 +69,35 @@ test('a write is acknowledged after the flush that follows it, a commit before',
   await writing;
 });
 
+test('a row is written once what it refers to is on the disk', async () => {
+  const { database, add, all } = openTable();
+  const settled = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let asked = 0;
+  const { write, commit } = createWriter({
+    database,
+    settleFirst: () => settled[asked++]?.promise ?? Promise.resolve(),
+    flush: async () => {},
+    pause: noPause,
+  });
+  const first = write(() => add(1));
+  while (asked === 0) await new Promise(setImmediate);
+  // What it refers to may have come after the settling began: it is not written with the first.
+  const second = write(() => add(2));
+  assert.deepEqual(all(), []);
+  settled[0]?.resolve();
+  await first;
+  assert.deepEqual(all(), [1]);
+  const other = commit(() => add(3));
+  settled[1]?.reject(new Error('the disk fails'));
+  await assert.rejects(second, /the disk fails/);
+  await other;
+  assert.deepEqual(all(), [1, 3]);
+});
+
 test('a write whose flush fails is not acknowledged', async () => {
   const { database, add } = openTable();
   const flush = () => Promise.reject(new Error('the disk fails'));
-  const { write } = createWriter({ database, flush, pause: noPause });
+  const { write } = createWriter({ database, settleFirst, flush, pause: noPause });
   await assert.rejects(
     write(() => add(1)),
     /the disk fails/,

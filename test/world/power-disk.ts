@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { eventually } from './eventually.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -86,13 +85,8 @@ async function mount(file: string, path: string): Promise<AsyncDisposable> {
   }
   return {
     async [Symbol.asyncDispose]() {
-      // A file that was read is closed a moment later, on another thread; and whatever looks through /tmp comes by.
-      await eventually(`${path} is unmounted`, () =>
-        run('umount', [path]).then(
-          () => true,
-          () => false,
-        ),
-      );
+      // A container that was started meanwhile has a copy of the mount, which may keep it busy for long.
+      await run('umount', ['--lazy', path]);
     },
   };
 }
