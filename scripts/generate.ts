@@ -39,6 +39,16 @@ ${settings
   .map(row)
   .join('\n')}
 
+## Proxies
+
+The environment variables \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` (upper or lower case) hold for every connection
+of the server to another host. A proxy is an \`http://\` or \`https://\` URL, with a name and password if it requires
+them. \`NO_PROXY\` lists, separated by commas, what is connected to directly: host names (with the names below them),
+addresses, networks such as \`10.0.0.0/8\`, each name or address with a port if needed, or \`*\`. List \`127.0.0.1\` and
+\`localhost\` for registries on the same machine. Private addresses stay closed behind a proxy
+([ADR 31](adr/0031-proxies-and-the-address-guard.md)): Sluice looks up the name and gives the proxy a checked
+address. Where only the proxy can look up names, or its rules are about names, set \`upstream.proxyNames\`.
+
 ## Account files
 
 In the file only: \`accountFiles:\` lists \`htpasswd\` files. What their accounts may do is written here, so that

@@ -26,6 +26,7 @@ export function createPeople(
     answerLifeMs: config.rightLife,
     connectMs: config.upstream.connectTimeout,
     idleMs: config.upstream.idleTimeout,
+    proxies: registries.proxies,
     tokenPairs,
     tokenPairsKeptMs: config.tokenLife + dayMs,
     pairings,

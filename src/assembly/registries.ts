@@ -28,7 +28,7 @@ const firstRetryMs = 250;
 const longestRetryMs = 3000;
 
 export function createRegistries(
-  { config, publicUrl, dockerAuthConfig, log }: AppDeps,
+  { config, publicUrl, dockerAuthConfig, log, proxyFor }: AppDeps,
   { content, slabs, hosted: store, cachedBlobs, signingKey, audit }: State,
 ) {
   const settings = configuredRegistries(config, publicUrl);
@@ -41,7 +41,8 @@ export function createRegistries(
     headersMs: upstream.headersTimeout,
     idleMs: upstream.idleTimeout,
   };
-  const bounds = { slabs, connections: upstream.connections };
+  const proxies = { proxyFor, proxyNames: upstream.proxyNames };
+  const bounds = { slabs, connections: upstream.connections, ...proxies };
   const transport = createTransport(settings, timeouts, [], bounds);
   // Closed addresses are open to image names where a registry is listed, to layer URLs where their host is.
   const layerTransport = createTransport(
@@ -97,6 +98,7 @@ export function createRegistries(
     anonymousCredentials: anonymous,
     transport,
     layerTransport,
+    proxies,
     accounts,
     accountFiles,
     accountCheck,

@@ -32,7 +32,7 @@ export async function serve(
     console.error(error.message);
     return 2;
   }
-  const { config, warnings } = loaded;
+  const { config, warnings, proxyFor } = loaded;
   const destination = openLogDestination();
   const log = createLogger(config.logLevel, destination);
   for (const warning of warnings) log.warn(warning);
@@ -56,6 +56,7 @@ export async function serve(
       publicUrl,
       log,
       version: readVersion(),
+      proxyFor,
       dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
       bringBuilder,
     });

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse, YAMLParseError } from 'yaml';
 import type { z } from 'zod';
+import { type ProxyFor, readProxies } from '../upstream/proxy.ts';
 import { type Config, configSchema } from './schema.ts';
 import { settings } from './settings.ts';
 
@@ -9,6 +10,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** What the operator should hear although the configuration is good. */
   readonly warnings: readonly string[];
+  /** From `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. */
+  readonly proxyFor: ProxyFor;
 }
 
 /** A configuration that cannot be used; the message names the setting and what is wrong with it. */
@@ -48,7 +51,19 @@ export function loadConfig(environment: Environment): LoadedConfig {
   const warnings = Object.keys(environment)
     .filter(name => name.startsWith('SLUICE_') && !known.has(name))
     .map(name => `The environment variable ${name} is not a setting of this version`);
-  return { config: result.data, warnings: [...warnings, ...openBuilders(result.data)] };
+  return {
+    config: result.data,
+    warnings: [...warnings, ...openBuilders(result.data)],
+    proxyFor: proxiesOf(environment),
+  };
+}
+
+function proxiesOf(environment: Environment): ProxyFor {
+  try {
+    return readProxies(environment);
+  } catch (error) {
+    throw new ConfigError(error instanceof Error ? error.message : '');
+  }
 }
 
 /** A builder on TCP has no other protection than certificates. */

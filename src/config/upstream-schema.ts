@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { duration } from './units.ts';
-import { count } from './values.ts';
+import { count, flag } from './values.ts';
 
 /** Timeouts, attempts and connections for other registries. */
 export const upstream = z.strictObject({
@@ -15,6 +15,11 @@ export const upstream = z.strictObject({
       'Longest wait for the next 64 KiB of a blob, new attempts included. A slower transfer ends',
     ),
   attempts: count.default(3).describe('Attempts per request before it fails'),
+  proxyNames: flag
+    .default(false)
+    .describe(
+      'Have the proxy of `HTTPS_PROXY` and `HTTP_PROXY` look up the names of hosts. By default, Sluice looks them up and gives the proxy an address that is not private. With `true`, the rules of the proxy must keep it from private addresses',
+    ),
   connections: count
     .min(1)
     .default(128)

@@ -3,7 +3,7 @@ import type { SecretBox } from '../store/secret-box.ts';
 import type { TokenPairStore } from '../store/token-pairs.ts';
 import type { Logger } from '../telemetry.ts';
 import type { Registries } from '../upstream/registry-settings.ts';
-import { createTransport } from '../upstream/transport.ts';
+import { createTransport, type TransportLimits } from '../upstream/transport.ts';
 import { createCallLine } from './call-line.ts';
 import { type Carrier, createCalls } from './calls.ts';
 import { createEcrLogin } from './ecr.ts';
@@ -50,6 +50,7 @@ export interface PlatformClientDeps {
   readonly answerLifeMs: number;
   readonly connectMs: number;
   readonly idleMs: number;
+  readonly proxies?: Pick<TransportLimits, 'proxyFor' | 'proxyNames'>;
   readonly tokenPairs: TokenPairStore;
   /** ms that renewed tokens are kept: no less than a request that needs them may live */
   readonly tokenPairsKeptMs: number;
@@ -77,6 +78,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     registries,
     { connectMs: deps.connectMs, headersMs: timeoutMs, idleMs: deps.idleMs },
     [...endpoints.hosts, ...awsHosts(deps.environment)],
+    deps.proxies,
   );
   const keys = createPairingKeys({ store: deps.pairings, box });
   const token = settings.pairingToken;

@@ -90,6 +90,17 @@ export async function checkName(url: URL): Promise<void> {
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
 }
 
+/**
+ * Returns an address of the URL's host, that of IPv4 where there is one. Rejects with a {@link Fault} when any of them
+ * is closed, and with the error of the lookup when there is none.
+ */
+export async function publicAddressOf(url: URL): Promise<string> {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const addresses = await lookupAll(hostname, { all: true, order: 'ipv4first' });
+  if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
+  return addresses[0]?.address ?? hostname;
+}
+
 /** An address that is refused. */
 class ClosedAddress extends Fault {}
 

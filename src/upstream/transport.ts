@@ -1,12 +1,15 @@
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector, request } from 'undici';
+import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { boundedCache } from '../bounded-cache.ts';
 import type { SlabPool } from '../content/buffers.ts';
 import { checkAddress, checkName, guardedLookup } from './address-guard.ts';
 import { type Answer, sourceOfStream } from './answer.ts';
+import type { ProxyFor } from './proxy.ts';
 import { privateHostsOf, type Registries, settingsOf } from './registry-settings.ts';
+import { connectThrough, refused } from './tunnel.ts';
+import { createWayTo, type Way, type WayTo } from './way.ts';
 import { openWire } from './wire.ts';
 import { WirePool } from './wire-pool.ts';
 
@@ -23,7 +26,16 @@ export interface TransportLimits {
   readonly slabs?: SlabPool;
   /** Simultaneous connections to one origin for blobs, and as many for documents; a request beyond them waits. */
   readonly connections?: number;
+  /** The proxies that are used. Default: none. */
+  readonly proxyFor?: ProxyFor;
+  /** True when proxies look up the names of hosts. */
+  readonly proxyNames?: boolean;
 }
+
+type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> & {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+};
 
 /** One request to one address; redirects are not followed here. */
 export interface Hop {
@@ -63,10 +75,16 @@ export function createTransport(
   registries: Registries,
   timeouts: Timeouts,
   privateHosts: readonly string[] = [],
-  { slabs, connections: maxConnections }: TransportLimits = {},
+  {
+    slabs,
+    connections: maxConnections,
+    proxyFor = () => undefined,
+    proxyNames = false,
+  }: TransportLimits = {},
 ): Transport {
   const listed = privateHostsOf(registries);
   const isAllowed = (host: string) => listed(host) || privateHosts.includes(host);
+  const wayTo = createWayTo(proxyFor, isAllowed, proxyNames);
   const agents = new Map<string, Agent>();
 
   // One function for one host: kept connections are shared by requests with the same function.
@@ -90,13 +108,11 @@ export function createTransport(
     ...(slabs ? { slabs } : {}),
     ...(maxConnections ? { active: maxConnections } : {}),
   });
-  const agentFor = (host: string): Agent => {
-    const { ca } = settingsOf(registries, host);
-    const key = `${isAllowed(host) ? host : '*'} ${ca ?? ''}`;
+  const agent = (key: string, connect: () => buildConnector.connector): Agent => {
     let agent = agents.get(key);
     if (!agent) {
       agent = new Agent({
-        connect: guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host)),
+        connect: connect(),
         headersTimeout: timeouts.headersMs,
         bodyTimeout: timeouts.idleMs,
         keepAliveTimeout: 15_000,
@@ -105,6 +121,31 @@ export function createTransport(
       agents.set(key, agent);
     }
     return agent;
+  };
+  const agentFor = (host: string): Agent => {
+    const { ca } = settingsOf(registries, host);
+    return agent(`${isAllowed(host) ? host : '*'} ${ca ?? ''}`, () => {
+      const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host));
+      return proxiedConnector(wayTo, direct, timeouts.connectMs, trustIn(host));
+    });
+  };
+  /** Sends to the proxy what it forwards: plain http. */
+  const forward = async ({ url, ...options }: Forwarded, { proxy }: Way) => {
+    const { connectMs } = timeouts;
+    const connect = () => buildConnector({ timeout: connectMs, allowH2: false });
+    const answer = await agent(`proxy ${proxy.url.origin}`, connect).request({
+      ...options,
+      origin: proxy.url.origin,
+      path: `${url.origin}${url.pathname}${url.search}`,
+      headers: {
+        ...options.headers,
+        host: url.host,
+        ...(proxy.authorization ? { 'proxy-authorization': proxy.authorization } : {}),
+      },
+    });
+    if (answer.statusCode !== 407) return answer;
+    await answer.body.dump();
+    throw refused(proxy, 407, url.host);
   };
 
   const checks = boundedCache<string, { readonly until: number; readonly done: Promise<void> }>(
@@ -125,16 +166,20 @@ export function createTransport(
 
     async send({ url, method, headers, body, signal, headersMs }) {
       checkAddress(url, isAllowed);
-      const answer = await request(url, {
+      const options = {
         method,
         headers: { ...commonHeaders, ...headers },
-        dispatcher: agentFor(url.host),
         // undici would close the connection after each HEAD, for servers that answer it with a body.
         reset: false,
         ...(body === undefined ? {} : { body }),
         ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
         ...(signal ? { signal } : {}),
-      });
+      };
+      const way = await wayTo(url);
+      const answer =
+        way?.kind === 'forward'
+          ? await forward({ ...options, url }, way)
+          : await request(url, { ...options, dispatcher: agentFor(url.host) });
       return {
         status: answer.statusCode,
         headers: flatten(answer.headers),
@@ -149,17 +194,22 @@ export function createTransport(
 
     async sendBlob({ url, headers, signal }) {
       checkAddress(url, isAllowed);
-      return openWire(
+      const way = await wayTo(url);
+      const answer = await openWire(
         {
           url,
           headers: { ...commonHeaders, ...headers },
           timeouts,
           trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
-          ...(isAllowed(url.host) ? {} : { lookup: lookupFor(url.host) }),
+          way,
+          ...(isAllowed(url.host) || way ? {} : { lookup: lookupFor(url.host) }),
           ...(signal ? { signal } : {}),
         },
         connections,
       );
+      if (answer.status !== 407 || way?.kind !== 'forward') return answer;
+      answer.body.destroy();
+      throw refused(way.proxy, 407, url.host);
     },
 
     async close() {
@@ -177,6 +227,26 @@ function guardedConnector(isAllowed: boolean, timeout: number, secureContext: Se
       options,
       callback,
     )) satisfies buildConnector.connector;
+}
+
+/** Connects through the proxy of the host, if it has one. */
+function proxiedConnector(
+  wayTo: WayTo,
+  direct: buildConnector.connector,
+  timeout: number,
+  secureContext: SecureContext,
+): buildConnector.connector {
+  const secure = buildConnector({ timeout, secureContext });
+  const open = async (options: buildConnector.Options, callback: buildConnector.Callback) => {
+    const way = await wayTo(new URL(`${options.protocol}//${options.host ?? options.hostname}`));
+    if (way === undefined) return direct(options, callback);
+    const socket = await connectThrough(way, timeout);
+    if (options.protocol === 'https:') return secure({ ...options, httpSocket: socket }, callback);
+    callback(null, socket);
+  };
+  return ((options, callback) => {
+    open(options, callback).catch(error => callback(error, null));
+  }) satisfies buildConnector.connector;
 }
 
 /** A registry's own authority is trusted besides the usual ones, not in their place. */

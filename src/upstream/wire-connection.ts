@@ -7,6 +7,7 @@ import {
 } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { SlabPool } from '../content/buffers.ts';
+import type { Way } from './way.ts';
 import { bodyDecoder } from './wire-body.ts';
 import { WireError } from './wire-error.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './wire-head.ts';
@@ -19,10 +20,12 @@ export interface DialOptions {
   readonly lookup?: LookupFunction | undefined;
   /** What an https origin must prove itself with. */
   readonly trust?: SecureContext | undefined;
+  /** Through which proxy; direct when absent. */
+  readonly way?: Way | undefined;
 }
 
 /** Bytes of the buffer that a connection owns for heads. */
-const headBytes = 16 * 1024;
+export const headBytes = 16 * 1024;
 
 interface Exchange {
   readonly slabs: SlabPool;

@@ -1,3 +1,4 @@
+import type { Way } from './way.ts';
 import { WireError } from './wire-error.ts';
 
 /** Status line and fields of a response. Names in lower case; repeated fields joined by `, `. */
@@ -28,8 +29,17 @@ const written = new Set(['host', 'connection', 'content-length', 'transfer-encod
  * caller says otherwise. Throws {@link WireError} `protocol` for a name or value that could begin
  * another line, and for fields that belong to the connection.
  */
-export function requestHead(url: URL, headers: Readonly<Record<string, string>>): string {
-  const lines = [`GET ${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
+export function requestHead(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  way?: Way,
+): string {
+  // A proxy that forwards is told the whole address (RFC 9112, 3.2.2), without user information.
+  const origin = way?.kind === 'forward' ? url.origin : '';
+  const lines = [`GET ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
+  if (way?.kind === 'forward' && way.proxy.authorization !== undefined) {
+    lines.push(`proxy-authorization: ${way.proxy.authorization}`);
+  }
   let encoding = false;
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase();

@@ -2,8 +2,10 @@ import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { SlabPool } from '../content/buffers.ts';
 import { Turns } from './turns.ts';
+import { wayKey } from './way.ts';
 import { type DialOptions, dial, type WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
+import { dialThrough } from './wire-proxied.ts';
 
 export interface WirePoolOptions {
   /** Idle connections kept for one origin (default 8) and in all (default 64). */
@@ -21,6 +23,9 @@ interface Idle {
   readonly connection: WireConnection;
   readonly timer: NodeJS.Timeout;
 }
+
+const connect = (options: DialOptions): Promise<WireConnection> =>
+  options.way ? dialThrough(options, options.way) : dial(options);
 
 /** Keeps connections that finished their exchange for the next one to the same origin. */
 export class WirePool {
@@ -71,7 +76,7 @@ export class WirePool {
       return { connection: this.#watch(found.connection, key, free), reused: true };
     }
     try {
-      return { connection: this.#watch(await dial(options), key, free), reused: false };
+      return { connection: this.#watch(await connect(options), key, free), reused: false };
     } catch (error) {
       free();
       throw error;
@@ -114,9 +119,9 @@ export class WirePool {
     idle.connection.kill(new WireError('aborted', 'closed while idle'));
   }
 
-  /** Connections are shared only between requests with the same trust: origin, roots and lookup. */
-  #key({ url, trust, lookup }: DialOptions): string {
-    return [url.origin, this.#idOf(lookup), this.#idOf(trust)].join(' ');
+  /** Connections are shared only between requests with the same trust: origin, roots, lookup and proxy. */
+  #key({ url, trust, lookup, way }: DialOptions): string {
+    return [url.origin, this.#idOf(lookup), this.#idOf(trust), wayKey(way)].join(' ');
   }
 
   #idOf(trust: LookupFunction | SecureContext | undefined): number {

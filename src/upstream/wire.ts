@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { ByteSource } from '../content/byte-source.ts';
+import type { Way } from './way.ts';
 import type { WireConnection } from './wire-connection.ts';
 import { WireError } from './wire-error.ts';
 import { type ResponseHead, requestHead } from './wire-head.ts';
@@ -23,6 +24,8 @@ export interface WireRequest {
   lookup?: LookupFunction | undefined;
   /** What an https origin must prove itself with; the built-in roots when absent. Making one takes milliseconds: keep it. */
   trust?: SecureContext | undefined;
+  /** Through which proxy; direct when absent. */
+  way?: Way | undefined;
 }
 
 export interface WireResponse {
@@ -45,7 +48,7 @@ export async function openWire(request: WireRequest, pool: WirePool): Promise<Wi
   if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
     throw new WireError('protocol', `cannot fetch from a ${request.url.protocol} URL`);
   }
-  const head = requestHead(request.url, request.headers);
+  const head = requestHead(request.url, request.headers, request.way);
   for (let fresh = false; ; fresh = true) {
     const { connection, reused } = await connect(request, pool, fresh);
     try {
@@ -59,14 +62,14 @@ export async function openWire(request: WireRequest, pool: WirePool): Promise<Wi
 
 /** Takes a connection from the pool; one that comes too late for an aborted request is closed. */
 async function connect(
-  { url, timeouts, lookup, trust, signal }: WireRequest,
+  { url, timeouts, lookup, trust, way, signal }: WireRequest,
   pool: WirePool,
   fresh: boolean,
 ): Promise<{ connection: WireConnection; reused: boolean }> {
   if (signal?.aborted) throw aborted(signal);
   const turnMs = timeouts.headersMs;
   const taking = pool.take(
-    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, signal },
+    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, way, signal },
     fresh,
   );
   if (signal === undefined) return taking;

@@ -52,7 +52,7 @@ const shortTimeouts = {
 export async function startFaultWorld(
   config: object = {},
   registrySettings: object = {},
-  sluiceOptions: Pick<SluiceOptions, 'diskBytes'> = {},
+  sluiceOptions: Pick<SluiceOptions, 'diskBytes' | 'env'> = {},
 ): Promise<FaultWorld> {
   const [relay, cache, redirect] = await Promise.all([
     startScriptedUpstream(),

@@ -7,6 +7,7 @@ import {
   type RequestListener,
   type ServerResponse,
 } from 'node:http';
+import { createServer as createSecureServer, type ServerOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -56,8 +57,8 @@ export interface ScriptedUpstream extends AsyncDisposable {
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 
-/** A registry of a few images on a free port of 127.0.0.1 that does on request what no real one does. */
-export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
+/** A registry of a few images on a free port of 127.0.0.1 that does on request what no real one does; with TLS if told. */
+export async function startScriptedUpstream(tls?: ServerOptions): Promise<ScriptedUpstream> {
   const contents = new Map<string, { mediaType: string; bytes: Buffer }>();
   const scripts: { part: string; script: Script }[] = [];
   const requests: SeenRequest[] = [];
@@ -72,7 +73,8 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
     else serve();
   };
   // Never what keeps a test file running when one of its tests has failed.
-  const server = createServer(listener).listen(0, '127.0.0.1').unref();
+  const made = tls ? createSecureServer(tls, listener) : createServer(listener);
+  const server = made.listen(0, '127.0.0.1').unref();
   server.on('connection', socket => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));

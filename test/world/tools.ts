@@ -31,6 +31,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   'docker-registry': 'docker-registry',
   nginx: 'nginx-light',
   wrk: 'wrk',
+  // Without its service.
+  tinyproxy: 'tinyproxy-bin',
   curl: 'curl',
   openssl: 'openssl',
   runc: 'runc',
