@@ -19,6 +19,7 @@ import { requireHost } from './http/broken-requests.ts';
 import { buildRoutes } from './http/builds.ts';
 import { createCallers } from './http/callers.ts';
 import { containerRoutes } from './http/container.ts';
+import { createCrossOrigin } from './http/cross-origin.ts';
 import { outermost } from './http/errors.ts';
 import { refuseForeignPages } from './http/foreign-page.ts';
 import { gate } from './http/gate.ts';
@@ -39,6 +40,7 @@ import { serviceRoutes } from './http/service.ts';
 import type { RequestState } from './http/state.ts';
 import { validateRoutes } from './http/validate-credentials.ts';
 import { viewRoutes } from './http/view-routes.ts';
+import { wrongMethod } from './http/wrong-method.ts';
 import type { Pairing } from './platform/pairing.ts';
 import { createMetricsRegistry } from './telemetry.ts';
 import { createReadiness } from './upkeep/readiness.ts';
@@ -117,12 +119,14 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.silent = true;
   const { trustedProxies } = config;
   koa.use(outermost({ log, callers, trustedProxies, observe: createObserver(metrics) }));
+  const crossOrigin = createCrossOrigin(config.cors.origins);
+  if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);
   const { perAddress, requestTime } = config.limits.connections;
   const bodies = createBodyMemory(config.limits.bodyMemory ?? usualBodyMemory());
   koa.use(
     gate(
       requireHost,
-      refuseForeignPages(publicUrl),
+      refuseForeignPages(publicUrl, crossOrigin.isAllowed),
       ...(trustedProxies > 0 ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
       lendMemory(bodies, trustedProxies, requestTime),
     ),
@@ -155,7 +159,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       ...{ audit: state.audit, trustedProxies: config.trustedProxies },
     }),
   );
-  koa.use(noRoute);
+  koa.use(noRoute(router));
 
   await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
   const work = startRegularWork(deps, state, registries, people, containers);
@@ -179,6 +183,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
   };
 }
 
-function noRoute(): never {
-  throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
+/** Answers what no route has taken: 405 for a path that has other methods. */
+function noRoute(router: Router<RequestState>): Koa.Middleware<RequestState> {
+  return ({ path, method }) => {
+    const methods = router.match(path, method).path.flatMap(layer => layer.methods);
+    if (methods.length > 0) throw wrongMethod(method, methods);
+    throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
+  };
 }

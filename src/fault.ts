@@ -7,6 +7,7 @@ const kinds = {
   'name-invalid': { status: 400, code: 'NAME_INVALID' },
   'digest-invalid': { status: 400, code: 'DIGEST_INVALID' },
   'size-invalid': { status: 400, code: 'SIZE_INVALID' },
+  'page-size-invalid': { status: 400, code: 'PAGINATION_NUMBER_INVALID' },
   'manifest-invalid': { status: 400, code: 'MANIFEST_INVALID' },
   unauthorized: { status: 401, code: 'UNAUTHORIZED' },
   denied: { status: 403, code: 'DENIED' },

@@ -7,6 +7,7 @@ import { Fault } from '../fault.ts';
 import { answerBrokenRequests } from '../http/broken-requests.ts';
 import { type ConnectionLimits, createConnections } from '../http/connections.ts';
 import { mayUpgrade } from '../http/foreign-page.ts';
+import { serveHalfClosed } from '../http/half-closed.ts';
 import { endSlowPeers } from '../http/slow-peers.ts';
 import type { Logger } from '../telemetry.ts';
 import { connectionsOfDescriptors } from './descriptor-limit.ts';
@@ -66,6 +67,7 @@ export async function openListeners(
     answerBrokenRequests(server, connections);
     attach(server);
   }
+  serveHalfClosed(plainServer);
   const stopWatch = endSlowPeers(connections, stallTime);
   const close = async (): Promise<void> => {
     stopWatch();

@@ -5,6 +5,7 @@ import { access, audit } from './access-schema.ts';
 import { accountFiles, accounts } from './accounts-schema.ts';
 import { anonymous } from './anonymous-schema.ts';
 import { builds } from './builds-schema.ts';
+import { cors } from './cors-schema.ts';
 import { disk, sweep } from './disk-schema.ts';
 import { address, connections, tls } from './listening-schema.ts';
 import { platform } from './platform-schema.ts';
@@ -224,6 +225,7 @@ export const configSchema = z.strictObject({
     ),
   access: access.prefault({}),
   limits: limits.prefault({}),
+  cors: cors.prefault({}),
   tls: tls.prefault({}),
   disk: disk.prefault({}),
   audit: audit.prefault({}),

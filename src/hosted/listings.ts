@@ -1,6 +1,7 @@
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
+import { pageSize } from '../oci/page-size.ts';
 import type { HostedManifest, HostedStore } from '../store/hosted.ts';
 
 /** A page of a listing. */
@@ -30,7 +31,7 @@ export function createHostedListings(store: HostedStore): HostedListings {
       if (!store.hasRepository(repository)) {
         throw new Fault('not-found', `There is no repository ${repository}`, { phase: 'request' });
       }
-      const size = pageSize(query.get('n'));
+      const size = Math.min(pageSize(query) ?? largestPage, largestPage);
       const found = store.tags(repository, query.get('last') ?? '', size + 1);
       const tags = found.slice(0, size);
       const last = tags.at(-1);
@@ -60,12 +61,6 @@ export function createHostedListings(store: HostedStore): HostedListings {
       };
     },
   };
-}
-
-function pageSize(text: string | null): number {
-  if (text === null) return largestPage;
-  if (/^\d{1,9}$/.test(text)) return Math.min(Number(text), largestPage);
-  throw new Fault('bad-request', "'n' must be the number of tags wanted", { phase: 'request' });
 }
 
 function descriptorOf({ mediaType, digest, size, artifactType, annotations }: HostedManifest) {

@@ -199,22 +199,30 @@ function requireBlob(
       { phase: 'push' },
     );
   }
-  if (kept !== size) {
+  if (kept !== size) throw wrongSize('manifest', digest, size, kept);
+}
+
+function requireManifest(
+  store: HostedStore,
+  repository: string,
+  { digest, size }: Descriptor,
+): void {
+  // BuildKit keeps caches as an index of layers.
+  const kept = store.manifest(repository, digest)?.size ?? store.blobSize(repository, digest);
+  if (kept === undefined) {
     throw new Fault(
-      'size-invalid',
-      `The manifest says that ${digest} has ${size} bytes, but it has ${kept}`,
+      'manifest-blob-unknown',
+      `The index refers to ${digest}, which ${repository} does not have: push that manifest first`,
       { phase: 'push' },
     );
   }
+  if (kept !== size) throw wrongSize('index', digest, size, kept);
 }
 
-function requireManifest(store: HostedStore, repository: string, { digest }: Descriptor): void {
-  // BuildKit keeps caches as an index of layers.
-  if (store.manifest(repository, digest) || store.blobSize(repository, digest) !== undefined)
-    return;
-  throw new Fault(
-    'manifest-blob-unknown',
-    `The index refers to ${digest}, which ${repository} does not have: push that manifest first`,
+function wrongSize(what: string, digest: Digest, size: number, kept: number): Fault {
+  return new Fault(
+    'size-invalid',
+    `The ${what} says that ${digest} has ${size} bytes, but it has ${kept}: correct the size in its descriptor`,
     { phase: 'push' },
   );
 }

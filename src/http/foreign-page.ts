@@ -11,16 +11,22 @@ const ownSites = new Set<unknown>([undefined, 'same-origin', 'none']);
  * Refuses what a page of another origin had a browser send, where it would change something: with the
  * browser's cookies aside, such a page reaches servers on the user's machine and network, and needs no
  * answer to do harm. Clients that are not browsers send neither of the two headers.
+ *
+ * @param isAllowed true for a page that the operator has listed
  * Source: Fetch Metadata Request Headers; Fetch standard, `Origin`.
  */
-export function refuseForeignPages(publicUrl: URL): Check {
+export function refuseForeignPages(
+  publicUrl: URL,
+  isAllowed: (request: IncomingMessage) => boolean = () => false,
+): Check {
   return ({ req }) => {
     const { method = '', headers } = req;
     const isReading = readingMethods.has(method) && !isWebSocket(headers);
     if (isReading || !isForeign(headers, publicUrl)) return;
+    if (!isWebSocket(headers) && isAllowed(req)) return;
     throw new Fault(
       'denied',
-      `A page of another origin sent this request: use a page of ${publicUrl.origin}, or a client that is not a browser`,
+      `A page of another origin sent this request: use a page of ${publicUrl.origin}, or a client that is not a browser; the operator lists other origins under cors.origins`,
       { phase: 'request' },
     );
   };

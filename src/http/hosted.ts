@@ -20,6 +20,7 @@ import { type BlobAnswer, sendBlob } from './send-blob.ts';
 import { sendDocument } from './send-document.ts';
 import { sendJson } from './send-json.ts';
 import { sendUpload } from './upload-routes.ts';
+import { wrongMethod } from './wrong-method.ts';
 
 export interface HostedDeps {
   readonly auth: RegistryAuth;
@@ -72,11 +73,7 @@ const actions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Actio
 function actionOf({ kind }: HostedPath, method: string): Action {
   const action = actions[kind][method];
   if (action) return action;
-  const allow = Object.keys(actions[kind]).join(', ');
-  throw new Fault('method-not-allowed', `${method} is not possible here, only ${allow}`, {
-    phase: 'request',
-    headers: { allow },
-  });
+  throw wrongMethod(method, Object.keys(actions[kind]));
 }
 
 async function send(

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Middleware } from 'koa';
-import { Fault } from '../fault.ts';
 import { type HostedDeps, sendHosted } from './hosted.ts';
 import { sendJson } from './send-json.ts';
 import { type ServedDeps, sendServed } from './served.ts';
 import type { RequestState } from './state.ts';
 import { sendToken, type TokenRouteDeps } from './token-route.ts';
+import { wrongMethod } from './wrong-method.ts';
 
 export interface RegistryDeps {
   /** First path segment of served names; all other names are hosted. */
@@ -49,9 +49,5 @@ function sendPing(res: ServerResponse): void {
 }
 
 function allow(method: string, methods: readonly string[]): void {
-  if (methods.includes(method)) return;
-  throw new Fault('method-not-allowed', `${method} is not possible here`, {
-    phase: 'request',
-    headers: { allow: methods.join(', ') },
-  });
+  if (!methods.includes(method)) throw wrongMethod(method, methods);
 }

@@ -31,7 +31,7 @@ export async function sendUpload(
 ): Promise<void> {
   const query = queryOf(req);
   if (upload === undefined) {
-    if (req.method !== 'POST') throw noUpload();
+    if (req.method !== 'POST') throw noUpload('POST');
     return begin(uploads, blobs, rights, repository, query, req, res);
   }
   const range = chunkRange(req.headers['content-range']);
@@ -54,7 +54,7 @@ export async function sendUpload(
       res.end();
       return;
     default:
-      throw noUpload();
+      throw noUpload('GET, PATCH, PUT, DELETE');
   }
 }
 
@@ -151,10 +151,10 @@ function chunkRange(header: string | undefined): ChunkRange | undefined {
   return { start: Number(start), end: Number(end) };
 }
 
-function noUpload(): Fault {
+function noUpload(allow: string): Fault {
   return new Fault(
     'method-not-allowed',
     'Uploads begin with POST <repository>/blobs/uploads/; its Location takes PATCH, PUT, GET and DELETE',
-    { phase: 'request', headers: { allow: 'POST' } },
+    { phase: 'request', headers: { allow } },
   );
 }

@@ -5,6 +5,7 @@ import { documentOf } from '../oci/document.ts';
 import { parseJson } from '../oci/json.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
+import { pageSize } from '../oci/page-size.ts';
 import { isTag } from '../oci/reference.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { JsonAnswer, RegistryClient } from '../upstream/registry-client.ts';
@@ -36,6 +37,8 @@ export async function listingOf(
   query: string,
 ): Promise<PulledListing> {
   const isTags = path === 'tags/list';
+  // The registry's refusal would look like a failure of its own.
+  if (isTags) pageSize(new URLSearchParams(query));
   if (image.access.isService) {
     if (isTags) return only(tagsOf(repository, tag === undefined ? [] : [tag]));
     const subject = path.slice(path.indexOf('/') + 1);
