@@ -1,5 +1,6 @@
 import { trustOwnAuthority } from './authority.ts';
 import { CommandError, type Option, text, type Values } from './command.ts';
+import { useProxies } from './use-proxies.ts';
 
 /** The option of every command that talks to a server. */
 export const serverOption: Option = {
@@ -79,6 +80,7 @@ export async function askServer(
 ): Promise<Response> {
   if (!URL.canParse(path, server)) throw new CommandError(`'${server}' is not a URL`, 2);
   trustOwnAuthority();
+  useProxies();
   try {
     return await fetch(new URL(path, server), init);
   } catch (error) {

@@ -4,6 +4,7 @@ import { digestOf } from '../oci/digest.ts';
 import { architectureIn } from '../request/layers.ts';
 import type { SubmittedLayer } from '../request/submission.ts';
 import { CommandError } from './command.ts';
+import { useProxies } from './use-proxies.ts';
 
 /**
  * A layer of a request as the server will find it to be; it is fetched where it has an address. Throws
@@ -22,6 +23,7 @@ export async function measureLayer({ location }: SubmittedLayer): Promise<Inject
 }
 
 async function fetched(url: string): Promise<Buffer> {
+  useProxies();
   try {
     const answer = await fetch(url);
     if (answer.ok) return Buffer.from(await answer.arrayBuffer());

@@ -14,6 +14,7 @@ import { type Certificates, makeCertificates } from '../world/certificates.ts';
 import { freePort } from '../world/free-port.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { startTinyproxy, type Tinyproxy } from '../world/tinyproxy.ts';
 
@@ -211,4 +212,26 @@ test('a proxy that is gone, or wants another login, is named', async () => {
       assertApiFault(forwarded, 502, message);
     }
   }
+});
+
+test('the command line uses the proxy too, but for a server on the same machine', async () => {
+  const image = plain.image('commanded/app');
+  const env = variables(proxy);
+  const inspect = (server: string) =>
+    sluiceCommand(['inspect', '--server', server, image.name], env);
+  const before = proxy.requests.length;
+  const own = await inspect(sluice.url);
+  assert.equal(own.code, 0, own.stderr);
+  const asked = proxy.requests.slice(before);
+  assert.ok(!asked.some(request => request.includes(sluice.host)));
+  // Another address of this machine, at which nothing listens: the proxy says so.
+  const elsewhere = `127.0.0.2:${await freePort()}`;
+  assert.equal((await inspect(`http://${elsewhere}`)).code, 1);
+  assert.ok(
+    proxy.requests.some(request => request.includes(elsewhere)),
+    'the proxy was asked',
+  );
+  const wrong = await sluiceCommand(['inspect', image.name], { HTTPS_PROXY: 'nonsense:secret@' });
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /^HTTPS_PROXY or HTTP_PROXY is not/);
 });
