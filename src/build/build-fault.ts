@@ -38,7 +38,7 @@ export function buildFault(error: BuildError): Fault {
   }
   if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
   if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
-  const explanation = explained(message, place);
+  const explanation = explained(message, place, error.source?.text ?? error.step ?? '');
   if (explanation !== undefined) return fault(explanation);
   if (kind !== 'dockerfile') return fault(message);
   return fault(`the Dockerfile is wrong${place}: ${message.replace(parseError, '')}`);

@@ -1,7 +1,7 @@
 /** A message of BuildKit, and what it means to who wrote the Dockerfile. */
 type Explanation = readonly [
   pattern: RegExp,
-  explain: (found: RegExpExecArray, place: string) => string,
+  explain: (found: RegExpExecArray, place: string, line: string) => string,
 ];
 
 const closedAddress = 'a loopback, private or otherwise closed network address';
@@ -19,8 +19,8 @@ const explanations: readonly Explanation[] = [
   ],
   [
     /failed to load cache key: (.*)/s,
-    ([, reason = ''], place) =>
-      `what ADD names cannot be fetched${place}: ${reason}${/no route to host|host is unreachable/i.test(reason) ? `. It may be at ${closedAddress}, which builds cannot reach` : ''}`,
+    ([, reason = ''], place, line) =>
+      `${addressesIn(line) ?? 'what ADD names'} cannot be fetched${place}: ${reason}${/no route to host|host is unreachable/i.test(reason) ? `. It may be at ${closedAddress}, which builds cannot reach` : ''}`,
   ],
   [
     /\bsecret (\S+): not found/,
@@ -37,15 +37,23 @@ const explanations: readonly Explanation[] = [
   ],
 ];
 
+/** The addresses in a line of a Dockerfile: BuildKit does not say which of them it is about. */
+function addressesIn(line: string): string | undefined {
+  const found = line.match(/\bhttps?:\/\/[^\s"'\\]+/g) ?? [];
+  const all = [...new Set(found)].slice(0, 5).join(' or ');
+  return all === '' ? undefined : all.slice(0, 500);
+}
+
 /**
  * What a message of BuildKit means, with the way out; undefined for one that says it well enough itself.
  *
  * @param place where in the Dockerfile, in brackets behind a blank; empty where that is not known
+ * @param line what is written there, or the step that BuildKit made of it
  */
-export function explained(message: string, place: string): string | undefined {
+export function explained(message: string, place: string, line: string): string | undefined {
   for (const [pattern, explain] of explanations) {
     const found = pattern.exec(message);
-    if (found) return explain(found, place);
+    if (found) return explain(found, place, line);
   }
   return undefined;
 }

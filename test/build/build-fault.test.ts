@@ -42,6 +42,23 @@ suite('why a step failed', () => {
   });
 });
 
+test('what ADD could not fetch is named', () => {
+  const of = (text: string) =>
+    buildFault(
+      new BuildError('dockerfile', 'failed to load cache key: invalid response status 404', {
+        source: { ...source, text },
+      }),
+    ).message;
+  assert.equal(
+    of('ADD --chmod=644 https://example.org/a.txt /a'),
+    'https://example.org/a.txt cannot be fetched (Dockerfile, line 2): invalid response status 404',
+  );
+  assert.match(
+    of('ADD ["http://a.example/1", "http://b.example/2", "/x/"]'),
+    /^http:\/\/a\.example\/1 or http:\/\/b\.example\/2 cannot/,
+  );
+});
+
 suite('what the builder says', () => {
   const cases: readonly [BuildErrorKind, string, string | RegExp][] = [
     [

@@ -122,6 +122,7 @@ suite('builds', { concurrency: 2 }, () => {
       sluice.output(),
     ];
     assert.match(answers[0] ?? '', /ADD http:\/\/\*\*\*@127\.0\.0\.1:1\/file/);
+    assert.match(answers[4] ?? '', /http:\/\/\*\*\*@127\.0\.0\.1:1\/file cannot be fetched/);
     assert.match(answers[1] ?? '', /\*\*\*@127\.0\.0\.1:1/);
     for (const answer of answers) assert.ok(!/s3cr3t|robot/.test(answer), answer);
   });
