@@ -70,7 +70,10 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       return { member, size: undefined };
     }
     const mayServe = image.owns(digest) || (!isElsewhere(member) && (await isShown(image, digest)));
-    return { member, size: mayServe ? await content.size(digest) : undefined };
+    const size = mayServe ? await content.size(digest) : undefined;
+    // Kept through another image, whose manifest is right.
+    if (size !== undefined && size !== member.size) throw wrongSize(digest, size, member.size);
+    return { member, size };
   };
 
   /** True for what the repository has: a registry that has it elsewhere is asked whether it is there too. */

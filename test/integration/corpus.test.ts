@@ -181,12 +181,13 @@ suite('corpus', () => {
   });
 });
 
-// skopeo cannot copy these from anywhere.
+// skopeo cannot copy these.
 const notCopied: Readonly<Record<string, readonly [why: string, wording: RegExp]>> = {
   'attest:sparse': ['children are missing', /manifest unknown/],
   'attest:nested': ['it knows no nested index', /manifest list instead of/],
   'odd:missing-layer': ['a layer is missing', /blob unknown|404/i],
   'odd:foreign': ['a layer is elsewhere', /refused|404|unknown/],
+  'odd:wrong-size': ['a layer has another size', /502|Bad Gateway|unexpected|cannot deliver/i],
 };
 
 interface ServedImage {
@@ -349,10 +350,13 @@ async function checkBlob(
   const response = await fetch(url);
   const bytes = Buffer.from(await response.arrayBuffer());
   if (gapped.includes(name) && response.status === 404) return;
+  if (name === 'odd:wrong-size' && response.status === 502) {
+    assert.match(String(bytes), new RegExp(`has ${size - 1} bytes for it, not ${size}`));
+    return;
+  }
   assert.equal(response.status, 200, `${digest}: ${response.status}`);
   assert.equal(sha256(bytes), digest);
-  const isWrong = name === 'odd:wrong-size' && bytes.length + 1 === size;
-  if (!isWrong) assert.equal(bytes.length, size, digest);
+  assert.equal(bytes.length, size, digest);
   const head = await fetch(url, { method: 'HEAD' });
   assert.equal(head.headers.get('content-length'), String(bytes.length));
 }
