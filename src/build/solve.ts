@@ -9,6 +9,7 @@ import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import type { Access } from '../upstream/authorizer.ts';
 import type { ImageOrigin, RecipeOrigin } from './build-plan.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './builds.ts';
@@ -114,12 +115,13 @@ export function createSolve(deps: SolveDeps): Solve {
       const target = await rights.access(parseReference(plan.target));
       const image = await documents.manifest(target, digest, mediaType);
       const content = Buffer.from(lockFile);
-      await deps.attach(
+      const tag = await deps.attach(
         target,
         image,
         { artifactType: lockType, content, title: lockTitle },
         signal,
       );
+      if (tag !== undefined) log.write(listedByTag(target, tag));
     } catch (error) {
       if (signal.aborted || !(error instanceof Fault)) throw error;
       log.write(`The lock file was not attached to the image: ${error.message}\n`);
@@ -146,6 +148,10 @@ interface Placed extends Omit<ImageOrigin, 'kind'> {
     readonly generated: ReadonlyMap<Digest, Document>;
     readonly layers: readonly InjectedLayer[];
   };
+}
+
+function listedByTag({ registry, repository }: Access, tag: string): string {
+  return `The lock file is attached to the image. ${registry} has no referrers API, so clients find the lock file by the tag ${tag}, which is now in ${repository}\n`;
 }
 
 const lockTitle = 'conda-lock.txt';

@@ -17,13 +17,16 @@ export interface Attachment {
   readonly title: string;
 }
 
-/** Puts an attachment into the repository of an image, among its referrers. Throws `Fault`. */
+/**
+ * Puts an attachment into the repository of an image, among its referrers. Returns the tag under which the
+ * repository lists them, where its registry does not keep the list itself. Throws `Fault`.
+ */
 export type Attach = (
   target: Access,
   subject: Document,
   attachment: Attachment,
   signal?: AbortSignal,
-) => Promise<void>;
+) => Promise<string | undefined>;
 
 const emptyConfig = Buffer.from('{}');
 
@@ -38,7 +41,7 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
     subject: Document,
     entry: ReferrerEntry,
     signal?: AbortSignal,
-  ) => {
+  ): Promise<string> => {
     const tag = subject.digest.replace(':', '-');
     const before = await registry.getManifest(access, tag, signal).catch(error => {
       if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
@@ -46,7 +49,7 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
     });
     const known = before ? parseManifest(before) : undefined;
     const others = known?.kind === 'index' ? known.manifests : [];
-    if (others.some(({ digest }) => digest === entry.digest)) return;
+    if (others.some(({ digest }) => digest === entry.digest)) return tag;
     const index = documentOf(
       json({
         schemaVersion: 2,
@@ -56,6 +59,7 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
       mediaTypes.ociIndex,
     );
     await pusher.putManifest(access, tag, index, signal);
+    return tag;
   };
 
   return async (target, subject, { artifactType, content, title }, signal) => {
@@ -82,9 +86,9 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
       mediaTypes.ociManifest,
     );
     const { isReferrer } = await pusher.putManifest(access, manifest.digest, manifest, signal);
-    if (isReferrer) return;
+    if (isReferrer) return undefined;
     const { digest, mediaType, bytes } = manifest;
-    await noteByTag(
+    return noteByTag(
       access,
       subject,
       { mediaType, digest, size: bytes.length, artifactType },

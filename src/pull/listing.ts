@@ -1,18 +1,13 @@
 import { Fault } from '../fault.ts';
-import type { JsonShape } from '../json-shape.ts';
-import { isDigest } from '../oci/digest.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import { type Digest, isDigest } from '../oci/digest.ts';
 import { documentOf } from '../oci/document.ts';
-import { parseJson } from '../oci/json.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { pageSize } from '../oci/page-size.ts';
-import { isTag } from '../oci/reference.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
-import type { JsonAnswer, RegistryClient } from '../upstream/registry-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { PulledImage } from './image.ts';
-
-// Registries without pages answer with all tags there are.
-const tagsShape: JsonShape = { maxValues: 200_000, maxDepth: 32, maxEscapes: 100_000 };
 
 /** A page of a listing: what the registry said, written again. */
 export interface PulledListing {
@@ -25,9 +20,10 @@ export interface PulledListing {
 }
 
 /**
- * What a registry lists about a served image: `tags/list`, or `referrers/<digest>`. Where the service asks in
- * its own right, many callers build into the repository: each sees its own image only. Throws
- * {@link Fault}.
+ * What a registry lists about a served image: `tags/list`, or `referrers/<digest>`. The tags are those that the
+ * served name answers, which is its own; clients find signatures by tags that they make themselves. Where the
+ * service asks for referrers in its own right, many callers build into the repository: each sees those of its
+ * own image only. Throws {@link Fault}.
  */
 export async function listingOf(
   registry: RegistryClient,
@@ -36,23 +32,51 @@ export async function listingOf(
   path: string,
   query: string,
 ): Promise<PulledListing> {
-  const isTags = path === 'tags/list';
-  // The registry's refusal would look like a failure of its own.
-  if (isTags) pageSize(new URLSearchParams(query));
-  if (image.access.isService) {
-    if (isTags) return only(tagsOf(repository, tag === undefined ? [] : [tag]));
-    const subject = path.slice(path.indexOf('/') + 1);
-    if (!isDigest(subject) || !(await image.member(subject))) return only(referrersOf([]));
+  if (path === 'tags/list') {
+    return only(tagsOf(repository, pageOf(tag, new URLSearchParams(query))));
   }
-  const answer = await registry.getJson(image.access, path, query);
-  const listing = readAs(`${path} of ${image.access.registry}/${repository}`, () =>
-    isTags ? tagsOf(repository, tagsIn(answer)) : referrersOf(referrersIn(answer)),
-  );
+  const subject = path.slice(path.indexOf('/') + 1);
+  if (!isDigest(subject)) return only(referrersOf([]));
+  if (image.access.isService && !(await image.member(subject))) return only(referrersOf([]));
+  const answer = await unlessMissing(registry.getJson(image.access, path, query));
+  if (!answer) return taggedReferrers(registry, image, subject, query);
   return {
-    ...listing,
+    ...readAs(image, path, () => referrersOf(referrersIn(answer.body))),
     next: nextPage(answer.headers.get('link')),
     isFiltered: answer.headers.get('oci-filters-applied')?.includes('artifactType') === true,
   };
+}
+
+/**
+ * What clients have listed under the tag of a subject, at a registry without the referrers API.
+ * Source: OCI distribution specification 1.1, Referrers Tag Schema.
+ */
+async function taggedReferrers(
+  registry: RegistryClient,
+  image: PulledImage,
+  subject: Digest,
+  query: string,
+): Promise<PulledListing> {
+  const tag = subject.replace(':', '-');
+  const index = await unlessMissing(registry.getManifest(image.access, tag));
+  if (!index) return only(referrersOf([]));
+  const wanted = new URLSearchParams(query).get('artifactType');
+  const page = readAs(image, `manifests/${tag}`, () => {
+    const entries = referrersIn(index.bytes);
+    return referrersOf(
+      wanted ? entries.filter(({ artifactType }) => artifactType === wanted) : entries,
+    );
+  });
+  return { ...page, next: undefined, isFiltered: Boolean(wanted) };
+}
+
+async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof Fault && error.status === 404) return undefined;
+    throw error;
+  }
 }
 
 type Page = Pick<PulledListing, 'contentType' | 'body'>;
@@ -70,27 +94,27 @@ function referrersOf(manifests: readonly object[]): Page {
   return { contentType: ociIndex, body: { schemaVersion: 2, mediaType: ociIndex, manifests } };
 }
 
-/** The tags of an answer; null stands for none, as servers written in Go have it. */
-function tagsIn({ body }: JsonAnswer): string[] {
-  const { tags } = parseJson(body, 'index', tagsShape);
-  if (tags !== null && !Array.isArray(tags)) throw new Error('it has no list of tags');
-  return (tags ?? []).filter(tag => typeof tag === 'string' && isTag(tag));
+/** The one tag there is, unless the page begins behind it or is to be empty. */
+function pageOf(tag: string | undefined, query: URLSearchParams): string[] {
+  const isBehind = (query.get('last') ?? '') >= (tag ?? '');
+  return tag === undefined || isBehind || pageSize(query) === 0 ? [] : [tag];
 }
 
-function referrersIn({ body: bytes }: JsonAnswer): readonly object[] {
+function referrersIn(bytes: Buffer): readonly Descriptor[] {
   const manifest = parseManifest(documentOf(bytes, mediaTypes.ociIndex));
   if (manifest.kind === 'index') return manifest.manifests;
   throw new Error('it is not an index');
 }
 
-function readAs(what: string, read: () => Page): Page {
+function readAs({ access }: PulledImage, path: string, read: () => Page): Page {
   try {
     return read();
   } catch (cause) {
-    throw new Fault('upstream', `The registry's answer for ${what} is not such a list`, {
-      phase: 'upstream',
-      cause,
-    });
+    throw new Fault(
+      'upstream',
+      `The registry's answer for ${path} of ${access.registry}/${access.repository} is not such a list`,
+      { phase: 'upstream', cause },
+    );
   }
 }
 

@@ -168,6 +168,10 @@ suite('conda builds', () => {
     );
     const blob = `${registry.url}/v2/conda/locked/blobs/${manifest.layers[0]?.digest}`;
     assert.match(await (await fetch(blob)).text(), /^@EXPLICIT\n(?:.*\n)*.*\/lockme=1/);
+    // Nobody wonders where that tag comes from.
+    const logOf = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
+    assert.match(await logOf(there.buildId), new RegExp(`no referrers API, .* the tag ${tag}`));
+    assert.doesNotMatch(await logOf(here.buildId), /referrers API/);
   });
 
   test('packages become a Singularity image', async () => {

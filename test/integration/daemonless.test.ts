@@ -43,7 +43,7 @@ suite('daemonless clients', { concurrency: 2 }, () => {
 
   before(async () => {
     registry = await startRegistry();
-    pushed = await pushCorpus(registry, caseImages);
+    pushed = await pushCorpus(registry, [...caseImages, 'artifact:subject', 'attest:latest']);
     sluice = await startSluice({ config: plainRegistries(registry.host) });
   });
   after(async () => {
@@ -61,6 +61,18 @@ suite('daemonless clients', { concurrency: 2 }, () => {
     assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
     return { answer, manifestDigest, manifest };
   };
+
+  test('oras finds and copies the referrers of served names', async () => {
+    const request = async (image: string, containerConfig?: object) => {
+      const containerImage = pushed.get(image)?.reference;
+      return (await sluice.request({ containerImage, containerConfig })).targetImage;
+    };
+    await using root = await openRoot('forky');
+    await assertReferrers(root, await request('artifact:subject'), 1);
+    await assertReferrers(root, await request('cfg:full'), 0);
+    await assertReferrers(root, await request('cfg:full', { env: ['A=1'] }), 0);
+    await assertReferrers(root, await request('attest:latest', { env: ['A=1'] }), 0);
+  });
 
   for (const name of suites) {
     test(`of ${name} have the bytes that were promised`, async () => {
@@ -93,6 +105,19 @@ suite('daemonless clients', { concurrency: 2 }, () => {
     });
   }
 });
+
+/** A registry without the referrers API, and what stands in for it there. */
+async function assertReferrers(root: Root, name: string, expected: number): Promise<void> {
+  const discover = ['oras', 'discover', '--plain-http', '--format', 'json', name];
+  const found = JSON.parse(assertSuccess(await root.exec(discover), name)) as {
+    manifests?: object[];
+    referrers?: object[];
+  };
+  assert.equal((found.referrers ?? found.manifests ?? []).length, expected, name);
+  const layout = `/tmp/referrers-${name.replaceAll(/[^a-z0-9]/g, '-')}:all`;
+  const copy = ['oras', 'copy', '-r', '--from-plain-http', '--to-oci-layout', name, layout];
+  assertSuccess(await root.exec(copy), name);
+}
 
 interface Pull {
   readonly root: Root;

@@ -17,11 +17,6 @@ before(async () => {
   world = await startFaultWorld();
   const { relay } = world.upstreams;
   image = relay.image('team/app', [layerBytes]);
-  relay.put(
-    'team/app/tags/list',
-    'application/json',
-    Buffer.from('{"name":"x","tags":["1","latest"]}'),
-  );
   ({ targetImage: target } = await world.sluice.request({
     containerImage: image.name,
     containerConfig: {
@@ -219,21 +214,25 @@ test('the API root sends who could log in to the token service; served names nee
   assert.deepEqual([...new Set(upstreamSaw)], [undefined], "a client's credentials go nowhere");
 });
 
-test('tags/list is what the registry lists, under the served name', async () => {
+test('tags/list has the tags that the served name answers', async () => {
   const name = pathOf('tags/list').slice('/v2/'.length, -'/tags/list'.length);
-  const { relay } = world.upstreams;
-  const reply = await call(at('tags/list?n=2&last=a%20b'));
-  assert.equal(reply.status, 200);
-  assert.deepEqual(JSON.parse(reply.body.toString()), { name, tags: ['1', 'latest'] });
-  assert.equal(relay.requests.at(-1)?.path, '/v2/team/app/tags/list?n=2&last=a%20b');
-  relay.on('/v2/team/app/tags/list', (_request, response) => {
-    response.writeHead(200, { link: '</v2/team/app/tags/list?last=1&n=1>; rel="next"' });
-    response.end('{"name":"team/app","tags":["1"]}');
-  });
-  const page = await call(at('tags/list?n=1'));
-  assert.equal(page.headers.link, `<${pathOf('tags/list')}?last=1&n=1>; rel="next"`);
+  const tags = async (route: string) => {
+    const reply = await call(at(route));
+    assert.equal(reply.status, 200);
+    assert.equal(reply.headers['content-type'], 'application/json');
+    const body = JSON.parse(reply.body.toString());
+    assert.equal(body.name, name);
+    const found = body.tags as string[];
+    for (const tag of found) assert.equal((await call(at(`manifests/${tag}`))).status, 200);
+    return found;
+  };
+  assert.deepEqual(await tags('tags/list'), ['latest']);
+  assert.deepEqual(await tags('tags/list?n=2&last=a%20b'), ['latest']);
+  assert.deepEqual(await tags('tags/list?last=latest'), []);
+  assert.deepEqual(await tags('tags/list?n=0'), []);
+  const get = await call(at('tags/list'));
   const head = await call(at('tags/list'), { method: 'HEAD' });
-  assert.equal(head.headers['content-length'], page.headers['content-length']);
+  assert.equal(head.headers['content-length'], get.headers['content-length']);
 });
 
 test('referrers are those of the registry, and the tags that stand in for them are passed through', async () => {
@@ -241,8 +240,26 @@ test('referrers are those of the registry, and the tags that stand in for them a
   const hex = image.digest.slice('sha256:'.length);
   const index = Buffer.from('{"schemaVersion":2,"manifests":[]}');
   const type = 'application/vnd.oci.image.index.v1+json';
-  const none = await call(at(`referrers/${image.digest}`));
-  assertRegistryFault(none, { status: 404, code: 'NAME_UNKNOWN', message: /does not exist/ });
+  const listed = async (query = '') => {
+    const reply = await call(at(`referrers/${image.digest}${query}`));
+    assert.deepEqual([reply.status, reply.headers['content-type']], [200, type]);
+    const { manifests } = JSON.parse(reply.body.toString()) as { manifests: object[] };
+    return { manifests, filter: reply.headers['oci-filters-applied'] };
+  };
+  // A registry without the referrers API: first without the tag that stands in for it, then with it.
+  assert.deepEqual(await listed(), { manifests: [], filter: undefined });
+  const entry = (artifactType: string) => ({
+    ...{ mediaType: 'application/vnd.oci.image.manifest.v1+json', digest: image.digest, size: 7 },
+    artifactType,
+  });
+  const manifests = [entry('a/b'), entry('c/d')];
+  const tagged = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType: type, manifests }));
+  relay.put(`team/app/manifests/sha256-${hex}`, type, tagged);
+  assert.deepEqual(await listed(), { manifests, filter: undefined });
+  assert.deepEqual(await listed('?artifactType=a%2Fb'), {
+    manifests: [entry('a/b')],
+    filter: 'artifactType',
+  });
   relay.put(`team/app/referrers/${image.digest}`, type, index);
   relay.put(`team/app/manifests/sha256-${hex}`, type, index);
   relay.put(`team/app/manifests/sha256-${hex}.sig`, type, index);
