@@ -143,7 +143,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     registryRoutes({
       prefix: config.prefix,
       served: {
-        ...createPulls(deps, state, registries, people, containers),
+        ...createPulls(deps, state, registries, containers),
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
       },

@@ -4,6 +4,7 @@ import { createBuildService } from '../build/build-service.ts';
 import { closedSourceRules } from '../build/closed-sources.ts';
 import { findBuilders } from '../build/find-builders.ts';
 import type { BuildPlaces } from '../build/plan.ts';
+import { accessRules } from '../config/access.ts';
 import { configuredBuilderTls } from '../config/builders.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { createBaseResolver } from '../images/base-image.ts';
@@ -11,13 +12,18 @@ import { createDocuments } from '../images/documents.ts';
 import { createImageMaker } from '../images/image-maker.ts';
 import { createRightWatch } from '../images/right-watch.ts';
 import type { SealedGrant } from '../platform/identities.ts';
+import { createBuiltBy } from '../pull/built.ts';
+import { createImageFinder } from '../pull/image.ts';
+import { createLookAtRight } from '../pull/right.ts';
 import { createAccept } from '../request/accept.ts';
 import { createBaseFinder } from '../request/asked-image.ts';
 import { createBuildIntake } from '../request/built-image.ts';
 import { createDryRun } from '../request/dry-run.ts';
 import { createInspect } from '../request/inspect.ts';
+import { createOpenServed } from '../request/inspect-served.ts';
 import { createLayerSource } from '../request/layer-source.ts';
 import { createLayerIntake } from '../request/layers.ts';
+import { createFindServed } from '../request/served-name.ts';
 import { createTokenRegistry } from '../request/token-registry.ts';
 import { createAnonymousShare } from '../store/anonymous-share.ts';
 import type { Access } from '../upstream/authorizer.ts';
@@ -44,10 +50,10 @@ function withoutWrites(content: ContentStore): ContentStore {
 // What is used is marked so often within the grace of the sweep.
 const renewalsInGrace = 4;
 /** How long the last answer of a registry or platform counts while it does not answer, ms. */
-export const rightGraceMs = 10 * 60_000;
+const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
-  { config, log, bringBuilder }: AppDeps,
+  { config, log, bringBuilder, publicUrl }: AppDeps,
   state: State,
   registries: RegistryAccess,
   { identities }: People,
@@ -131,7 +137,28 @@ export function createContainers(
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
   const tokens = createTokenRegistry(state.requests, config.tokenLife, share);
+  const findServed = createFindServed({
+    ...{ tokens, ownHost },
+    servedPrefix: `${config.prefix}/`,
+    isOpen: accessRules(config, publicUrl).pulls === 'open',
+  });
+  const findImage = createImageFinder({
+    documents,
+    makeImage,
+    lookAtRight: createLookAtRight({
+      ...{ identities, accessToBuilt, builds },
+      watch: rights,
+      lifeMs: config.rightLife,
+      graceMs: rightGraceMs,
+    }),
+    builtBy: createBuiltBy(
+      builds,
+      config.builds.pullWait,
+      id => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href,
+    ),
+  });
   const accept = createAccept({
+    findServed,
     build,
     places,
     accessToBuilt,
@@ -146,6 +173,7 @@ export function createContainers(
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
+    findServed,
     baseOf: createBaseFinder(glancedBases),
     layers,
     build,
@@ -158,8 +186,9 @@ export function createContainers(
   const inspect = createInspect({
     bases: glancedBases,
     documents: glanced,
+    openServed: createOpenServed({ findServed, findImage, documents: glanced }),
     registry,
     urlOf,
   });
-  return { documents, makeImage, accessToBuilt, building, tokens, rights, accept, dryRun, inspect };
+  return { documents, building, tokens, findImage, accept, dryRun, inspect };
 }

@@ -4,45 +4,26 @@ import type { ServedDeps } from '../http/served.ts';
 import { createBlobFinder } from '../pull/blob.ts';
 import { createBlobCache } from '../pull/blob-cache.ts';
 import { createBlobRelays } from '../pull/blob-relays.ts';
-import { createBuiltBy } from '../pull/built.ts';
-import { createImageFinder } from '../pull/image.ts';
 import { createManifestFinder } from '../pull/manifest.ts';
 import { createPullCounter } from '../pull/pull-counter.ts';
-import { createLookAtRight } from '../pull/right.ts';
 import { createTransfers } from '../pull/transfers.ts';
 import type { AppDeps } from './app-deps.ts';
-import { type Containers, rightGraceMs } from './containers.ts';
-import type { People } from './people.ts';
+import type { Containers } from './containers.ts';
 import type { RegistryAccess } from './registries.ts';
 import type { State } from './state.ts';
 
 /** All that pulls of served names need. */
 export function createPulls(
-  { config, publicUrl }: AppDeps,
+  { config }: AppDeps,
   { content, slabs, cachedBlobs, hosted, usage }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
-  { identities }: People,
-  { documents, makeImage, accessToBuilt, building, tokens, rights }: Containers,
+  { documents, findImage, tokens }: Containers,
 ): Omit<ServedDeps, 'guard' | 'prefix'> {
   const transfers = createTransfers(content, slabs);
   return {
     tokens,
     registry,
-    findImage: createImageFinder({
-      documents,
-      makeImage,
-      lookAtRight: createLookAtRight({
-        ...{ identities, accessToBuilt, builds: building.builds },
-        watch: rights,
-        lifeMs: config.rightLife,
-        graceMs: rightGraceMs,
-      }),
-      builtBy: createBuiltBy(
-        building.builds,
-        config.builds.pullWait,
-        id => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href,
-      ),
-    }),
+    findImage,
     findManifest: createManifestFinder(documents, registry),
     blobs: createBlobFinder({
       content,

@@ -6,7 +6,7 @@ import { parseLossless, writeJson } from '../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { OciSyntaxError } from '../oci/syntax-error.ts';
 import { pointTo, sayAbout } from './descriptor.ts';
-import { type ImageChange, isUnchanged } from './image-change.ts';
+import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
 
 /** The documents of a base image by digest: manifests, indexes and image configs. */
@@ -31,6 +31,23 @@ export interface AugmentedImage {
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function augment(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): AugmentedImage {
+  const nothing: AugmentedImage = { root, generated: new Map(), maxLayers: 0 };
+  return changesIn(change).reduce((before, one) => {
+    const known = new Map([...documents, ...before.generated]);
+    const { root, generated, maxLayers } = augmentOnce(before.root, known, one);
+    return {
+      root,
+      generated: new Map([...before.generated, ...generated]),
+      maxLayers: Math.max(before.maxLayers, maxLayers),
+    };
+  }, nothing);
+}
+
+function augmentOnce(
   root: Document,
   documents: BaseDocuments,
   change: ImageChange,

@@ -20,10 +20,26 @@ export interface ImageChange {
   readonly env?: readonly string[];
   readonly workingDir?: string;
   readonly layers?: readonly InjectedLayer[];
+  /** The change that is made first, where an image is changed that was changed before. */
+  readonly onTopOf?: ImageChange;
+}
+
+/** The changes that are made one after another, the first one first. */
+export function changesIn({ onTopOf, ...change }: ImageChange): readonly ImageChange[] {
+  return [...(onTopOf ? changesIn(onTopOf) : []), change];
+}
+
+/** The layers of all changes. */
+export function layersIn(change: ImageChange): readonly InjectedLayer[] {
+  return changesIn(change).flatMap(({ layers }) => layers ?? []);
 }
 
 /** True when serving the image means serving it as it is. */
 export function isUnchanged(change: ImageChange): boolean {
+  return changesIn(change).every(isEmpty);
+}
+
+function isEmpty(change: ImageChange): boolean {
   return (
     change.entrypoint === undefined &&
     change.cmd === undefined &&

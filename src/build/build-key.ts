@@ -33,6 +33,8 @@ export interface FrozenConfig {
   readonly layers?:
     | readonly { readonly gzipDigest: string; readonly architecture?: string | undefined }[]
     | undefined;
+  /** What is baked in first. */
+  readonly onTopOf?: FrozenConfig | undefined;
 }
 
 /** First line of the text that is hashed; another way to write it gets another number. */
@@ -110,8 +112,11 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
 }
 
 function frozenFields(config: FrozenConfig): CanonicalField[] {
-  const { entrypoint, cmd, env, workingDir, layers } = config;
+  const { entrypoint, cmd, env, workingDir, layers, onTopOf } = config;
   return [
+    ...(onTopOf === undefined
+      ? []
+      : [text('onTopOf', canonicalDocument('change', frozenFields(onTopOf)))]),
     ...(entrypoint === undefined ? [] : [list('entrypoint', entrypoint)]),
     ...(cmd === undefined ? [] : [list('cmd', cmd)]),
     ...(env === undefined || env.length === 0 ? [] : [list('env', env)]),

@@ -1,4 +1,4 @@
-import type { InjectedLayer } from '../augment/image-change.ts';
+import { type InjectedLayer, layersIn } from '../augment/image-change.ts';
 import { Fault } from '../fault.ts';
 import type { Attach } from '../images/attach.ts';
 import type { Documents } from '../images/documents.ts';
@@ -54,7 +54,7 @@ export function createSolve(deps: SolveDeps): Solve {
     const { root, generated } = await deps.makeImage(source, base, plan.change);
     return {
       image: { root, generated: new Map([...(written?.generated ?? []), ...generated]) },
-      added: [...(written?.layers ?? []), ...(plan.change.layers ?? [])],
+      added: [...(written?.layers ?? []), ...layersIn(plan.change)],
       source,
     };
   };

@@ -63,12 +63,13 @@ export function createBaseResolver(
       return root;
     },
     select: (access, reference, root, platform) =>
-      select(documents, access, reference, root, platform),
+      selectImage(documents, access, reference, root, platform),
   };
 }
 
-async function select(
-  documents: Documents,
+/** The image for a platform in what a name stands for. Throws a {@link Fault} (400) where there is none. */
+export async function selectImage(
+  documents: Pick<Documents, 'manifest' | 'config'>,
   access: Access,
   reference: Reference,
   root: Document,

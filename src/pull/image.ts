@@ -1,4 +1,4 @@
-import type { ImageChange } from '../augment/image-change.ts';
+import { type ImageChange, layersIn } from '../augment/image-change.ts';
 import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
@@ -58,7 +58,7 @@ export function createImageFinder({
     const { root, members } = fixed
       ? await findRoot(documents, makeImage, access, fixed, change)
       : await makeRoot(documents, makeImage, access, await builtBy(request), change);
-    const layers = (change.layers ?? []).map(({ gzipDigest }) => gzipDigest);
+    const layers = layersIn(change).map(({ gzipDigest }) => gzipDigest);
     return createImage(root, new Set([...members, ...layers]), access, documents);
   };
 

@@ -1,7 +1,8 @@
-import type { ImageChange } from '../augment/image-change.ts';
+import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { BuildTicket } from '../build/builds.ts';
 import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
+import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -11,13 +12,14 @@ import { formatReference, parseReference, type Reference } from '../oci/referenc
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
-import { askedImage, askedTag, type BaseFinder, platformOf } from './asked-image.ts';
+import { askedImage, askedTag, type BaseFinder, orasScheme, platformOf } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
 import { changeOf } from './image-change.ts';
 import type { LayerIntake } from './layers.ts';
 import { checkRules } from './rules.ts';
+import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import type { TokenRegistry } from './token-registry.ts';
 
@@ -30,6 +32,7 @@ export interface AcceptDeps {
   readonly rights: Pick<RightWatch, 'note'>;
   readonly build: BuildIntake;
   readonly places: BuildPlaces;
+  readonly findServed: FindServed;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: what every served name begins with. */
@@ -80,18 +83,18 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** The container request of an image that is there. */
   const serve = async (
-    { submission, caller, layers }: Intake,
+    { submission, caller, change, isMounted }: Intake,
     image: Reference,
     { access, document: base }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
     deps.rights.note(access, base.digest);
-    const change = changeOf(submission, layers);
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
       ...about,
-      ...commonOf(submission, caller, deps.mountedLayers),
+      ...commonOf(submission, caller),
+      isMounted,
       image,
       fixed: {
         base: { digest: base.digest, mediaType: manifestType(base) },
@@ -99,15 +102,33 @@ export function createAccept(deps: AcceptDeps): Accept {
         members: made.members,
       },
       change,
-      targetImage: targetName(deps.servedBase, token, image, served.digest),
+      targetImage: targetName(deps.servedBase, token, image, served.digest, submission),
     }));
     const warnings = warningsOf(image, base, change, made);
     return { kind: 'served', request, warnings };
   };
 
+  /** The container request of an image that is changed once somebody pulls it, because it may not exist yet. */
+  const serveLater = async (
+    { submission, caller, change, isMounted }: Intake,
+    image: Reference,
+    about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
+  ): Promise<ServedAnswer> => {
+    const request = await deps.tokens.issue(token => ({
+      ...about,
+      ...commonOf(submission, caller),
+      isMounted,
+      image,
+      fixed: undefined,
+      change,
+      targetImage: targetName(deps.servedBase, token, image, ''),
+    }));
+    return { kind: 'served', request, warnings: [] };
+  };
+
   /** The container request of an image that is built, now or before. */
   const build = async (intake: Intake, onBuild: () => void): Promise<ServedAnswer> => {
-    const { submission, caller, layers } = intake;
+    const { submission, caller } = intake;
     // What is asked for besides is put in when it is served: many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {} },
@@ -124,28 +145,17 @@ export function createAccept(deps: AcceptDeps): Accept {
         : deps.baseOf(access, image, undefined));
       return { ...(await serve(intake, image, { access, document }, about)), ticket };
     }
-    const request = await deps.tokens.issue(token => ({
-      ...about,
-      ...commonOf(submission, caller, deps.mountedLayers),
-      image,
-      fixed: undefined,
-      change: changeOf(submission, layers),
-      targetImage: targetName(deps.servedBase, token, image, ''),
-    }));
-    return { kind: 'served', request, warnings: [], ticket };
+    return { ...(await serveLater(intake, image, about)), ticket };
   };
 
   /** An image that is made as a whole, config and layers baked in, and put where the asker wants it. */
   const freeze = async (
-    { submission, caller, layers }: Intake,
+    { submission, caller, change }: Intake,
     image: Reference | undefined,
+    tag: string | undefined,
     onBuild: () => void,
   ): Promise<FrozenAnswer> => {
-    const change = changeOf(submission, layers);
-    const base = image && {
-      ...(await baseFor(image, submission, caller)),
-      tag: askedTag(image),
-    };
+    const base = image && { ...(await baseFor(image, submission, caller)), tag };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
     const isOpen = frozenPlace(submission, deps.places) !== undefined;
     const warnings = [...(isOpen ? [openWarning(plan)] : []), ...sifWarnings(plan)];
@@ -154,14 +164,38 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   return async (submission, version, caller, onBuild) => {
     checkRules(submission, version, deps.places);
-    const image = askedImage(submission);
+    const asked = askedImage(submission);
+    // Another container request's name stands for its image with its changes, in the right of who asks now.
+    const source = asked && deps.findServed(asked);
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
-    const intake = { submission, caller, layers };
-    if (submission.freeze) return freeze(intake, image, onBuild);
-    if (!image) return build(intake, onBuild);
-    const base = await baseFor(image, submission, caller);
+    const own = changeOf(submission, layers);
+    const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
+    const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
+    const intake = { submission, caller, change, isMounted };
+    if (source?.isBuilt) {
+      if (submission.freeze) throw cannotFreeze();
+      const { image, buildId, isPublic } = source;
+      return serveLater(intake, image, {
+        isBuilt: true,
+        buildId,
+        isPublic: isPublic === true,
+      });
+    }
+    const image = source?.image ?? asked;
+    const pinned = source?.fixed ? { ...source.image, digest: source.fixed.base.digest } : image;
+    if (submission.freeze) return freeze(intake, pinned, image && askedTag(image), onBuild);
+    if (!image || !pinned) return build(intake, onBuild);
+    const base = await baseFor(pinned, submission, caller);
     return serve(intake, image, base, { isPublic: base.access.credentials === undefined });
   };
+}
+
+function cannotFreeze(): Fault {
+  return new Fault(
+    'bad-request',
+    "'containerImage' is the served name of a build, which 'freeze' cannot copy: send the recipe of the build again with 'freeze'",
+    { phase: 'request' },
+  );
 }
 
 /** An image that is there. */
@@ -173,26 +207,33 @@ interface Base {
 interface Intake {
   readonly submission: Submission;
   readonly caller: Caller;
-  readonly layers: ImageChange['layers'];
+  readonly change: ImageChange;
+  /** One of the layers is a mounted file system. */
+  readonly isMounted: boolean;
 }
 
-function commonOf(submission: Submission, caller: Caller, mountedLayers: readonly string[]) {
-  const { containerPlatform, fingerprint, timestamp, containerConfig } = submission;
-  return {
-    caller,
-    platform: containerPlatform,
-    fingerprint,
-    timestamp,
-    isMounted: (containerConfig?.layers ?? []).some(({ location }) =>
-      mountedLayers.some(start => location.startsWith(start)),
-    ),
-  };
+function commonOf(submission: Submission, caller: Caller) {
+  const { containerPlatform, fingerprint, timestamp } = submission;
+  return { caller, platform: containerPlatform, fingerprint, timestamp };
 }
 
-/** A name by tag keeps the tag; one by digest carries the digest of what is served. */
-function targetName(base: string, token: ContainerToken, image: Reference, served: string): string {
+function mountsFiles({ containerConfig }: Submission, mountedLayers: readonly string[]): boolean {
+  return (containerConfig?.layers ?? []).some(({ location }) =>
+    mountedLayers.some(start => location.startsWith(start)),
+  );
+}
+
+/** A name by tag keeps the tag; one by digest carries the digest of what is served. A scheme stays. */
+function targetName(
+  base: string,
+  token: ContainerToken,
+  image: Reference,
+  served: string,
+  { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
+): string {
+  const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
-  return `${base}/${token}/${image.repository}${suffix}`;
+  return `${scheme}${base}/${token}/${image.repository}${suffix}`;
 }
 
 function openWarning({ target }: BuildPlan): string {

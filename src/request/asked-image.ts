@@ -11,13 +11,16 @@ import type { Submission } from './submission.ts';
 export function askedImage({ containerImage }: Submission): Reference | undefined {
   return containerImage === undefined
     ? undefined
-    : inField('containerImage', () => parseReference(containerImage));
+    : inField('containerImage', () => parseReference(containerImage.replace(orasScheme, '')));
 }
 
 /** The tag that an image is asked for by; undefined for one that is asked for by its digest. */
 export function askedTag({ tag = 'latest', digest }: Reference): string | undefined {
   return digest === undefined ? tag : undefined;
 }
+
+/** What clients write before the names of Singularity images. */
+export const orasScheme = /^oras:\/\//;
 
 /** The one platform that a submission wants of an image, if it wants one. Throws a {@link Fault} (400). */
 export function platformOf({ containerPlatform, format }: Submission): Platform | undefined {

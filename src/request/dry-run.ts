@@ -16,6 +16,7 @@ import type { Caller } from './container-request.ts';
 import { changeOf } from './image-change.ts';
 import type { LayerIntake } from './layers.ts';
 import { checkRules } from './rules.ts';
+import type { FindServed } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /** What a request would do, of which nothing is done. */
@@ -57,6 +58,7 @@ export interface DryRunDeps {
   readonly layers: LayerIntake;
   readonly build: BuildIntake;
   readonly places: BuildPlaces;
+  readonly findServed: FindServed;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly identities: Identities;
@@ -131,11 +133,17 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   return async (submission, version, caller) => {
     checkRules(submission, version, deps.places);
     const { grant } = caller;
-    const image = askedImage(submission);
-    if (!image) return forecastOf({ submission, caller }, undefined);
-    const { access, ...repository } = await lookAt(image, grant, false);
+    const asked = askedImage(submission);
+    if (!asked) return forecastOf({ submission, caller }, undefined);
+    const source = deps.findServed(asked);
+    const image = source?.image ?? asked;
+    const digest = source?.fixed?.base.digest;
+    const pinned = digest === undefined ? image : { ...image, digest };
+    const { access, ...repository } = await lookAt(pinned, grant, false);
     const isThere = repository.canPull;
-    const document = isThere ? await deps.baseOf(access, image, platformOf(submission)) : undefined;
+    const document = isThere
+      ? await deps.baseOf(access, pinned, platformOf(submission))
+      : undefined;
     if (submission.freeze && document) {
       const frozen = await forecastOf(
         { submission, caller },

@@ -1,4 +1,4 @@
-import type { BaseResolver } from '../images/base-image.ts';
+import { type BaseResolver, selectImage } from '../images/base-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Document } from '../oci/document.ts';
@@ -11,6 +11,8 @@ import { sifLayerType } from '../sif/oras.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { orasScheme } from './asked-image.ts';
+import type { InspectedImage, OpenServed } from './inspect-served.ts';
 import { describeSif } from './inspect-sif.ts';
 
 /** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
@@ -23,28 +25,44 @@ export type Inspect = (
 export interface InspectDeps {
   readonly bases: BaseResolver;
   readonly documents: Documents;
+  readonly openServed: OpenServed;
   readonly registry: RegistryClient;
   readonly urlOf: (registry: string) => string;
 }
 
 export function createInspect(deps: InspectDeps): Inspect {
   return async (text, platform, credentials) => {
-    const image = parseReference(text.replace(/^oras:\/\//, ''));
-    const access = await accessTo(image, credentials);
-    const root = await deps.bases.resolve(access, image);
+    const image = parseReference(text.replace(orasScheme, ''));
+    const inspected = (await deps.openServed(image)) ?? (await open(deps, image, credentials));
+    const { access, root, documents } = inspected;
     const isIndex = parseManifest(root).kind === 'index';
     if (isIndex && platform === 'all') {
       return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
     }
     // A single image is shown whatever its platform is: there is nothing to choose.
     const chosen =
-      isIndex && platform !== 'all' ? await deps.bases.select(access, image, root, platform) : root;
-    return { container: await describe(deps, access, image, chosen) };
+      isIndex && platform !== 'all'
+        ? await selectImage(documents, access, image, root, platform)
+        : root;
+    return { container: await describe({ ...deps, documents }, access, image, chosen) };
   };
 }
 
+async function open(
+  { bases, documents }: InspectDeps,
+  image: Reference,
+  credentials: CredentialSource,
+): Promise<InspectedImage> {
+  const access = await accessTo(image, credentials);
+  return { access, root: await bases.resolve(access, image), documents };
+}
+
 async function describe(
-  { documents, registry, urlOf }: InspectDeps,
+  {
+    documents,
+    registry,
+    urlOf,
+  }: Pick<InspectDeps, 'registry' | 'urlOf'> & Pick<InspectedImage, 'documents'>,
   access: Access,
   image: Reference,
   document: Document,

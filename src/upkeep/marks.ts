@@ -1,3 +1,4 @@
+import { layersIn } from '../augment/image-change.ts';
 import { boundedCache } from '../bounded-cache.ts';
 import type { BuildPlan } from '../build/build-plan.ts';
 import type { ContentStore } from '../content/content-store.ts';
@@ -36,7 +37,7 @@ export async function markRequests(
     // It was revoked.
     if (body === null) continue;
     const { fixed, change } = readStoredRequest(body);
-    for (const { gzipDigest } of change.layers ?? []) marked.add(gzipDigest);
+    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
     for (const root of fixed ? [fixed.served, fixed.base] : []) {
       await markTree({ content, marked, seen }, root.digest, root.mediaType);
     }
@@ -58,7 +59,7 @@ export async function markBuilds(
   for await (const { plan } of eachRow(read, signal)) {
     const { origin, change } = JSON.parse(plan) as BuildPlan;
     if (origin.kind === 'recipe' && origin.context !== undefined) marked.add(origin.context);
-    for (const { gzipDigest } of change.layers ?? []) marked.add(gzipDigest);
+    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
   }
 }
 

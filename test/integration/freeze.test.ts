@@ -233,20 +233,46 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.match(message, /'buildRepository'.*cannot be pushed to without credentials/);
   });
 
-  test('a served name is no image to make another of, and is not in the log', async () => {
+  test('a served name is frozen with its changes, is no base image, and is not in the log', async () => {
     const { targetImage, containerToken } = await sluice.request({
-      containerImage: nameOf('busybox:oci'),
+      containerImage: nameOf('cfg:full'),
+      containerConfig: change,
     });
-    const frozen = { containerImage: targetImage, buildRepository: `${closed.host}/team/app` };
-    for (const body of [frozen, { ...frozen, freeze: false }]) {
-      const { status, message } = await refused(body);
-      assert.equal(status, 400);
-      assert.match(message, /name of a container request/);
-    }
+    const answer = await freeze({
+      containerImage: targetImage,
+      containerConfig: { env: ['ONCE=more'] },
+      buildRepository: `${closed.host}/team/served`,
+    });
+    await finished(answer);
+    const manifest = await manifestOf(closed, answer.targetImage);
+    assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
+    const config = await fetchFrom(closed, `team/served/blobs/${manifest.config.digest}`);
+    const { config: runtime } = (await config.json()) as { config: { Env: string[] } };
+    for (const entry of ['GREETING=injected', 'ONCE=more']) assert.ok(runtime.Env.includes(entry));
+
     const containerFile = Buffer.from(`FROM ${targetImage}\n`).toString('base64');
-    assert.equal((await refused({ containerFile, freeze: false })).status, 400);
+    const { status, message } = await refused({ containerFile, freeze: false });
+    assert.equal(status, 400);
+    assert.match(message, /name of a container request/);
     await sluice.requests();
     assert.ok(!sluice.output().includes(containerToken));
+  });
+
+  test('the served name of a build can be changed before it is built, but not frozen', async () => {
+    const built = await sluice.request({
+      containerFile: Buffer.from(`FROM ${nameOf('busybox:oci')}\nENV BUILT=1\n`).toString('base64'),
+    });
+    const body = { containerImage: built.targetImage, containerConfig: { env: ['MORE=1'] } };
+    const { targetImage } = await sluice.request(body);
+    const tag = targetImage.split(':').at(-1);
+    const manifest = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+    const { config } = (await manifest.json()) as Manifest;
+    const blob = await fetch(sluice.at(targetImage, `blobs/${config.digest}`));
+    const { config: runtime } = (await blob.json()) as { config: { Env: string[] } };
+    for (const entry of ['BUILT=1', 'MORE=1']) assert.ok(runtime.Env.includes(entry));
+    const frozen = await refused({ ...body, buildRepository: `${closed.host}/team/built` });
+    assert.equal(frozen.status, 400);
+    assert.match(frozen.message, /served name of a build, which 'freeze' cannot copy/);
   });
 
   test('without a repository it goes where the operator says, and nothing private does', async () => {

@@ -1,0 +1,79 @@
+import { changesIn, type ImageChange } from '../augment/image-change.ts';
+import { Fault } from '../fault.ts';
+import type { Reference } from '../oci/reference.ts';
+import type { ContainerRequest } from './container-request.ts';
+import type { TokenRegistry } from './token-registry.ts';
+
+/**
+ * Returns the container request that an image name of this server stands for; undefined for other images. Throws a
+ * {@link Fault}: 400 for a token that is unknown or has ended, 403 where the name alone is not enough to pull.
+ */
+export type FindServed = (image: Reference) => ContainerRequest | undefined;
+
+export interface FindServedDeps {
+  readonly tokens: Pick<TokenRegistry, 'get'>;
+  readonly ownHost: string;
+  /** What the repositories of served names begin with. */
+  readonly servedPrefix: string;
+  /** True where who has a served name may pull it. */
+  readonly isOpen: boolean;
+}
+
+export function createFindServed(deps: FindServedDeps): FindServed {
+  const { tokens, ownHost, servedPrefix, isOpen } = deps;
+  return ({ registry, repository, tag, digest }) => {
+    if (registry !== ownHost || !repository.startsWith(servedPrefix)) return undefined;
+    if (!isOpen) {
+      throw new Fault(
+        'denied',
+        'Pulls of served names require a login at this server, so they cannot be used here: name the image that the container request was made for',
+        { phase: 'credentials' },
+      );
+    }
+    const [token = '', ...path] = repository.slice(servedPrefix.length).split('/');
+    const request = getLive(tokens, token);
+    const { image, fixed } = request;
+    const isTag = digest === undefined && (tag ?? 'latest') === (image.tag ?? 'latest');
+    const isIt = isTag || (digest !== undefined && digest === fixed?.served.digest);
+    if (path.join('/') === image.repository && isIt) return request;
+    throw new Fault(
+      'bad-request',
+      `This container token serves ${nameOf(request)} only: check the image name`,
+      { phase: 'request' },
+    );
+  };
+}
+
+function getLive(tokens: Pick<TokenRegistry, 'get'>, token: string): ContainerRequest {
+  try {
+    return tokens.get(token);
+  } catch (cause) {
+    if (!(cause instanceof Fault) || cause.kind !== 'not-found') throw cause;
+    throw new Fault('bad-request', `The image is a served name. ${cause.message}`, {
+      phase: 'request',
+      cause,
+    });
+  }
+}
+
+/** The name without the token, which gives access. */
+function nameOf({ targetImage, image }: ContainerRequest): string {
+  return targetImage.slice(targetImage.lastIndexOf(`/${image.repository}`) + 1);
+}
+
+// As much as one request may bring.
+const maxChangeText = 1024 * 1024;
+const maxChanges = 4;
+
+/** Returns a change that is made to what another change has made. Throws a {@link Fault} (400) for too many of them. */
+export function onTopOf(before: ImageChange, change: ImageChange): ImageChange {
+  const both = { ...change, onTopOf: before };
+  if (changesIn(both).length > maxChanges || JSON.stringify(both).length > maxChangeText) {
+    throw new Fault(
+      'bad-request',
+      `'containerImage' has been changed by too many container requests, one after another: at most ${maxChanges} changes of ${maxChangeText} characters are possible. Name the image that the first one was made for`,
+      { phase: 'request' },
+    );
+  }
+  return both;
+}

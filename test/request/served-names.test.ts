@@ -1,0 +1,133 @@
+/** Served names where an image name is expected: what they stand for, in the right of who asks. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type FaultWorld, postJson, startFaultWorld } from '../faults/fault-world.ts';
+import { assertApiFault, call } from '../faults/http-client.ts';
+import { emptyLayer, type ScriptedImage } from '../faults/scripted-upstream.ts';
+import { assertSuccess } from '../integration/served.ts';
+import { startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+
+interface Config {
+  readonly architecture: string;
+  readonly config: Record<'Env' | 'Entrypoint' | 'Cmd', string[] | undefined>;
+}
+
+suite('served names', () => {
+  let world: FaultWorld;
+  let image: ScriptedImage;
+  before(async () => {
+    world = await startFaultWorld();
+    image = world.upstreams.relay.image('team/app');
+  });
+  after(() => world?.[Symbol.asyncDispose]());
+
+  const layers = [{ location: `data:${emptyLayer.toString('base64')}` }];
+  const request = (containerImage: string, containerConfig: object = {}) =>
+    world.sluice.request({ containerImage, containerConfig });
+  const configOf = async (targetImage: string, sluice = world.sluice) => {
+    const manifest = await call(sluice.at(targetImage, 'manifests/latest'));
+    assert.equal(manifest.status, 200, manifest.body.toString());
+    const { config, layers } = JSON.parse(manifest.body.toString());
+    for (const { digest } of layers) {
+      assert.equal((await call(sluice.at(targetImage, `blobs/${digest}`))).status, 200, digest);
+    }
+    const blob = await call(sluice.at(targetImage, `blobs/${config.digest}`));
+    return { ...(JSON.parse(blob.body.toString()) as Config), layers: layers.length as number };
+  };
+  const inspect = async (containerImage: string) => {
+    const reply = await postJson(`${world.sluice.url}/v1alpha1/inspect`, { containerImage });
+    assert.equal(reply.status, 200, reply.body.toString());
+    return JSON.parse(reply.body.toString()).container;
+  };
+
+  test('are inspected as they are pulled', async () => {
+    const { targetImage, digest } = await request(image.name, { env: ['A=1'], layers });
+    const container = await inspect(targetImage);
+    assert.equal(container.digest, digest);
+    assert.ok(container.config.config.env.includes('A=1'));
+    const { layers: served } = await configOf(targetImage);
+    assert.equal(container.manifest.layers.length, served);
+    assert.deepEqual(await inspect(`oras://${targetImage}`), container);
+    const plain = await request(image.name);
+    assert.equal((await inspect(plain.targetImage)).digest, image.digest);
+  });
+
+  test('can be changed again, and the changes are made one after another', async () => {
+    const first = await request(image.name, { env: ['A=1', 'B=1'], entrypoint: ['/one'], layers });
+    const second = await request(first.targetImage, { env: ['B=2'], entrypoint: ['/two'], layers });
+    assert.doesNotMatch(second.targetImage, new RegExp(first.containerToken));
+    assert.match(second.targetImage, /\/ct\/[a-z2-7]+\/team\/app:latest$/);
+    const { config, layers: count } = await configOf(second.targetImage);
+    assert.deepEqual(config.Entrypoint, ['/two']);
+    for (const entry of ['A=1', 'B=2', 'WAVE_ENTRY_CHAIN=/one']) {
+      assert.ok(config.Env?.includes(entry), `${entry}: ${config.Env}`);
+    }
+    const once = await configOf(first.targetImage);
+    assert.equal(count, once.layers + 1);
+
+    // It does not need the first name any more, and a sweep takes nothing of it.
+    const ended = await call(`${world.sluice.url}/container-token/${first.containerToken}`, {
+      method: 'DELETE',
+      headers: { authorization: `Basic ${btoa('admin:open sesame')}` },
+    });
+    assert.equal(ended.status, 200);
+    const sweep = ['gc', '--data', world.sluice.data];
+    assertSuccess(await sluiceCommand(sweep, { SLUICE_SWEEP_GRACE: '0s' }));
+    assert.deepEqual((await configOf(second.targetImage)).config, config);
+    const again = await world.ask({ containerImage: first.targetImage });
+    assertApiFault(again, 400, /The image is a served name\. The container token was revoked/);
+  });
+
+  test('are told apart from what is none', async () => {
+    const { targetImage, containerToken } = await request(image.name);
+    for (const [name, message] of [
+      [
+        targetImage.replace(':latest', ':other'),
+        /serves team\/app:latest only: check the image name/,
+      ],
+      [targetImage.replace('/team/app', '/team/else'), /serves team\/app:latest only/],
+      [targetImage.replace(containerToken, 'a'.repeat(32)), /Unknown container token/],
+      [targetImage.split('/').slice(0, 3).join('/'), /serves team\/app:latest only|not|invalid/i],
+    ] as const) {
+      assertApiFault(await world.ask({ containerImage: name }), 400, message);
+      const reply = await postJson(`${world.sluice.url}/v1alpha1/inspect`, {
+        containerImage: name,
+      });
+      assertApiFault(reply, 400, message);
+    }
+    await world.sluice.requests();
+    assert.ok(!world.sluice.output().includes(containerToken), 'the token is in the log');
+  });
+
+  test('cannot be changed without end', async () => {
+    let { targetImage } = await request(image.name, { env: ['A=0'] });
+    for (const env of ['A=1', 'A=2', 'A=3']) {
+      ({ targetImage } = await request(targetImage, { env: [env] }));
+    }
+    const fifth = { containerImage: targetImage, containerConfig: { env: ['A=4'] } };
+    assertApiFault(await world.ask(fifth), 400, /at most 4 changes/);
+  });
+
+  test('keep the scheme that clients write before Singularity images', async () => {
+    const { targetImage } = await request(`oras://${image.name}`);
+    assert.match(targetImage, /^oras:\/\/127\.0\.0\.1:\d+\/ct\/[a-z2-7]+\/team\/app:latest$/);
+    const name = targetImage.replace('oras://', '');
+    assert.equal((await call(world.sluice.at(name, 'manifests/latest'))).status, 200);
+    assert.match((await request(targetImage)).targetImage, /^oras:/);
+  });
+
+  test('are of no use here where pulls require a login', async () => {
+    await using closed = await startSluice({
+      config: {
+        access: { pulls: 'login' },
+        registries: { [world.upstreams.relay.host]: { plainHttp: true } },
+      },
+    });
+    const { targetImage } = await closed.request({ containerImage: image.name });
+    const body = { containerImage: targetImage };
+    for (const path of ['/v1alpha2/container', '/v1alpha1/inspect']) {
+      assertApiFault(await postJson(closed.url + path, body), 403, /require a login/);
+    }
+  });
+});
