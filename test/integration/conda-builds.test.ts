@@ -69,6 +69,7 @@ suite('conda builds', () => {
       config: {
         buildkit: [buildkitd.address],
         limits: { builds: { anonymous: 'off' } },
+        freezeRepository: `${registry.host}/public/frozen`,
         registries: { [registry.host]: { plainHttp: true } },
       },
     });
@@ -172,6 +173,33 @@ suite('conda builds', () => {
     const logOf = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
     assert.match(await logOf(there.buildId), new RegExp(`no referrers API, .* the tag ${tag}`));
     assert.doesNotMatch(await logOf(here.buildId), /referrers API/);
+  });
+
+  test('packages are frozen without a repository, as clients in use ask for them', async () => {
+    // Every member that they send, also those that are not set.
+    const frozen = await request(
+      { entries: ['samtools=1.22'], channels: ['conda-forge', 'bioconda'] },
+      {
+        ...{
+          freeze: true,
+          dryRun: false,
+          mirror: false,
+          format: null,
+          nameStrategy: 'imageSuffix',
+        },
+        ...{ containerImage: null, containerFile: null, containerConfig: null, scanMode: null },
+        timestamp: '2026-01-31T12:00:00.123456789+02:00',
+        towerEndpoint: 'https://api.cloud.seqera.io',
+      },
+    );
+    const place = `${registry.host}/public/frozen/samtools`;
+    assert.match(frozen.targetImage, new RegExp(`^${place}:1\\.22--[0-9a-f]{32}$`));
+    const digest = await finished(frozen.buildId);
+    const tag = frozen.targetImage.split(':').at(-1);
+    const manifest = await fetch(`${registry.url}/v2/public/frozen/samtools/manifests/${tag}`, {
+      headers: { accept: manifestAccept },
+    });
+    assert.equal(manifest.headers.get('docker-content-digest'), digest);
   });
 
   test('packages become a Singularity image', async () => {
