@@ -5,10 +5,12 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
+import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess, change, injected } from './served.ts';
 
 interface FrozenAnswer {
@@ -278,11 +280,14 @@ suite('freeze', { concurrency: 2 }, () => {
   test('without a repository it goes where the operator says, and nothing private does', async () => {
     const port = await freePort();
     const place = `127.0.0.1:${port}/public/frozen`;
-    await using server = await startSluice({
+    await using directory = await makeTempDir('frozen');
+    const options = {
       port,
+      data: directory.join('data'),
       config: {
         accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
+        builds: { keepAnonymous: '1s' },
         limits: { builds: { anonymous: 'off' } },
         freezeRepository: place,
         freezeSifRepository: `${open.host}/public/sif`,
@@ -293,7 +298,8 @@ suite('freeze', { concurrency: 2 }, () => {
           },
         },
       },
-    });
+    };
+    await using server = await startSluice(options);
     const ask = async (body: object) =>
       (await server.request({ freeze: true, ...body })) as unknown as FrozenAnswer & {
         warnings: string[];
@@ -331,6 +337,20 @@ suite('freeze', { concurrency: 2 }, () => {
       ask({ containerImage: base, buildRepository: place }),
       /403: .*'buildRepository'/,
     );
+
+    // Unlike other builds of callers without a login it stays.
+    const { targetImage, buildId } = await ask({ containerImage: base });
+    const tag = targetImage.split(':').at(-1);
+    const end = `/v1alpha1/builds/${buildId}/logs?follow=true`;
+    await (await server.fetch(end)).text();
+    const since = performance.now();
+    await eventually('the build may be forgotten', () => performance.now() > since + 1000);
+    await server.stop();
+    await using again = await startSluice(options);
+    await eventually('the build is forgotten', async () => {
+      return (await again.fetch(`/v1alpha1/builds/${buildId}`)).status === 404;
+    });
+    assert.equal((await again.fetch(`/v2/public/frozen/manifests/${tag}`)).status, 200);
   });
 
   test('what is missing is told', async () => {
