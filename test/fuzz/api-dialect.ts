@@ -55,15 +55,19 @@ function routes(random: Random, world: FuzzWorld): readonly Route[] {
       { containerImage: image },
     ],
     ['POST', '/v1alpha2/validate-creds', { registry: world.host, userName: 'a', password: 'b' }],
+    ['POST', '/validate-creds', { request: { registry: image, userName: 'a', password: 'b' } }],
+    ['GET', `/view/builds/${id}`],
+    ['GET', `/view/containers/${token}`],
     [
       'GET',
-      `/v1alpha2/metrics/${random.pick(['builds', 'pulls', 'mounted/pulls', 'x'])}?date=${day}`,
+      `/v1alpha${random.pick(['2', '3'])}/metrics/${random.pick(['builds', 'pulls', 'mounted/pulls', 'x'])}?date=${day}`,
     ],
     [
       'GET',
       random.pick([
         '/service-info',
         '/healthz',
+        '/health',
         '/readyz',
         '/metrics',
         '/openapi.json',
