@@ -2,6 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import type { BuildError } from '../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../fault.ts';
 import { BuilderLost } from './builders.ts';
+import { sectionAdvice, sectionOfStep } from './definition-step.ts';
 import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';
 
@@ -64,7 +65,10 @@ const lastLines = 5;
 /** A RUN whose process did not end well. */
 function failedStep(error: BuildError): string {
   const { step = 'a step', lastLogLines } = error;
-  const end = `'${cut(step, maxStepChars)}' ${endOf(error)}${placeOf(error)}`;
+  const section = sectionOfStep(step);
+  const end = section
+    ? `${section} ${endOf(error)}${sectionAdvice(section)}`
+    : `'${cut(step, maxStepChars)}' ${endOf(error)}${placeOf(error)}`;
   const reason = likelyReason(lastLogLines);
   const why = reason === undefined ? '' : `; most likely ${reason}`;
   if (lastLogLines.length === 0) return end + why;

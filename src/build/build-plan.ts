@@ -25,6 +25,8 @@ export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): st
 /** A Singularity image, which is made of an image of one platform. */
 export interface SifPlan {
   readonly definition: DefinitionRuntime;
+  /** What the caller should know although the definition file can be built. */
+  readonly warnings?: readonly string[];
 }
 
 /** An image that BuildKit makes. */
@@ -45,6 +47,8 @@ export interface RecipeOrigin {
   readonly frontend?: string | undefined;
   /** The tar.gz file that came as the build context, in the content store. */
   readonly context?: Digest | undefined;
+  /** True where what symbolic links of the context lead to is used in their places. */
+  readonly followsLinks?: true;
   /** Images that take the place of others, or of stages. */
   readonly namedContexts?: NamedContexts | undefined;
 }

@@ -6,7 +6,7 @@ import type { Document } from '../oci/document.ts';
 import { isImage, manifestType, parseManifest } from '../oci/manifest.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../oci/platform.ts';
 import { formatReference, type Reference } from '../oci/reference.ts';
-import { isDefinition, translateDefinition } from '../sif/definition.ts';
+import { isDefinition, type TranslatedDefinition, translateDefinition } from '../sif/definition.ts';
 import { changeDefinition } from '../sif/definition-change.ts';
 import { type DefinitionRuntime, imageDefinition } from '../sif/definition-runtime.ts';
 import { buildKey } from './build-key.ts';
@@ -19,6 +19,7 @@ import { baseImagesOf } from './recipe/dockerfile/base-images.ts';
 import { checkPlatforms } from './recipe/platform-fit.ts';
 import { readBuildSource } from './recipe/read-source.ts';
 import { type Recipe, recipeOf } from './recipe/recipe.ts';
+import { refuse } from './recipe/refuse.ts';
 import type { SubmittedBuild } from './recipe/submitted.ts';
 
 /** What is asked for, as far as it decides what is built. */
@@ -31,6 +32,10 @@ export interface BuildWish extends SubmittedBuild {
   readonly freeze?: boolean | undefined;
   /** Image by the name of an image or stage of the Dockerfile, which it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
+  /** Value by the name of a build argument. */
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** The %test of a definition file is not run. */
+  readonly noTest?: boolean | undefined;
   /** The build context, once it is taken in. */
   readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
@@ -68,7 +73,7 @@ export function planBuild(
 ): BuildPlan {
   const source = readBuildSource(wish);
   const { nameStrategy, context, format } = wish;
-  const { dockerfile, files, lockStage, runtime } = recipeIn(source, format);
+  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish);
   const parsed = platformsOf(wish.containerPlatform ?? defaultPlatform);
   checkPlatforms(source, parsed);
   if (format === 'sif') checkOnePlatform(parsed);
@@ -78,7 +83,7 @@ export function planBuild(
   const key = buildKey({
     ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
     contextDigest: context?.tarDigest,
-    options: contextOptions(namedContexts),
+    options: { ...contextOptions(namedContexts), ...definitionOptions(wish) },
   });
   const pulled = parsed.map(platform => {
     const images = baseImagesOf(dockerfile, { platform, namedContexts });
@@ -99,16 +104,18 @@ export function planBuild(
       cache: wish.cacheRepository ?? places.cache,
       ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.gzipDigest } : {}),
+      ...(definition ? { followsLinks: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     },
     change,
     ...(format === 'sif'
       ? {
-          sif: {
-            definition: runtime
-              ? changeDefinition(runtime, change)
-              : dockerfileDefinition(dockerfile),
-          },
+          sif: definition
+            ? {
+                definition: changeDefinition(definition.runtime, change),
+                warnings: definition.warnings,
+              }
+            : { definition: dockerfileDefinition(dockerfile) },
         }
       : {}),
   };
@@ -169,18 +176,30 @@ function requireImage(base: Document, name: string): void {
 /** The recipe of a source; a definition file of Singularity is one where a Singularity image is wanted. */
 function recipeIn(
   source: RecipeSource,
-  format: BuildWish['format'],
-): Recipe & { runtime?: DefinitionRuntime } {
-  if (source.kind !== 'containerFile' || !isDefinition(source.text)) return recipeOf(source);
+  { format, buildArgs, noTest }: BuildWish,
+): Recipe & { definition?: TranslatedDefinition } {
+  if (source.kind !== 'containerFile' || !isDefinition(source.text)) {
+    const field = noTest ? 'noTest' : Object.keys(buildArgs ?? {}).length > 0 && 'buildArgs';
+    if (field) {
+      refuse(`'${field}' is for Singularity definition files, and 'containerFile' is a Dockerfile`);
+    }
+    return recipeOf(source);
+  }
   if (format !== 'sif') {
-    throw new Fault(
-      'bad-request',
+    refuse(
       "'containerFile' is a Singularity definition file: set 'format' to sif, or send a Dockerfile",
-      { phase: 'request' },
     );
   }
-  const { dockerfile, runtime } = inField('containerFile', () => translateDefinition(source.text));
-  return { ...recipeOf({ ...source, text: dockerfile }), runtime };
+  const definition = inField('containerFile', () =>
+    translateDefinition(source.text, { buildArgs, runsTest: !noTest }),
+  );
+  return { ...recipeOf({ ...source, text: definition.dockerfile }), definition };
+}
+
+/** What of the wish changes the image of a definition file, besides its text. */
+function definitionOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
+  const values = Object.entries(buildArgs).map(([name, value]) => [`arg:${name}`, value]);
+  return { ...Object.fromEntries(values), ...(noTest ? { test: 'off' } : {}) };
 }
 
 /** What a Singularity image that is made with a Dockerfile says it is made from. */

@@ -17,6 +17,7 @@ import type { RecipeOrigin } from './build-plan.ts';
 import type { BuilderAccess } from './build-rights.ts';
 import type { Builders, Customer } from './builders.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
+import { followedLinks } from './context/followed-links.ts';
 import { layeredTree } from './context/layered-tree.ts';
 import { withoutIgnoring } from './context/unignored.ts';
 import { buildTime, datedTree } from './dating/build-time.ts';
@@ -86,11 +87,15 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
 }
 
 /** The recipe's own files, and besides them those that came with the request. */
-function contextOf({ files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
+function contextOf(
+  { files, followsLinks }: RecipeOrigin,
+  sent: BuildContext | undefined,
+): FileTree {
   if (!sent) return datedTree(memoryTree(files));
+  const tree = followsLinks ? followedLinks(sent.tree) : sent.tree;
   const own = Object.keys(files);
-  if (own.length === 0) return datedTree(sent.tree);
-  return datedTree(layeredTree(memoryTree(files), withoutIgnoring(sent.tree, own)));
+  if (own.length === 0) return datedTree(tree);
+  return datedTree(layeredTree(memoryTree(files), withoutIgnoring(tree, own)));
 }
 
 function commonOptions(

@@ -48,6 +48,16 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     description:
       'Take docker-image://IMAGE in place of an image or stage of the Dockerfile; repeatable',
   },
+  'build-arg': {
+    type: 'string',
+    multiple: true,
+    value: 'NAME=VALUE',
+    description: 'Build argument of a Singularity definition file; repeatable',
+  },
+  'no-test': {
+    type: 'boolean',
+    description: 'Do not run the %test of a Singularity definition file',
+  },
   platform: { type: 'string', value: 'OS/ARCH', description: 'Default: linux/amd64' },
   'push-to': {
     type: 'string',
@@ -98,6 +108,7 @@ export async function buildRequestOf(
   const dockerfile = dockerfileOf(values, context);
   const packed = context === undefined ? undefined : await packContext(context, dockerfile);
   const namedContexts = namedContextsOf(texts(values, 'build-context'));
+  const buildArgs = buildArgsOf(texts(values, 'build-arg'));
   const submission = {
     ...(await sourceOf(values, dockerfile)),
     containerPlatform: text(values, 'platform'),
@@ -106,6 +117,8 @@ export async function buildRequestOf(
     containerConfig: await configOf(text(values, 'config')),
     buildContext: packed?.layer,
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
+    ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
+    ...(values['no-test'] === true ? { noTest: true } : {}),
     ...(values.freeze === true ? { freeze: true } : {}),
     format: choiceOf(values, 'format', formats),
   };
@@ -168,6 +181,17 @@ function namedContextsOf(given: readonly string[]): Record<string, string> {
         `--build-context ${context}: write NAME=docker-image://IMAGE; only images can be named`,
         2,
       );
+    }),
+  );
+}
+
+/** `NAME=VALUE` each, as Apptainer has it. */
+function buildArgsOf(given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    given.map(argument => {
+      const [, name, value] = /^(\w+)=(.*)$/s.exec(argument) ?? [];
+      if (name !== undefined && value !== undefined) return [name, value];
+      throw new CommandError(`--build-arg ${argument}: write NAME=VALUE`, 2);
     }),
   );
 }

@@ -20,6 +20,7 @@ const most = {
   /** The operator usually allows fewer, see `layers.maxCount`. */
   layers: 500,
   namedContexts: 100,
+  buildArgs: 1000,
 } as const;
 
 /** The longest texts, in characters. */
@@ -137,6 +138,14 @@ export const containerRequestSchema = z
       z.record(z.string(), name).meta({ maxProperties: most.namedContexts }),
     ).describe(
       'Image by the name of an image or stage of the Dockerfile, which it takes the place of: `{"alpine:3.20": "registry.example.com/alpine:3.20"}`',
+    ),
+    buildArgs: optional(
+      z.record(z.string(), z.string()).meta({ maxProperties: most.buildArgs }),
+    ).describe(
+      'Value by the name of a build argument of a Singularity definition file, `{{ NAME }}`: it comes before the one in %arguments',
+    ),
+    noTest: optional(z.boolean()).describe(
+      'Do not run the %test of a Singularity definition file at the end of the build',
     ),
   })
   .meta({ title: 'ContainerRequest' });

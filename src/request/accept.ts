@@ -242,8 +242,10 @@ function openWarning({ target }: BuildPlan): string {
 }
 
 function sifWarnings({ sif, change }: BuildPlan): string[] {
-  if (!sif || change.workingDir === undefined) return [];
+  const warnings = [...(sif?.warnings ?? [])];
+  if (!sif || change.workingDir === undefined) return warnings;
   return [
+    ...warnings,
     "'containerConfig.workingDir' is told by the image, but clients of Singularity images pay no heed to it: run them with --pwd",
   ];
 }

@@ -23,6 +23,7 @@ export function checkRules(
   checkConfig(submission);
   checkPackages(submission);
   checkContexts(submission);
+  checkArguments(submission);
 }
 
 function checkLegacy({ packages, nameStrategy }: Submission): void {
@@ -134,6 +135,25 @@ function checkContexts(submission: Submission): void {
       "'namedContexts' needs 'containerFile': the images of packages are named in 'packages.condaOpts'",
     );
   }
+}
+
+// As much as a definition file may become by them.
+const maxArgumentText = 256 * 1024;
+
+function checkArguments({ buildArgs = {}, noTest, containerFile }: Submission): void {
+  const names = Object.keys(buildArgs);
+  if (containerFile === undefined && (names.length > 0 || noTest)) {
+    const field = noTest ? 'noTest' : 'buildArgs';
+    refuse(`'${field}' needs 'containerFile': it is for what that builds`);
+  }
+  if (textLength([...names, ...Object.values(buildArgs)]) > maxArgumentText) {
+    refuse(`'buildArgs' has more than ${maxArgumentText} characters`);
+  }
+  const wrong = names.find(name => !/^\w+$/.test(name));
+  if (wrong === undefined) return;
+  refuse(
+    `'buildArgs': a name has letters, digits and _ only, not ${JSON.stringify(wrong.slice(0, 80))}`,
+  );
 }
 
 function refuse(message: string): never {

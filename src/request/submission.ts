@@ -39,6 +39,10 @@ export interface Submission extends Claim {
   readonly buildContext?: SubmittedLayer | undefined;
   /** Image by the name of what it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
+  /** Value by the name of a build argument. */
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** The %test of a definition file is not run. */
+  readonly noTest?: boolean | undefined;
 }
 
 /** Which endpoint the submission came in by: the deprecated one knows fewer fields. */

@@ -148,6 +148,26 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(assertSuccess(await run('name', ...sif)).trim(), targetImage);
   });
 
+  test('build arguments and tests of definition files are part of the name', async () => {
+    const place = await project('defined', {
+      'image.def': `From: {{ IMAGE }}\nBootstrap: docker\n%test\n  true\n`,
+    });
+    const options = [
+      ...['-f', `${place}/image.def`, '--freeze', '--push-to', `${registry.host}/team/defined`],
+      ...['--format', 'sif', '--build-arg', `IMAGE=${base}`],
+    ];
+    const name = assertSuccess(await run('name', ...options)).trim();
+    const { targetImage } = JSON.parse(assertSuccess(await run('build', ...options, '--dry-run')));
+    assert.equal(targetImage, name);
+    const others = [
+      [...options, '--no-test'],
+      [...options, '--build-arg', 'OTHER=1'],
+    ];
+    for (const other of others) {
+      assert.notEqual(assertSuccess(await run('name', ...other)).trim(), name);
+    }
+  });
+
   test('an image that is there is frozen when the command ends, and not before it is asked for', async () => {
     const place = ['--freeze', '--push-to', `${registry.host}/team/asked`];
     const options = ['request', base, '--env', 'ASKED=1', ...place];
@@ -291,6 +311,9 @@ suite('sluice build', { concurrency: 2 }, () => {
       [[place, '.'], /One build context can be given/],
       [[place, '--build-context', 'a=../b'], /write NAME=docker-image:\/\/IMAGE/],
       [[place, '--build-context', 'A B=docker-image://x'], /namedContexts\.A B/],
+      [[place, '--build-arg', 'A B=1'], /--build-arg A B=1: write NAME=VALUE/],
+      [[place, '--build-arg', 'A=1'], /'buildArgs' is for Singularity definition files/],
+      [[place, '--no-test'], /'noTest' is for Singularity definition files/],
       [[place, '--config', `${place}/bad`], /bad is not a JSON object/],
       [[place, '--config', `${place}/odd`], /'containerConfig\.env': expected array/],
       [[place, '--format', 'tar'], /write docker or sif/],

@@ -178,6 +178,36 @@ suite('singularity images', { concurrency: 1 }, () => {
     );
   });
 
+  test('%test is run unless it is turned off, and build arguments are taken', async () => {
+    const definition = (test: string) =>
+      [
+        ...['From: {{ IMAGE }}', 'Bootstrap: docker', 'OSVersion: none', '%setup', '%arguments'],
+        ...['  GREETING=hello', '%post', '  echo "{{ GREETING }}" > /greeting', '  touch /tmp/x'],
+        ...['%runscript', '  cat /greeting; ls /tmp', '%test', `  ${test}`, ''],
+      ].join('\n');
+    const body = (test: string) => ({
+      containerFile: Buffer.from(definition(test)).toString('base64'),
+      buildArgs: { IMAGE: nameOf('busybox:oci'), GREETING: 'hi there', UNUSED: '1' },
+      buildRepository: `${open.host}/sif/tested`,
+    });
+    const failing = await request(body('test -f /nothing'));
+    const log = await (
+      await sluice.fetch(`/v1alpha1/builds/${failing.buildId}/logs?follow=true`)
+    ).text();
+    const status = await (await sluice.fetch(`/v1alpha1/builds/${failing.buildId}`)).json();
+    assert.match(
+      JSON.stringify(status) + log,
+      /'%test' of the definition file ended with exit code 1; to build without it, set 'noTest'/,
+    );
+    const untested = await request({ ...body('test -f /nothing'), noTest: true });
+    assert.notEqual(untested.targetImage, failing.targetImage);
+    assert.match(untested.warnings?.join() ?? '', /'buildArgs.UNUSED' is not used/);
+    await finished(untested);
+    assert.equal(await run(['run', '--contain', '--no-https', untested.targetImage]), 'hi there\n');
+    const tested = await request(body('grep hi /greeting'));
+    assert.match(await finished(tested), /RUN .*\/dev\/sluice\/try/);
+  });
+
   test('what is asked for comes before what the definition file says', async () => {
     const definition = [
       `Bootstrap: docker\nFrom: ${nameOf('busybox:oci')}\nIncludeCmd: yes`,
@@ -278,6 +308,15 @@ suite('singularity images', { concurrency: 1 }, () => {
     });
     assert.equal(setup.status, 400);
     assert.match(setup.text, /%setup/);
+    const dockerfile = await refused({
+      ...{ containerFile: base64('FROM scratch\n'), buildRepository, noTest: true },
+    });
+    assert.match(dockerfile.text, /'noTest' is for Singularity definition files/);
+    const argument = await refused({
+      containerFile: base64('Bootstrap: docker\nFrom: {{ X }}\n'),
+      ...{ buildRepository, buildArgs: { 'X Y': '1' } },
+    });
+    assert.match(argument.text, /'buildArgs': a name has letters, digits and _ only, not \\"X Y/);
     const unfrozen = await refused({ freeze: false, containerImage: nameOf('busybox:oci') });
     assert.match(unfrozen.text, /requires 'freeze: true'/);
     const docker = await refused({

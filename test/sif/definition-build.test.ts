@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { createWriteStream } from 'node:fs';
-import { lstat, mkdir, readdir, readFile, readlink, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, readlink, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { memoryTree } from '../../src/buildkit/index.ts';
+import { followedLinks } from '../../src/build/context/followed-links.ts';
+import { type MemoryFile, memoryTree } from '../../src/buildkit/index.ts';
 import type { JsonObject } from '../../src/oci/json.ts';
 import { translateDefinition } from '../../src/sif/definition.ts';
 import { type BuildWorld, startBuildWorld } from '../buildkit/build-world.ts';
@@ -34,13 +35,16 @@ interface Built {
 }
 
 /** Builds a Dockerfile, and unpacks the image. */
-async function build(dockerfile: string, files: Record<string, string> = {}): Promise<Built> {
+async function build(
+  dockerfile: string,
+  files: Readonly<Record<string, MemoryFile>> = {},
+): Promise<Built> {
   const name = `built-${++builds}`;
   const archive = apptainer.join(`${name}.tar`);
   const reference = `${world.registry.host}/${name}:1`;
   await world.build({
     dockerfile,
-    context: memoryTree(files),
+    context: followedLinks(memoryTree(files)),
     exporters: [
       { type: 'image', name: reference, push: true, insecure: true },
       { type: 'tar', sink: () => createWriteStream(archive) },
@@ -246,6 +250,7 @@ From: ${world.base}
     folder/inner relative
     . /all
     *.txt /texts/
+    top /linked
     folder/?n* /globs/
     fold*/*
 %files from one
@@ -261,12 +266,18 @@ From: ${world.base}
     await mkdir(dirname(join(context, path)), { recursive: true });
     await writeFile(join(context, path), content);
   }
+  const links = { 'folder/link': 'inner/d', 'folder/inner/up': '../c', top: 'folder/inner' };
+  for (const [path, target] of Object.entries(links)) await symlink(target, join(context, path));
   await writeFile(apptainer.join('files.def'), text);
   const sandbox = apptainer.join('sandbox');
   // The sources that are no paths are of the working directory.
   const args = ['build', '--sandbox', '--no-https', sandbox, apptainer.join('files.def')];
   output(await apptainer.run(args, { cwd: context }));
-  const { tree } = await build(translateDefinition(text).dockerfile, files);
+  const linked = Object.entries(links).map(([path, target]) => [path, { symlink: target }]);
+  const { tree } = await build(translateDefinition(text).dockerfile, {
+    ...files,
+    ...Object.fromEntries(linked),
+  });
   assert.deepEqual(await filesOf(tree), await filesOf(sandbox));
 });
 

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
+import { convert } from './conversion.ts';
+import { type TarPart, tarLayer } from './tar-file.ts';
+
+const file = (content: string, mode = '0644') =>
+  `file ${mode} ${Buffer.byteLength(content)} ${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
+
+test('labels and variables that a build has left are part of what the image is', async () => {
+  await using conversion = await convert([
+    tarLayer([{ name: '.singularity.d/env/90-environment.sh', content: '#!/bin/sh\nexport A=1' }]),
+    tarLayer([{ name: './.build.labels', content: '# comment\n\nVersion 1.0 beta\nEmpty\n' }]),
+  ]);
+  const { metadata } = await conversion.describe();
+  const { attributes } = (metadata as unknown as Metadata).data;
+  assert.equal(
+    attributes.environment['/.singularity.d/env/90-environment.sh'],
+    '#!/bin/sh\nexport A=1',
+  );
+  assert.equal(attributes.labels.Version, '1.0 beta');
+  assert.equal(attributes.labels.Empty, '');
+  const tree = await conversion.tree();
+  assert.equal(tree['.build.labels'], undefined);
+  assert.equal(
+    tree['.singularity.d/env/90-environment.sh'],
+    file('#!/bin/sh\nexport A=1\n', '0755'),
+  );
+});
+
+/** In the format that `tar --sparse --format=pax` writes: the map of the data comes before it. */
+function sparse(
+  name: string,
+  size: number,
+  parts: readonly (readonly [number, string])[],
+): TarPart {
+  const map = parts.flatMap(([offset, text]) => [offset, text.length]);
+  const head = Buffer.alloc(512);
+  head.write([parts.length, ...map, ''].join('\n'));
+  return {
+    name: `./GNUSparseFile.0/${name}`,
+    content: Buffer.concat([head, ...parts.map(([, text]) => Buffer.from(text))]),
+    pax: {
+      'GNU.sparse.major': '1',
+      'GNU.sparse.minor': '0',
+      'GNU.sparse.name': name,
+      'GNU.sparse.realsize': String(size),
+    },
+  };
+}
+
+test('files with holes are whole', async () => {
+  const content = Buffer.alloc(3_000_000);
+  content.write('begin', 0);
+  content.write('middle', 1_500_000);
+  const hole = { name: 'x', content: 'abc' };
+  await using conversion = await convert([
+    tarLayer([
+      sparse('both', content.length, [
+        [0, 'begin'],
+        [1_500_000, 'middle'],
+      ]),
+      sparse('nothing', 700, []),
+      { name: 'after', content: 'after' },
+      {
+        ...hole,
+        pax: { 'GNU.sparse.map': '1,2,9,1', 'GNU.sparse.size': '10', 'GNU.sparse.name': 'old' },
+      },
+      { name: 'older', content: 'abc', pax: olderSparse },
+    ]),
+  ]);
+  const tree = await conversion.tree();
+  assert.equal(tree.both, file(content.toString('latin1')));
+  assert.equal(tree.nothing, file('\0'.repeat(700)));
+  assert.equal(tree.after, file('after'));
+  assert.equal(tree.old, file('\0ab\0\0\0\0\0\0c'));
+  assert.equal(tree.older, file('\0\0abc\0'));
+});
+
+const olderSparse = {
+  'GNU.sparse.size': '6',
+  'GNU.sparse.offset': '2',
+  'GNU.sparse.numbytes': '3',
+};
+
+test('attributes of users are kept, and others are not', async () => {
+  const user = 'SCHILY.xattr.user';
+  await using conversion = await convert([
+    tarLayer([
+      {
+        name: 'file',
+        content: 'x',
+        pax: { [`${user}.note`]: 'a=\0ü\nb', 'SCHILY.xattr.trusted.x': 'y' },
+      },
+      { name: 'hard', type: 'link', link: 'file' },
+      { name: 'directory', type: 'directory', pax: { [`${user}.kind`]: 'of directory' } },
+      { name: `${'long/'.repeat(60)}name`, content: 'y', pax: { [`${user}.note`]: 'far away' } },
+      { name: 'plain', content: 'z' },
+    ]),
+  ]);
+  await using directory = await makeTempDir('attributes');
+  const root = directory.join('root');
+  const { squashfs } = await conversion.describe();
+  const args = ['-no-progress', '-quiet', '-offset', `${squashfs?.offset}`, '-dest', root];
+  await promisify(execFile)(requireCommand('unsquashfs'), [...args, conversion.sif.path]);
+  const script = `import os, sys
+for path in sys.argv[1:]:
+    print(path, {name: os.getxattr(path, name) for name in os.listxattr(path)})`;
+  const paths = ['file', 'hard', 'directory', `${'long/'.repeat(60)}name`, 'plain'];
+  const { stdout } = await promisify(execFile)(
+    requireCommand('python3'),
+    ['-c', script, ...paths],
+    {
+      cwd: root,
+    },
+  );
+  assert.deepEqual(
+    stdout
+      .trim()
+      .split('\n')
+      .map(line => line.replace(/^.*? /, '')),
+    [
+      "{'user.note': b'a=\\x00\\xc3\\xbc\\nb'}",
+      "{'user.note': b'a=\\x00\\xc3\\xbc\\nb'}",
+      "{'user.kind': b'of directory'}",
+      "{'user.note': b'far away'}",
+      '{}',
+    ],
+  );
+});
+
+interface Metadata {
+  readonly data: { readonly attributes: Record<'environment' | 'labels', Record<string, string>> };
+}
