@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
-import { convert } from './conversion.ts';
+import { convert, noLimits } from './conversion.ts';
 import { type TarPart, tarLayer } from './tar-file.ts';
 
-const file = (content: string, mode = '0644') =>
+const file = (content: string | Buffer, mode = '0644') =>
   `file ${mode} ${Buffer.byteLength(content)} ${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
 
 test('labels and variables that a build has left are part of what the image is', async () => {
@@ -131,6 +132,31 @@ for path in sys.argv[1:]:
       '{}',
     ],
   );
+});
+
+test('what compression does not make smaller is stored as it is', async () => {
+  const noise = randomBytes(3_000_000);
+  const layer = tarLayer([{ name: 'noise', content: noise }]);
+  await using conversion = await convert([layer, tarLayer([])]);
+  const { squashfs } = await conversion.describe();
+  // Flags of the superblock: blocks and fragments are not compressed.
+  const flags = (await readFile(conversion.sif.path)).readUInt16LE((squashfs?.offset ?? 0) + 24);
+  assert.equal(flags & 0b1010, 0b1010);
+  assert.equal((await conversion.tree()).noise, file(noise));
+  const text = tarLayer([{ name: 'text', content: 'compressible '.repeat(40_000) }]);
+  await using other = await convert([layer, text, text]);
+  const start = (await other.describe()).squashfs?.offset ?? 0;
+  assert.equal((await readFile(other.sif.path)).readUInt16LE(start + 24) & 0b1010, 0);
+});
+
+test('a conversion without room for unpacked layers unpacks them twice', async () => {
+  const layer = tarLayer([{ name: 'text', content: 'compressible '.repeat(400_000) }]);
+  await using usual = await convert([layer]);
+  // A quarter is for layers that are unpacked once.
+  const limits = { ...noLimits, maxScratchBytes: 2_000_000 };
+  await using tight = await convert([layer], { limits });
+  assert.equal(tight.sif.digest, usual.sif.digest);
+  assert.deepEqual(await readdir(tight.directory.path), ['image.sif']);
 });
 
 interface Metadata {

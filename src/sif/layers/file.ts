@@ -1,6 +1,6 @@
 import { Fault, type FaultKind } from '../../fault.ts';
 
-/** A layer on disk, compressed as it came. */
+/** A layer on disk: compressed as it came, or its tar file. */
 export interface LayerFile {
   /** How messages call it: `layer 2 of 5`. */
   readonly name: string;
@@ -9,6 +9,10 @@ export interface LayerFile {
   readonly size: number;
   /** True when it was put there for the conversion, which removes it. */
   readonly isScratch: boolean;
+  /** How well it was compressed, in bytes; undefined where it was not. */
+  readonly packed?: { readonly size: number; readonly unpacked: number };
+  /** True for a tar file, whatever its first bytes look like. */
+  readonly isTar?: true;
 }
 
 /** What is wrong with a layer, as a {@link Fault}. */

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';
@@ -12,6 +13,8 @@ import { readLayer } from './read.ts';
 import type { LayerSource } from './source.ts';
 import { ImageTree } from './tree.ts';
 import { checkLayerType } from './type.ts';
+import { compressionOf } from './unpack.ts';
+import { beginUnpackedCopy, type UnpackedCopy } from './unpacked-copy.ts';
 
 export interface GatherOptions {
   /** Where fetched layers are put. */
@@ -92,7 +95,7 @@ async function placeLayer(
 async function readLayers(
   placed: readonly Promise<LayerFile>[],
   placeNext: () => void,
-  { limits, log, signal }: GatherOptions,
+  { directory, space, limits, log, signal }: GatherOptions,
 ): Promise<GatheredImage> {
   const tree = new ImageTree(limits.maxEntries);
   const keeper = new ScriptKeeper();
@@ -102,7 +105,12 @@ async function readLayers(
     const file = await placing;
     // Adds to what this loop goes over.
     placeNext();
-    const layer = layers.push(file) - 1;
+    const layer = layers.length;
+    const isPacked = (await compressionOf(file.path)) !== 'none';
+    const copy = isPacked
+      ? await beginUnpackedCopy(join(directory, `${layer}.tar`), space)
+      : undefined;
+    let unpacked = 0;
     let entries = 0;
     const take = (size: number) => {
       bytes += size;
@@ -118,11 +126,37 @@ async function readLayers(
       content: (bytes: Buffer) => keeper.add(bytes),
     };
     const begin = performance.now();
-    await readLayer(file, visitor, signal, size => {
-      take(size);
-      return true;
-    });
+    try {
+      await readLayer(file, visitor, signal, async piece => {
+        take(piece.length);
+        unpacked += piece.length;
+        await copy?.write(piece);
+        return true;
+      });
+      layers.push(await readTwice(file, unpacked, copy, space));
+    } catch (error) {
+      await copy?.abort();
+      throw error;
+    }
     log(`read ${file.name}, ${entries} entries, in ${showSince(begin)}`);
   }
   return { layers, tree, scripts: keeper.takeFrom(tree) };
+}
+
+/** The file that the layer is read from the second time. */
+async function readTwice(
+  file: LayerFile,
+  unpacked: number,
+  copy: UnpackedCopy | undefined,
+  space: ScratchSpace,
+): Promise<LayerFile> {
+  if (!copy) return file;
+  const size = await copy.finish();
+  const packed = { size: file.size, unpacked };
+  if (size === undefined) return { ...file, packed };
+  if (file.isScratch) {
+    await rm(file.path);
+    space.give(file.size);
+  }
+  return { name: file.name, path: copy.path, size, isScratch: true, isTar: true, packed };
 }

@@ -5,20 +5,20 @@ import { unpackLayer } from './unpack.ts';
 
 /**
  * Reads the tar file of a layer to its end, or until `next` says that it is enough. `next` is called
- * after each piece, with its size in bytes, when the visitor has seen what is in it.
+ * after each piece when the visitor has seen what is in it.
  * Throws a {@link Fault} that names the layer when it cannot be read.
  */
 export async function readLayer(
   file: LayerFile,
   visitor: TarVisitor,
   signal: AbortSignal,
-  next: (size: number) => boolean | Promise<boolean>,
+  next: (piece: Buffer) => boolean | Promise<boolean>,
 ): Promise<void> {
   const reader = new TarReader(visitor);
   try {
     for await (const chunk of unpackLayer(file, signal)) {
       reader.write(chunk);
-      if (!(await next(chunk.length))) return;
+      if (!(await next(chunk))) return;
     }
     reader.end();
   } catch (error) {

@@ -14,7 +14,7 @@ const chunkSize = 64 * 1024;
  * Throws a {@link Fault} for data that is damaged.
  */
 export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const compression = await compressionOf(file.path);
+  const compression = file.isTar ? 'none' : await compressionOf(file.path);
   const stream = decompressed(file.path, compression, signal);
   try {
     yield* stream as AsyncIterable<Buffer>;
@@ -39,7 +39,7 @@ function decompressed(path: string, compression: Compression, signal: AbortSigna
 }
 
 /** The magic numbers of RFC 1952, and of RFC 8878 for frames and skippable frames. */
-async function compressionOf(path: string): Promise<Compression> {
+export async function compressionOf(path: string): Promise<Compression> {
   await using file = await open(path, 'r');
   const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
   if (bytesRead >= 2 && buffer.readUInt16BE() === 0x1f8b) return 'gzip';

@@ -36,6 +36,8 @@ export interface SquashOptions {
   readonly processors?: number | undefined;
   /** True where the tar file has extended attributes. */
   readonly hasAttributes: boolean;
+  /** False where the content of files hardly gets smaller by it. */
+  readonly isCompressed: boolean;
   /** Milliseconds that it may take nothing and write nothing, before it is ended. */
   readonly stallMs: number;
 }
@@ -154,11 +156,12 @@ export function startMksquashfs(options: SquashOptions): Squasher {
 }
 
 function argumentsOf(options: SquashOptions): string[] {
-  const { output, offset, rootMode, processors, hasAttributes } = options;
+  const { output, offset, rootMode, processors, hasAttributes, isCompressed } = options;
   return [
     ...['-', output, '-tar', '-noappend', '-offset', String(offset)],
     // Every version of Singularity can read gzip. Level 9 takes three times as long, for half a percent.
     ...['-comp', 'gzip', '-Xcompression-level', '6'],
+    ...(isCompressed ? [] : ['-noD', '-noF']),
     ...['-all-root', ...(hasAttributes ? [] : ['-no-xattrs'])],
     ...['-root-mode', rootMode.toString(8)],
     ...['-mem', '64M', ...(processors === undefined ? [] : ['-processors', String(processors)])],

@@ -47,6 +47,7 @@ export async function squashImage(
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
     ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
+    isCompressed: isCompressible(layers),
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);
@@ -65,6 +66,21 @@ export async function squashImage(
     signal.removeEventListener('abort', stop);
     await squasher.stop();
   }
+}
+
+/** What gets smaller by less than this is stored as it is, which takes a fraction of the time. */
+const leastGain = 0.05;
+
+/** True unless the layers tell that compression hardly makes their files smaller. */
+function isCompressible(layers: readonly LayerFile[]): boolean {
+  let packed = 0;
+  let unpacked = 0;
+  for (const layer of layers) {
+    if (!layer.packed) return true;
+    packed += layer.packed.size;
+    unpacked += layer.packed.unpacked;
+  }
+  return packed <= (1 - leastGain) * unpacked;
 }
 
 interface Measure {
