@@ -1,6 +1,7 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { DefinitionRuntime } from '../sif/definition-runtime.ts';
+import type { Compression } from '../sif/squashfs/compression.ts';
 import type { NamedContexts } from './named-contexts.ts';
 
 /** All that a build needs, and all that decides its result. No credentials are in it: it is kept as JSON. */
@@ -25,6 +26,8 @@ export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): st
 /** A Singularity image, which is made of an image of one platform. */
 export interface SifPlan {
   readonly definition: DefinitionRuntime;
+  /** Gzip unless told. */
+  readonly compression?: Compression;
   /** What the caller should know although the definition file can be built. */
   readonly warnings?: readonly string[];
 }

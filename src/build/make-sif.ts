@@ -63,7 +63,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
   const convert = async (
     { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
     made: MadeOf,
-    { definition }: SifPlan,
+    { definition, compression }: SifPlan,
     directory: string,
   ): Promise<ConvertedSif> => {
     const { image, source } = made;
@@ -83,7 +83,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
           (await blobs.isKept(layer)) ? deps.content.localPath(layer.digest) : undefined,
       },
       {
-        ...{ directory, definition, signal },
+        ...{ directory, definition, compression, signal },
         limits: settings,
         mksquashfs: settings.mksquashfs,
         stallMs: settings.stallTimeout,

@@ -21,6 +21,11 @@ import { readBuildSource } from './recipe/read-source.ts';
 import { type Recipe, recipeOf } from './recipe/recipe.ts';
 import { refuse } from './recipe/refuse.ts';
 import type { SubmittedBuild } from './recipe/submitted.ts';
+import {
+  compressionOption,
+  readSifCompression,
+  type SubmittedCompression,
+} from './sif-compression.ts';
 
 /** What is asked for, as far as it decides what is built. */
 export interface BuildWish extends SubmittedBuild {
@@ -36,6 +41,7 @@ export interface BuildWish extends SubmittedBuild {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
+  readonly buildCompression?: SubmittedCompression | undefined;
   /** The build context, once it is taken in. */
   readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
@@ -80,10 +86,15 @@ export function planBuild(
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
+  const compression = readSifCompression(wish.buildCompression, format);
   const key = buildKey({
     ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
     contextDigest: context?.tarDigest,
-    options: { ...contextOptions(namedContexts), ...definitionOptions(wish) },
+    options: {
+      ...contextOptions(namedContexts),
+      ...definitionOptions(wish),
+      ...compressionOption(compression),
+    },
   });
   const pulled = parsed.map(platform => {
     const images = baseImagesOf(dockerfile, { platform, namedContexts });
@@ -110,12 +121,13 @@ export function planBuild(
     change,
     ...(format === 'sif'
       ? {
-          sif: definition
-            ? {
-                definition: changeDefinition(definition.runtime, change),
-                warnings: definition.warnings,
-              }
-            : { definition: dockerfileDefinition(dockerfile) },
+          sif: {
+            definition: definition
+              ? changeDefinition(definition.runtime, change)
+              : dockerfileDefinition(dockerfile),
+            ...(definition ? { warnings: definition.warnings } : {}),
+            ...(compression ? { compression } : {}),
+          },
         }
       : {}),
   };
@@ -123,7 +135,7 @@ export function planBuild(
 
 /** The plan of an image that is there already, to be put into a repository with a change baked into it. */
 export function planFreeze(
-  { buildRepository: repository = '', nameStrategy, format }: BuildWish,
+  { buildRepository: repository = '', nameStrategy, format, buildCompression }: BuildWish,
   image: Pick<Reference, 'registry' | 'repository'> & {
     /** Undefined where it was asked for by its digest. */
     readonly tag?: string | undefined;
@@ -138,12 +150,13 @@ export function planFreeze(
   const from = formatReference({ registry, repository: path });
   const isSif = format === 'sif';
   if (isSif) requireImage(image.base, from);
+  const compression = readSifCompression(buildCompression, format);
   const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
   const key = buildKey({
     ...{ source, platforms: [], repository, nameStrategy, format },
     frozenConfig: change,
     // The definition in a Singularity image tells its name.
-    ...(isSif ? { options: { from: named } } : {}),
+    ...(isSif ? { options: { from: named, ...compressionOption(compression) } } : {}),
   });
   const definition =
     tag === undefined
@@ -159,7 +172,7 @@ export function planFreeze(
       mediaType,
     },
     change,
-    ...(isSif ? { sif: { definition } } : {}),
+    ...(isSif ? { sif: { definition, ...(compression ? { compression } : {}) } } : {}),
   };
 }
 

@@ -58,6 +58,11 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'boolean',
     description: 'Do not run the %test of a Singularity definition file',
   },
+  compression: {
+    type: 'string',
+    value: 'gzip|zstd[:LEVEL]',
+    description: 'Compression of a Singularity image; default: gzip:6. zstd:9 takes half the time',
+  },
   platform: { type: 'string', value: 'OS/ARCH', description: 'Default: linux/amd64' },
   'push-to': {
     type: 'string',
@@ -118,6 +123,7 @@ export async function buildRequestOf(
     buildContext: packed?.layer,
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
+    ...compressionOf(text(values, 'compression')),
     ...(values['no-test'] === true ? { noTest: true } : {}),
     ...(values.freeze === true ? { freeze: true } : {}),
     format: choiceOf(values, 'format', formats),
@@ -194,6 +200,15 @@ function buildArgsOf(given: readonly string[]): Record<string, string> {
       throw new CommandError(`--build-arg ${argument}: write NAME=VALUE`, 2);
     }),
   );
+}
+
+function compressionOf(given: string | undefined): Pick<Submission, 'buildCompression'> {
+  if (given === undefined) return {};
+  const [, mode, level] = /^(gzip|zstd)(?::(\d+))?$/.exec(given) ?? [];
+  if (mode === undefined) {
+    throw new CommandError(`--compression ${given}: write gzip or zstd, or zstd:LEVEL`, 2);
+  }
+  return { buildCompression: { mode, ...(level === undefined ? {} : { level: Number(level) }) } };
 }
 
 async function configOf(path: string | undefined): Promise<Submission['containerConfig']> {

@@ -144,6 +144,12 @@ export const containerRequestSchema = z
     ).describe(
       'Value by the name of a build argument of a Singularity definition file, `{{ NAME }}`: it comes before the one in %arguments',
     ),
+    buildCompression: optional(
+      z.object({
+        mode: optional(z.string().max(longest.line)).describe('gzip (default) or zstd'),
+        level: optional(z.number()).describe('1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)'),
+      }),
+    ).describe('How the file system of a Singularity image is compressed'),
     noTest: optional(z.boolean()).describe(
       'Do not run the %test of a Singularity definition file at the end of the build',
     ),

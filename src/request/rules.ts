@@ -1,4 +1,5 @@
 import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
+import { readSifCompression } from '../build/sif-compression.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import { parseReference } from '../oci/reference.ts';
@@ -24,6 +25,7 @@ export function checkRules(
   checkPackages(submission);
   checkContexts(submission);
   checkArguments(submission);
+  readSifCompression(submission.buildCompression, submission.format);
 }
 
 function checkLegacy({ packages, nameStrategy }: Submission): void {

@@ -1,4 +1,5 @@
 import type { SubmittedPackages } from '../build/recipe/submitted.ts';
+import type { SubmittedCompression } from '../build/sif-compression.ts';
 import type { Claim } from '../platform/identities.ts';
 
 /** A layer as a client describes it; what it says of digests and size is yet to be proved. */
@@ -43,6 +44,7 @@ export interface Submission extends Claim {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
+  readonly buildCompression?: SubmittedCompression | undefined;
 }
 
 /** Which endpoint the submission came in by: the deprecated one knows fewer fields. */

@@ -14,6 +14,7 @@ import { addRuntimeFiles } from './runtime-overlay.ts';
 import { createScratchSpace } from './scratch-space.ts';
 import { type SifContents, sifHead, squashfsOffset } from './sif-file.ts';
 import { showBytes, showSince } from './sizes.ts';
+import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
 
@@ -32,7 +33,9 @@ export interface ConvertOptions {
   readonly limits: ConvertLimits;
   /** Name or path of the command. */
   readonly mksquashfs: string;
-  /** Milliseconds that it may do nothing before it is ended; ten minutes unless told. */
+  /** Of the file system; gzip unless told. */
+  readonly compression?: Compression | undefined;
+  /** Milliseconds that mksquashfs may do nothing before it is ended; ten minutes unless told. */
   readonly stallMs?: number | undefined;
   /** Threads that compress; as many as there are processors unless told. */
   readonly processors?: number;
@@ -98,6 +101,7 @@ async function make(
   const size = await squashImage(image, {
     ...{ directory, output, offset, space, log, signal },
     ...{ mksquashfs: options.mksquashfs, processors: options.processors },
+    compression: options.compression ?? usualCompression,
     stallMs: options.stallMs ?? 600_000,
   });
   await using file = await open(path, 'r+');

@@ -166,6 +166,10 @@ suite('sluice build', { concurrency: 2 }, () => {
     for (const other of others) {
       assert.notEqual(assertSuccess(await run('name', ...other)).trim(), name);
     }
+    const usual = [...options, '--compression', 'gzip:6'];
+    assert.equal(assertSuccess(await run('name', ...usual)).trim(), name);
+    const { stderr } = await run('name', ...options, '--compression', 'gzip:10');
+    assert.match(stderr, /'buildCompression.level' can be 1 to 9 for gzip/);
   });
 
   test('an image that is there is frozen when the command ends, and not before it is asked for', async () => {
@@ -313,6 +317,8 @@ suite('sluice build', { concurrency: 2 }, () => {
       [[place, '--build-context', 'A B=docker-image://x'], /namedContexts\.A B/],
       [[place, '--build-arg', 'A B=1'], /--build-arg A B=1: write NAME=VALUE/],
       [[place, '--build-arg', 'A=1'], /'buildArgs' is for Singularity definition files/],
+      [[place, '--compression', 'xz'], /--compression xz: write gzip or zstd/],
+      [[place, '--compression', 'zstd'], /'buildCompression' is for Singularity images/],
       [[place, '--no-test'], /'noTest' is for Singularity definition files/],
       [[place, '--config', `${place}/bad`], /bad is not a JSON object/],
       [[place, '--config', `${place}/odd`], /'containerConfig\.env': expected array/],

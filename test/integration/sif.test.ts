@@ -112,6 +112,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     const answer = await request({
       containerImage: nameOf('busybox:oci'),
       buildRepository: `${closed.host}/sif/private`,
+      buildCompression: { mode: 'zstd' },
     });
     await finished(answer);
     const env = { APPTAINER_DOCKER_USERNAME: 'tester', APPTAINER_DOCKER_PASSWORD: 'sesame' };

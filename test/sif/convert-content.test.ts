@@ -149,6 +149,15 @@ test('what compression does not make smaller is stored as it is', async () => {
   assert.equal((await readFile(other.sif.path)).readUInt16LE(start + 24) & 0b1010, 0);
 });
 
+test('a file system is compressed by zstd where that is asked for', async () => {
+  const layer = tarLayer([{ name: 'text', content: 'compressible '.repeat(4000) }]);
+  await using conversion = await convert([layer], { compression: { mode: 'zstd', level: 9 } });
+  const start = (await conversion.describe()).squashfs?.offset ?? 0;
+  // The number of zstd in the superblock.
+  assert.equal((await readFile(conversion.sif.path)).readUInt16LE(start + 20), 6);
+  assert.equal((await conversion.tree()).text, file('compressible '.repeat(4000)));
+});
+
 test('a conversion without room for unpacked layers unpacks them twice', async () => {
   const layer = tarLayer([{ name: 'text', content: 'compressible '.repeat(400_000) }]);
   await using usual = await convert([layer]);

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Fault } from '../../fault.ts';
+import type { Compression } from './compression.ts';
 
 const install = 'install the Debian package squashfs-tools, version 4.5 or later';
 /** Kept of what it prints, in characters, and how many lines of it are shown when it fails. */
@@ -36,6 +37,7 @@ export interface SquashOptions {
   readonly processors?: number | undefined;
   /** True where the tar file has extended attributes. */
   readonly hasAttributes: boolean;
+  readonly compression: Compression;
   /** False where the content of files hardly gets smaller by it. */
   readonly isCompressed: boolean;
   /** Milliseconds that it may take nothing and write nothing, before it is ended. */
@@ -157,10 +159,10 @@ export function startMksquashfs(options: SquashOptions): Squasher {
 
 function argumentsOf(options: SquashOptions): string[] {
   const { output, offset, rootMode, processors, hasAttributes, isCompressed } = options;
+  const { mode, level } = options.compression;
   return [
     ...['-', output, '-tar', '-noappend', '-offset', String(offset)],
-    // Every version of Singularity can read gzip. Level 9 takes three times as long, for half a percent.
-    ...['-comp', 'gzip', '-Xcompression-level', '6'],
+    ...['-comp', mode, '-Xcompression-level', String(level)],
     ...(isCompressed ? [] : ['-noD', '-noF']),
     ...['-all-root', ...(hasAttributes ? [] : ['-no-xattrs'])],
     ...['-root-mode', rootMode.toString(8)],

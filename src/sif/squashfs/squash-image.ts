@@ -6,6 +6,7 @@ import { allNodes, type ImageTree } from '../layers/tree.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { showBytes } from '../sizes.ts';
 import { paddedSize, tarBlockSize } from '../tar/entry.ts';
+import type { Compression } from './compression.ts';
 import { type Squasher, startMksquashfs } from './mksquashfs.ts';
 import { type TarSink, writeTree } from './write-tree.ts';
 
@@ -17,6 +18,7 @@ export interface SquashImageOptions {
   readonly directory: string;
   readonly output: string;
   readonly offset: number;
+  readonly compression: Compression;
   /** Milliseconds that mksquashfs may do nothing. */
   readonly stallMs: number;
   readonly space: ScratchSpace;
@@ -39,7 +41,7 @@ export async function squashImage(
   { layers, tree }: Pick<GatheredImage, 'layers' | 'tree'>,
   options: SquashImageOptions,
 ): Promise<number> {
-  const { directory, output, offset, stallMs, space, log, signal } = options;
+  const { directory, output, offset, stallMs, compression, space, log, signal } = options;
   const { entries, bytes, tarBytes, newest, hasAttributes } = measure(tree);
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   const path = join(directory, output);
@@ -47,7 +49,7 @@ export async function squashImage(
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
     ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
-    isCompressed: isCompressible(layers),
+    ...{ compression, isCompressed: isCompressible(layers) },
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);
