@@ -6,6 +6,7 @@ import { findBuilders } from '../build/find-builders.ts';
 import type { BuildPlaces } from '../build/plan.ts';
 import { accessRules } from '../config/access.ts';
 import { configuredBuilderTls } from '../config/builders.ts';
+import { configuredSifSigner } from '../config/sif-signer.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { createBaseResolver } from '../images/base-image.ts';
 import { createDocuments } from '../images/documents.ts';
@@ -105,7 +106,7 @@ export function createContainers(
     ),
     places,
     sifDirectory: pathOf('sif'),
-    sif: config.sif,
+    sif: { ...config.sif, signer: configuredSifSigner(config.sif.signingKey) },
     hosted: hosted.manifests,
     hostedBytes: state.hosted.bytesBelow,
     tidily: state.hosted.tidily,

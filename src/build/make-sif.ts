@@ -15,6 +15,7 @@ import type { Reference } from '../oci/reference.ts';
 import { type ConvertedSif, convertToSif } from '../sif/convert.ts';
 import type { ConvertLimits } from '../sif/limits.ts';
 import { sifConfig, sifManifest } from '../sif/oras.ts';
+import type { SifSigner } from '../sif/signing/signer.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
@@ -27,6 +28,8 @@ export interface SifSettings extends ConvertLimits {
   readonly mksquashfs: string;
   /** Milliseconds that it may do nothing before it is ended. */
   readonly stallTimeout?: number | undefined;
+  /** Signs what is made; without it there is no signature. */
+  readonly signer?: SifSigner | undefined;
 }
 
 export interface MakeSifDeps {
@@ -87,6 +90,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
         limits: settings,
         mksquashfs: settings.mksquashfs,
         stallMs: settings.stallTimeout,
+        signer: settings.signer,
         log: line => log.write(`${line}\n`),
       },
     );

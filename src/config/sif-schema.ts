@@ -9,6 +9,13 @@ export const sif = z.strictObject({
     .min(1)
     .default('mksquashfs')
     .describe('Command that makes squashfs file systems (Debian package squashfs-tools)'),
+  signingKey: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`; default: no signature',
+    ),
   stallTimeout: timer
     .prefault('10m')
     .describe('How long mksquashfs may do nothing before it is ended'),

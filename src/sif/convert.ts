@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { drain } from '../content/byte-source.ts';
-import { wholeFile } from '../content/file-source.ts';
+import { fileSource } from '../content/file-source.ts';
 import type { Digest } from '../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../oci/json.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
@@ -12,7 +12,9 @@ import type { ConvertLimits } from './limits.ts';
 import { inspectMetadata, type RuntimeWish, runtimeFiles } from './runtime-files.ts';
 import { addRuntimeFiles } from './runtime-overlay.ts';
 import { createScratchSpace } from './scratch-space.ts';
-import { type SifContents, sifHead, squashfsOffset } from './sif-file.ts';
+import { type SifContents, sifHead, signedObjects, squashfsOffset } from './sif-file.ts';
+import { signSif } from './signing/sign-sif.ts';
+import type { SifSigner } from './signing/signer.ts';
 import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
@@ -33,6 +35,8 @@ export interface ConvertOptions {
   readonly limits: ConvertLimits;
   /** Name or path of the command. */
   readonly mksquashfs: string;
+  /** Signs the file; without it there is no signature. */
+  readonly signer?: SifSigner | undefined;
   /** Of the file system; gzip unless told. */
   readonly compression?: Compression | undefined;
   /** Milliseconds that mksquashfs may do nothing before it is ended; ten minutes unless told. */
@@ -104,9 +108,19 @@ async function make(
     compression: options.compression ?? usualCompression,
     stallMs: options.stallMs ?? 600_000,
   });
+  const signature = options.signer
+    ? signSif(
+        sifHead(contents, size),
+        signedObjects,
+        await hexDigest(path, offset, size, signal),
+        options.signer,
+      )
+    : Buffer.alloc(0);
   await using file = await open(path, 'r+');
-  await file.write(sifHead(contents, size), 0, offset, 0);
-  return digestOfFile(path, offset + size, signal);
+  await file.write(sifHead(contents, size, signature.length), 0, offset, 0);
+  await file.write(signature, 0, signature.length, offset + size);
+  const end = offset + size + signature.length;
+  return `sha256:${await hexDigest(path, 0, end, signal)}` as Digest;
 }
 
 function wishOf({ config, architecture }: SifSource, definition: DefinitionRuntime): RuntimeWish {
@@ -136,11 +150,18 @@ function idOf(parts: readonly unknown[]): Uint8Array {
   return id;
 }
 
-async function digestOfFile(path: string, size: number, signal: AbortSignal): Promise<Digest> {
+/** SHA-256 of a part of a file. */
+async function hexDigest(
+  path: string,
+  start: number,
+  size: number,
+  signal: AbortSignal,
+): Promise<string> {
   const hash = createHash('sha256');
-  await drain(wholeFile(path, size), bytes => {
+  const source = fileSource({ open: () => open(path, 'r'), start, end: start + size - 1 });
+  await drain(source, bytes => {
     signal.throwIfAborted();
     hash.update(bytes);
   });
-  return `sha256:${hash.digest('hex')}` as Digest;
+  return hash.digest('hex');
 }

@@ -33,17 +33,28 @@ export function squashfsOffset(contents: SifContents): number {
   return align(endOf(placeTexts(contents)));
 }
 
+/** How many objects there are before a signature. */
+export const signedObjects = 4;
+
 /**
  * All bytes before the squashfs, which is that long in bytes. Order and values of the objects are those of
  * `apptainer build`; the same contents give the same bytes.
+ *
+ * @param signatureBytes length of the signature behind the squashfs, 0 for none
  */
-export function sifHead(contents: SifContents, squashfsBytes: number): Buffer {
+export function sifHead(contents: SifContents, squashfsBytes: number, signatureBytes = 0): Buffer {
   const texts = placeTexts(contents);
   const offset = align(endOf(texts));
   const partition = { type: 'partition', name: '', offset, size: squashfsBytes } as const;
-  const objects: readonly PlacedObject[] = [...texts, partition];
+  const end = offset + squashfsBytes;
+  const signature = { type: 'signature', name: '', offset: end, size: signatureBytes } as const;
+  const objects: readonly PlacedObject[] = [
+    ...texts,
+    partition,
+    ...(signatureBytes > 0 ? [signature] : []),
+  ];
   const head = Buffer.alloc(offset);
-  writeHeader(head, contents, objects.length, offset + squashfsBytes - dataOffset);
+  writeHeader(head, contents, objects.length, end + signatureBytes - dataOffset);
   let previousEnd = dataOffset;
   for (const [position, object] of objects.entries()) {
     const end = object.offset + object.size;
@@ -96,8 +107,10 @@ function writeDescriptor(
   paddedSize: number,
   contents: SifContents,
 ): void {
-  const { groupMark, nameSize, squashfs, primarySystem } = sifLayout;
-  const [group, link, owner] = [groupMark + 1, 0, 0];
+  const { groupMark, nameSize, squashfs, primarySystem, sha256 } = sifLayout;
+  // A signature is in no group, and is of one.
+  const isSignature = object.type === 'signature';
+  const [group, link, owner] = isSignature ? [groupMark, groupMark + 1, 0] : [groupMark + 1, 0, 0];
   const writer = new RecordWriter(record);
   writer.word(typeCodes[object.type]);
   writer.bytes(Uint8Array.of(1), 1);
@@ -107,6 +120,7 @@ function writeDescriptor(
   const seconds = secondsOf(contents);
   writer.numbers(object.offset, object.size, paddedSize, seconds, seconds, owner, owner);
   writer.text(object.name, nameSize);
+  if (isSignature) writer.word(sha256);
   if (object.type !== 'partition') return;
   writer.word(squashfs);
   writer.word(primarySystem);

@@ -21,6 +21,8 @@ export const sifLayout = {
   /** Of the file systems, and of the kinds of partitions, those that are run. */
   squashfs: 1,
   primarySystem: 2,
+  /** Of the hashes that a signature can have. */
+  sha256: 1,
 } as const;
 
 /** What an object is. */
