@@ -20,10 +20,11 @@ export async function followPaths(
   budget: WalkBudget,
 ): Promise<string[] | undefined> {
   const found = new Set<string>();
+  const look: Look = { tree, budget, names: new Map() };
   const linksBefore = new Map(paths.map(path => [clean(path), 0]));
   for (const [path, links] of linksBefore) {
     if (path === '') return undefined;
-    const step = await firstLinkIn(tree, path, budget);
+    const step = await firstLinkIn(look, path);
     found.add(step.path);
     for (const target of step.targets) {
       const next = clean(posix.join(target, step.rest));
@@ -35,13 +36,21 @@ export async function followPaths(
   return [...found];
 }
 
+/** What is looked through, and the entries of its directories by name. */
+interface Look {
+  readonly tree: FileTree;
+  readonly budget: WalkBudget;
+  readonly names: Map<string, ReadonlyMap<string, TreeEntry>>;
+}
+
 /** The part of a path up to its first symlink, where that leads to, and the rest; or all of the path. */
-async function firstLinkIn(tree: FileTree, whole: string, budget: WalkBudget) {
+async function firstLinkIn(look: Look, whole: string) {
   const parts = whole.split('/');
   for (let count = 1; count <= parts.length; count += 1) {
     const path = parts.slice(0, count).join('/');
-    const targets = await targetsOf(tree, path, budget);
+    const { targets, isThere } = await targetsOf(look, path);
     if (targets.length > 0) return { path, targets, rest: parts.slice(count).join('/') };
+    if (!isThere) break;
   }
   return { path: whole, targets: [], rest: '' };
 }
@@ -51,18 +60,31 @@ function clean(path: string): string {
   return posix.join('/', path).slice(1).replace(/\/$/, '');
 }
 
-/** Where the symlinks lead to that a path (its last part perhaps a wildcard) names. */
-async function targetsOf(tree: FileTree, path: string, budget: WalkBudget): Promise<string[]> {
+/** Where the symlinks lead to that a path (its last part perhaps a wildcard) names, and whether it names anything. */
+async function targetsOf({ tree, budget, names }: Look, path: string) {
   const directory = parentOf(path);
   const part = posix.basename(path);
-  const isWanted = hasWildcard(part) ? compileGlob(part) : (name: string) => name === part;
+  await budget.next();
+  const entries = await tree.list(directory);
+  if (!hasWildcard(part)) {
+    let named = names.get(directory);
+    if (!named) {
+      named = new Map(entries.map(entry => [entry.name, entry]));
+      names.set(directory, named);
+    }
+    const entry = named.get(part);
+    const targets = entry?.kind === 'symlink' ? [targetOf(directory, entry)] : [];
+    return { targets, isThere: entry !== undefined };
+  }
+  budget.spend(entries.length);
+  const isWanted = compileGlob(part);
   const targets: string[] = [];
-  for (const entry of await tree.list(directory)) {
+  for (const entry of entries) {
     if (entry.kind !== 'symlink') continue;
     await budget.next();
     if (isWanted(entry.name, budget.spend)) targets.push(targetOf(directory, entry));
   }
-  return targets;
+  return { targets, isThere: entries.length > 0 };
 }
 
 function targetOf(directory: string, { target = '' }: TreeEntry): string {

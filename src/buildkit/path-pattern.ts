@@ -1,8 +1,6 @@
 import { posix } from 'node:path';
 import { compileGlob, type Glob } from './glob.ts';
 
-const maxLength = 4096;
-
 /** A line of a .dockerignore, or a path that a COPY names. */
 export interface PathPattern {
   /** The pattern without its `!`, clean. */
@@ -30,7 +28,6 @@ export function parsePath(path: string): PathPattern {
 
 function patternOf(written: string, isException: boolean): PathPattern {
   if (written === '') throw new Error("'!' alone is not a pattern");
-  if (written.length > maxLength) throw new Error('a pattern is longer than a path can be');
   const text = withoutSlash(posix.normalize(written));
   return {
     text,

@@ -7,7 +7,8 @@ import { WalkBudget } from './walk-budget.ts';
 const surrogate = /[\ud800-\udfff]/;
 const maxPatterns = 5000;
 // Each is a step of a pattern that is kept in memory while the tree is walked.
-const maxPatternLength = 200_000;
+const maxTotalLength = 200_000;
+const maxLength = 4096;
 
 /** What a builder wants of a tree. */
 export interface TreeSelection {
@@ -28,11 +29,13 @@ export interface Found {
 /** What matched a directory, pattern by pattern: all below it is matched too. */
 type Matches = readonly boolean[];
 
+/** A directory on the way to where the walk is. */
 interface Level {
   readonly found: Found | undefined;
   readonly included: Matches;
   readonly excluded: Matches;
   isSent: boolean;
+  readonly entries: Iterator<TreeEntry>;
 }
 
 /**
@@ -47,29 +50,28 @@ export async function* walkTree(
 ): AsyncGenerator<Found> {
   const tree = remembering(wholeTree);
   const { follows } = selection;
+  const excluded = selection.excludes.filter(line => line !== '');
+  checkSize([...selection.includes, ...follows, ...excluded]);
   const followed = follows.length > 0 ? await followPaths(tree, follows, budget) : [];
   const included = [...selection.includes, ...(followed ?? [])];
-  const excluded = selection.excludes.filter(line => line !== '');
+  // Symlinks may have led to many more.
   checkSize([...included, ...excluded]);
   const includes = await parsed(included, parsePath, budget);
   const excludes = await parsed(excluded, parsePattern, budget);
-  const root: Level = {
-    found: undefined,
-    included: includes.map(() => false),
-    excluded: excludes.map(() => false),
-    isSent: true,
-  };
-  yield* walkDirectory({ tree, includes, excludes, budget }, '', [root]);
+  yield* walkFrom({ tree, includes, excludes, budget });
 }
 
 function checkSize(patterns: readonly string[]): void {
   if (patterns.length > maxPatterns) {
     throw new Error(`.dockerignore and COPY have more than ${maxPatterns} patterns`);
   }
-  if (patterns.reduce((sum, { length }) => sum + length, 0) > maxPatternLength) {
+  if (patterns.reduce((sum, { length }) => sum + length, 0) > maxTotalLength) {
     throw new Error(
-      `the patterns of .dockerignore and COPY have more than ${maxPatternLength} characters together`,
+      `the patterns of .dockerignore and COPY have more than ${maxTotalLength} characters together`,
     );
+  }
+  if (patterns.some(({ length }) => length > maxLength)) {
+    throw new Error('a pattern of .dockerignore or COPY is longer than a path can be');
   }
 }
 
@@ -94,25 +96,32 @@ interface Walk {
   readonly budget: WalkBudget;
 }
 
-async function* walkDirectory(
-  walk: Walk,
-  directory: string,
-  levels: readonly Level[],
-): AsyncGenerator<Found> {
-  const { tree, includes, excludes, budget } = walk;
-  const parent = levels.at(-1);
-  const entries = await sortInTurns(await tree.list(directory), byBytes);
-  for (const entry of entries) {
+// The way down is a list: generators within generators would hand each entry up through all of them.
+async function* walkFrom({ tree, includes, excludes, budget }: Walk): AsyncGenerator<Found> {
+  const open = async (directory: string, level: Omit<Level, 'entries'>): Promise<Level> => {
+    const entries = await sortInTurns(await tree.list(directory), byBytes);
+    return { ...level, entries: entries.values() };
+  };
+  const root = {
+    found: undefined,
+    included: includes.map(() => false),
+    excluded: excludes.map(() => false),
+    isSent: true,
+  };
+  const levels = [await open('', root)];
+  for (let level = levels.at(-1); level; level = levels.at(-1)) {
+    const { value: entry, done } = level.entries.next();
+    if (done) {
+      levels.pop();
+      continue;
+    }
     await budget.next();
-    const found = { path: joined(directory, entry.name), entry };
-    const included = match(includes, found.path, parent?.included ?? [], budget);
-    const excluded = match(excludes, found.path, parent?.excluded ?? [], budget);
+    const found = { path: joined(level.found?.path ?? '', entry.name), entry };
+    const included = match(includes, found.path, level.included, budget);
+    const excluded = match(excludes, found.path, level.excluded, budget);
     const isSelected = (includes.length === 0 || included.matched) && !excluded.matched;
     if (isSelected) {
-      for (const level of levels) {
-        if (!level.isSent && level.found) yield level.found;
-        level.isSent = true;
-      }
+      yield* unsent(levels);
       yield found;
     }
     if (entry.kind !== 'directory') continue;
@@ -120,14 +129,21 @@ async function* walkDirectory(
       (includes.length > 0 && !included.matched && !leadsTo(includes, found.path)) ||
       (excluded.matched && !mayTakeBack(excludes, found.path));
     if (isHopeless) continue;
-    const level = {
-      found,
-      included: included.each,
-      excluded: excluded.each,
-      isSent: isSelected,
-    };
-    yield* walkDirectory(walk, found.path, [...levels, level]);
+    const below = { found, included: included.each, excluded: excluded.each, isSent: isSelected };
+    levels.push(await open(found.path, below));
   }
+}
+
+/** The directories above that have not been sent, the highest first. Above one that has been, all have. */
+function unsent(levels: readonly Level[]): Found[] {
+  const found: Found[] = [];
+  for (let at = levels.length - 1; at >= 0; at -= 1) {
+    const level = levels[at];
+    if (!level || level.isSent) break;
+    level.isSent = true;
+    if (level.found) found.unshift(level.found);
+  }
+  return found;
 }
 
 /** The last pattern that matches decides; one that matched a directory matches all that is in it. */

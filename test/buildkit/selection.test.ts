@@ -152,6 +152,30 @@ suite('large trees', () => {
     assert.ok(user / 1000 < boundMs(6000), `${user / 1e6} s`);
   });
 
+  test('a path of 2,000 directories that a COPY names keeps nobody waiting', async () => {
+    const deep = `${'a/'.repeat(2000)}b`;
+    for (const paths of [[deep], ['other']]) {
+      const tree = treeOf(paths);
+      const { cpuMs } = await longestBlock(async () => {
+        for await (const _ of walkTree(tree, { includes: [], follows: [deep], excludes: [] }));
+      });
+      assertFree(cpuMs);
+    }
+    const long = { includes: [], follows: [`${'a/'.repeat(30_000)}b`], excludes: [] };
+    await assert.rejects(walkTree(treeOf(['a']), long).next(), /longer than a path can be/);
+  });
+
+  test('3,000 names of a COPY and 50,000 files keep nobody waiting', async () => {
+    const tree = treeOf(Array.from({ length: 50_000 }, (_, at) => `f${at}`));
+    const follows = Array.from({ length: 3000 }, (_, at) => `f${at * 16}`);
+    let count = 0;
+    const { cpuMs } = await longestBlock(async () => {
+      for await (const _ of walkTree(tree, { includes: [], follows, excludes: [] })) count += 1;
+    });
+    assert.equal(count, 3000);
+    assertFree(cpuMs);
+  });
+
   test('a directory of 200,000 files is put in order without a pause', async () => {
     const files = Array.from({ length: 200_000 }, (_, at) => ({
       name: `f${(at * 7919) % 200_000}`,
