@@ -48,10 +48,10 @@ export function createBlobCache({
   // Together, so that no push can make it a hosted blob in between.
   const drop = (digest: Digest): Promise<void> =>
     hosted.tidily(() => {
+      // What something else may need is left to the sweep, which knows whether it does.
+      const isRemovable = cachedBlobs.isMereCopy(digest) && !hosted.isHeld(digest);
       cachedBlobs.forget(digest);
-      if (!hosted.isHeld(digest)) {
-        content.removeUnused(digest, Number.POSITIVE_INFINITY);
-      }
+      if (isRemovable) content.removeUnused(digest, Number.POSITIVE_INFINITY);
     });
 
   const sweep = async (): Promise<void> => {
@@ -66,11 +66,18 @@ export function createBlobCache({
 
   return {
     join(place, digest, openWhole, signal) {
+      let wasHere = true;
+      const open: OpenWhole = async stop => {
+        // Before the transfer: what comes to need the content later adopts it.
+        wasHere = (await content.size(digest)) !== undefined;
+        return openWhole(stop);
+      };
       const onKept = async (size: number) => {
-        await cachedBlobs.enter(digest, size, [place.registry, nameOf(place)], Date.now());
+        const places = [place.registry, nameOf(place)];
+        await cachedBlobs.enter({ digest, size, places, at: Date.now(), wasHere });
         await sweep();
       };
-      return transfers.join(keyOf(place, digest), { digest, openWhole, onKept }, signal);
+      return transfers.join(keyOf(place, digest), { digest, openWhole: open, onKept }, signal);
     },
     isFrom: (digest, place) =>
       cachedBlobs.isFrom(digest, typeof place === 'string' ? place : nameOf(place)),

@@ -90,10 +90,10 @@ export function createLayerIntake({
       const tarDigest = await tar.end();
       const gzipSize = file.size;
       const isNew = network !== undefined && (await content.size(file.digest())) === undefined;
+      // Before it is here, so that the cache does not remove it at once.
+      await cachedBlobs.adopt(file.digest());
       const gzipDigest = await file.commit();
       if (isNew) await room.keep(gzipDigest);
-      // It may have been a mere copy of an upstream blob until now, which a sweep could take.
-      await cachedBlobs.adopt(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
       known.set(gzipDigest, measured);
       return measured;
@@ -103,6 +103,12 @@ export function createLayerIntake({
       await file.abort();
       throw error;
     }
+  };
+
+  /** It may have been a mere copy of an upstream blob until now, which the cache could remove. */
+  const adopted = async (measured: Measured): Promise<Measured> => {
+    await cachedBlobs.adopt(measured.gzipDigest);
+    return measured;
   };
 
   const takeRoom = (source: ByteSource, network: string | undefined) => {
@@ -131,7 +137,7 @@ export function createLayerIntake({
     const digest = `sha256:${hash.digest('hex')}` as Digest;
     const measured = known.get(digest);
     const isHere = content.claim(digest);
-    if (measured && isHere) return measured;
+    if (measured && isHere) return adopted(measured);
     // Content that is kept already needs no more space, but must be measured again after a restart.
     const payer = isHere ? undefined : network;
     return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, payer);
@@ -170,7 +176,7 @@ export function createLayerIntake({
     // What was fetched before is taken again only for the digest that the client expects now: the
     // address may have other content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
-    if (isSame && content.claim(before.gzipDigest)) return before;
+    if (isSame && content.claim(before.gzipDigest)) return adopted(before);
     // A caller without space left must not fail the fetch of others.
     const key = `${caller.network ?? ''} ${url.href}`;
     let pending = running.get(key);

@@ -333,4 +333,7 @@ export const migrations: readonly string[] = [
     target TEXT NOT NULL
   );
   `,
+  `
+  ALTER TABLE cached_blobs ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0;
+  `,
 ];

@@ -79,7 +79,7 @@ export async function backup(
 
 /** True for content that no registry elsewhere has. */
 function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): boolean {
-  return hosted.isHeld(digest) || !cachedBlobs.has(digest);
+  return hosted.isHeld(digest) || !cachedBlobs.isMereCopy(digest);
 }
 
 /**

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { digestOf } from '../../src/oci/digest.ts';
 import { eventually } from '../world/eventually.ts';
 import { startFaultWorld } from './fault-world.ts';
 import { emptyLayer, pattern } from './scripted-upstream.ts';
@@ -46,6 +48,27 @@ test('the copies of blobs stay below cacheBytes, the least recently used go firs
 
   await Promise.all([2, 3, 5, 6, 7].map(get));
   await eventually('the sweep is done', async () => (await size()) - documents <= cacheBytes);
+  // Other images have the layer of a request too, and its copy is swept with theirs.
+  const layer = gzipSync(gunzipSync(emptyLayer), { level: 1 });
+  const place = `blobs/${digestOf(layer)}`;
+  const ask = (env: string) =>
+    world.serve(image, { env: [env], layers: [{ location: `data:${layer.toString('base64')}` }] });
+  const other = await world.serve(cache.image('swept/other', [layer]));
+  const sweepAll = async () => {
+    assert.deepEqual((await other(place)).body, layer);
+    for (const at of [0, 1, 2, 3, 4]) await get(at);
+    await eventually('the sweep is done', async () => (await size()) - documents <= cacheBytes);
+  };
+  const before = await ask('BEFORE=1');
+  await sweepAll();
+  assert.deepEqual((await before(place)).body, layer, 'the layer was here before its copy');
+  const hex = digestOf(layer).slice('sha256:'.length);
+  await rm(join(world.sluice.data, 'content', 'blobs', 'sha256', hex.slice(0, 2), hex));
+  assert.deepEqual((await other(place)).body, layer);
+  const after = await ask('AFTER=1');
+  await sweepAll();
+  assert.deepEqual((await after(place)).body, layer, 'the copy was here before the layer');
+
   const { body } = await pull('manifests/latest');
   const { config, layers } = JSON.parse(body.toString());
   assert.equal((await pull(`blobs/${config.digest}`)).status, 200, 'a sweep takes copies only');

@@ -10,6 +10,7 @@ import { createUsageStore } from '../../src/store/usage.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const hash = (text: string) => Buffer.from(text);
+const copy = { wasHere: false };
 
 test('requests: inserted, found, revoked once, purged by their end', async () => {
   const store = createRequestStore(openDatabase(':memory:'));
@@ -69,9 +70,9 @@ test('cached blobs: the least recently used is the oldest', async () => {
   assert.ok(a && b && c);
   assert.equal(store.total(), 0);
   assert.equal(store.oldest(), undefined);
-  await store.enter(a, 10, ['one.example.com'], 1);
-  await store.enter(b, 20, ['one.example.com'], 2);
-  await store.enter(c, 30, ['other.example.com'], 3);
+  await store.enter({ ...copy, digest: a, size: 10, places: ['one.example.com'], at: 1 });
+  await store.enter({ ...copy, digest: b, size: 20, places: ['one.example.com'], at: 2 });
+  await store.enter({ ...copy, digest: c, size: 30, places: ['other.example.com'], at: 3 });
   store.touch(a, 4);
   await database.commit(() => {});
   assert.equal(store.total(), 60);
@@ -85,14 +86,35 @@ test('cached blobs: the least recently used is the oldest', async () => {
 test('cached blobs: a copy is of the registries that have sent it', async () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const blob = digestOf('blob');
-  await store.enter(blob, 4, ['one.example.com'], 1);
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['one.example.com'], at: 1 });
   assert.equal(store.isFrom(blob, 'one.example.com'), true);
   assert.equal(store.isFrom(blob, 'other.example.com'), false);
-  await store.enter(blob, 4, ['other.example.com'], 2);
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 2 });
   assert.equal(store.isFrom(blob, 'other.example.com'), true);
   store.forget(blob);
-  await store.enter(blob, 4, ['other.example.com'], 3);
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 3 });
   assert.equal(store.isFrom(blob, 'one.example.com'), false);
+});
+
+test('cached blobs: what something else needs is not a mere copy', async () => {
+  const store = createCachedBlobStore(openDatabase(':memory:'));
+  const [here, before, after, free] = ['here', 'before', 'after', 'free'].map(text =>
+    digestOf(text),
+  );
+  assert.ok(here && before && after && free);
+  const enter = (digest: typeof here, wasHere = false) =>
+    store.enter({ digest, size: 1, places: ['one.example.com'], at: 1, wasHere });
+  await enter(here, true);
+  await enter(here);
+  await store.adopt(before);
+  await enter(before);
+  await enter(after);
+  const adopting = store.adopt(after);
+  assert.equal(store.isMereCopy(after), false, 'from the moment of the call');
+  await adopting;
+  await enter(free);
+  const mere = [here, before, after, free].map(store.isMereCopy);
+  assert.deepEqual(mere, [false, false, false, true]);
 });
 
 test('fetched layers: found by their location, which is not in the database', async () => {
