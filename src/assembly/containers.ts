@@ -107,6 +107,7 @@ export function createContainers(
     places,
     sifDirectory: pathOf('sif'),
     sif: { ...config.sif, signer: configuredSifSigner(config.sif.signingKey) },
+    space: state.space,
     hosted: hosted.manifests,
     hostedBytes: state.hosted.bytesBelow,
     tidily: state.hosted.tidily,

@@ -1,6 +1,7 @@
 import { boundedCache } from '../bounded-cache.ts';
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
 import type { ContentStore } from '../content/content-store.ts';
+import type { DiskSpace } from '../content/disk-space.ts';
 import { Fault } from '../fault.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
@@ -80,6 +81,7 @@ export interface BuildServiceDeps {
   /** Where Singularity images are on their way. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
+  readonly space: DiskSpace;
   readonly hosted: Pick<HostedManifests, 'removeAll' | 'removeImage'>;
   /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: (repository: string) => number;

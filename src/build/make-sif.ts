@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { architectureOf } from '../augment/image-config.ts';
 import { sourceOfBytes } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
+import { type DiskSpace, type SpacePromise, unlimitedSpace } from '../content/disk-space.ts';
 import { wholeFile } from '../content/file-source.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
@@ -41,6 +42,7 @@ export interface MakeSifDeps {
   readonly pusher: PushClient;
   readonly ownHost: string;
   readonly settings: SifSettings;
+  readonly space: DiskSpace;
 }
 
 /** What was pushed. */
@@ -61,13 +63,14 @@ export type MakeSif = (
 ) => Promise<PushedSif>;
 
 export function createMakeSif(deps: MakeSifDeps): MakeSif {
-  const { documents, pusher, settings } = deps;
+  const { documents, pusher, settings, space } = deps;
 
   const convert = async (
     { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
     made: MadeOf,
     { definition, compression }: SifPlan,
     directory: string,
+    disk: SpacePromise,
   ): Promise<ConvertedSif> => {
     const { image, source } = made;
     const manifest = parseManifest(image.root);
@@ -87,7 +90,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
       },
       {
         ...{ directory, definition, compression, signal },
-        limits: settings,
+        ...{ limits: settings, disk },
         mksquashfs: settings.mksquashfs,
         stallMs: settings.stallTimeout,
         signer: settings.signer,
@@ -120,9 +123,12 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
     const directory = join(deps.directory, run.id);
     await rm(directory, { recursive: true, force: true });
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    // The directory may be on another disk, where only the limit of the conversion counts.
+    const disk = ((await space.has(directory)) ? space : unlimitedSpace).promise(0);
     try {
-      return await push(run, await convert(run, made, plan, directory), target);
+      return await push(run, await convert(run, made, plan, directory, disk), target);
     } finally {
+      disk.end();
       await rm(directory, { recursive: true, force: true });
     }
   };

@@ -224,13 +224,14 @@ export async function openContentStore(
     },
 
     async ingest(algorithm = 'sha256', expected = 0) {
-      space.take(expected);
-      let taken = expected;
-      const admit = (bytes: number) => {
-        if (bytes > taken) space.take(bytes - taken);
-        taken = Math.max(0, taken - bytes);
-      };
-      return startIngest(await openDraft(), algorithm, { pathOf, adopt, admit, sync: sync.file });
+      const promise = space.promise(expected);
+      try {
+        const home = { pathOf, adopt, space: promise, sync: sync.file };
+        return startIngest(await openDraft(), algorithm, home);
+      } catch (error) {
+        promise.end();
+        throw error;
+      }
     },
 
     async settle() {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Digest, DigestAlgorithm } from '../oci/digest.ts';
 import { drain } from './byte-source.ts';
+import type { SpacePromise } from './disk-space.ts';
 import { wholeFile } from './file-source.ts';
 
 /** Content on its way in: a temporary file that becomes visible only as a whole. */
@@ -35,8 +36,8 @@ export interface Home {
   pathOf(digest: Digest): string;
   /** Brings the bytes of a file to the disk. */
   sync(file: FileHandle): Promise<void>;
-  /** Throws where so many bytes more are not to be written. */
-  admit(bytes: number): void;
+  /** Space for it; given back when the last byte is written. */
+  readonly space: SpacePromise;
   /** Moves a file there, durably. */
   adopt(path: string, digest: Digest): Promise<void>;
 }
@@ -70,7 +71,7 @@ export function startIngest(
     },
 
     async write(...parts) {
-      home.admit(parts.reduce((sum, { length }) => sum + length, 0));
+      home.space.spend(parts.reduce((sum, { length }) => sum + length, 0));
       // The write runs on another thread while this one hashes.
       const written = writeFully(file, parts, size);
       for (const bytes of parts) hash.update(bytes);
@@ -88,6 +89,7 @@ export function startIngest(
     },
 
     async commit() {
+      home.space.end();
       await home.sync(file);
       isOpen = false;
       await file.close();
@@ -97,6 +99,7 @@ export function startIngest(
     },
 
     async abort() {
+      home.space.end();
       if (isOpen) {
         isOpen = false;
         await file.close();

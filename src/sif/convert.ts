@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { drain } from '../content/byte-source.ts';
+import { type SpacePromise, unlimitedSpace } from '../content/disk-space.ts';
 import { fileSource } from '../content/file-source.ts';
 import type { Digest } from '../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../oci/json.ts';
@@ -33,6 +34,8 @@ export interface ConvertOptions {
   /** What the image is said to be made from; see `imageDefinition`. */
   readonly definition: DefinitionRuntime;
   readonly limits: ConvertLimits;
+  /** Space on the disk of the directory; unlimited unless given. The caller ends it. */
+  readonly disk?: SpacePromise;
   /** Name or path of the command. */
   readonly mksquashfs: string;
   /** Signs the file; without it there is no signature. */
@@ -95,7 +98,7 @@ async function make(
   path: string,
 ): Promise<Digest> {
   const { directory, limits, log, signal } = options;
-  const space = createScratchSpace(limits);
+  const space = createScratchSpace(limits, options.disk ?? unlimitedSpace.promise(0));
   const image = await gatherLayers(source, { directory: fetched, space, limits, log, signal });
   const wish = { ...wishOf(source, options.definition), scripts: image.scripts };
   const contents = contentsOf(source, wish);

@@ -3,6 +3,7 @@ import { open } from 'node:fs/promises';
 import type { ByteSource } from '../../content/byte-source.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import { splitDigest } from '../../oci/digest.ts';
+import type { ScratchSpace } from '../scratch-space.ts';
 import { type LayerFile, layerFault } from './file.ts';
 
 /**
@@ -13,6 +14,7 @@ export async function fetchLayer(
   { digest, size }: Descriptor,
   source: ByteSource,
   file: LayerFile,
+  space: Pick<ScratchSpace, 'write'>,
   signal: AbortSignal,
 ): Promise<void> {
   const { algorithm, hex } = splitDigest(digest);
@@ -26,6 +28,7 @@ export async function fetchLayer(
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
       written += chunk.bytes.length;
       if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
+      space.write(chunk.bytes.length);
       // The write runs on another thread while this one hashes.
       const writing = target.writeFile(chunk.bytes);
       hash.update(chunk.bytes);

@@ -87,7 +87,7 @@ async function placeLayer(
   const begin = performance.now();
   log(`fetching ${name}, ${showBytes(size)}`);
   const file = { name, path, size, isScratch: true };
-  await fetchLayer(layer, await source.openLayer(layer, signal), file, signal);
+  await fetchLayer(layer, await source.openLayer(layer, signal), file, space, signal);
   log(`fetched ${name} in ${showSince(begin)}`);
   return file;
 }

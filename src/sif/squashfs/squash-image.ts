@@ -46,6 +46,8 @@ export async function squashImage(
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   const path = join(directory, output);
   signal.throwIfAborted();
+  // What is written until its size is looked at.
+  space.expect(Math.min(tarBytes, measureEvery));
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
     ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
@@ -131,6 +133,7 @@ function watched(
         measuredAt = written;
         const { size } = await stat(path);
         space.take(size - known);
+        space.write(size - known);
         known = size;
       }
       if (performance.now() - toldAt > tellEvery) {
