@@ -172,6 +172,24 @@ export async function openContentStore(
   const restore = async (digest: Digest, bytes: Buffer): Promise<void> => {
     if (!(await readWhole(digest))) await place(digest, bytes);
   };
+  /** Counts it as used; false when it is not here. */
+  const touch = (digest: Digest): boolean => {
+    const now = new Date();
+    return unlessAbsent(() => utimesSync(pathOf(digest), now, now));
+  };
+  const writing = new Map<Digest, Promise<void>>();
+  const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
+    // What is there may be safe already, and a new file is not yet: it does not take its place.
+    const isNew = !touch(digest) || !(await readWhole(digest));
+    if (isNew) await place(digest, bytes);
+    try {
+      await (journal ? journal.add(digest, bytes) : syncOne(digest));
+    } catch (error) {
+      // Nobody may come to rely on it.
+      if (isNew) await rm(pathOf(digest), { force: true });
+      throw error;
+    }
+  };
   const unsure = wasKilled ? syncAll(root, sync) : undefined;
   unsure?.catch(() => {});
 
@@ -215,8 +233,12 @@ export async function openContentStore(
 
     async write(digest, bytes) {
       space.take(bytes.length);
-      await place(digest, bytes);
-      await (journal ? journal.add(digest, bytes) : syncOne(digest));
+      let written = writing.get(digest);
+      if (!written) {
+        written = keepDocument(digest, bytes).finally(() => writing.delete(digest));
+        writing.set(digest, written);
+      }
+      await written;
     },
 
     async close() {
@@ -240,10 +262,7 @@ export async function openContentStore(
       await journal?.settle();
     },
 
-    claim(digest) {
-      const now = new Date();
-      return unlessAbsent(() => utimesSync(pathOf(digest), now, now));
-    },
+    claim: touch,
 
     removeUnused(digest, since) {
       const path = pathOf(digest);

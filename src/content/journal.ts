@@ -12,7 +12,10 @@ import { syncDirectory } from '../sync-directory.ts';
  * that file is large, the whole file system is synced in the background and the file is removed.
  */
 export interface Journal {
-  /** Resolves when the document would survive a power failure. Its own file must be in its place before. */
+  /**
+   * Resolves when the document would survive a power failure. Its own file must be in its place before: that is brought to
+   * the disk where the journal cannot be written.
+   */
   add(digest: Digest, bytes: Buffer): Promise<void>;
   /** Resolves when all documents that were added before would survive a power failure. */
   settle(): Promise<void>;
@@ -31,6 +34,7 @@ interface Segment {
   readonly path: string;
   readonly file: FileHandle;
   readonly digests: Digest[];
+  /** Bytes up to the end of the last record that is on the disk. */
   size: number;
 }
 
@@ -43,6 +47,8 @@ const segmentBytes = 16 * 1024 * 1024;
 // Writers wait for the disk beyond that.
 const mostBytes = 4 * segmentBytes;
 const restoredAtOnce = 32;
+// Between attempts to let go of files, where one has failed.
+const retryMs = 30_000;
 const run = promisify(execFile);
 
 /** Opens the journal in a directory; what the last process left in it is restored first. */
@@ -74,35 +80,66 @@ export async function openJournal(
   let count = 0;
   let current: Segment | undefined;
   let emptying: Promise<void> | undefined;
+  let retryAt = 0;
+  /** Files that are not appended to any more, and the documents whose own files must be on the disk before they go. */
+  const retired: Pick<Segment, 'path' | 'digests'>[] = left.map(path => ({ path, digests: [] }));
   let waiting: Entry[] = [];
   const pending = new Set<Promise<void>>();
 
-  /** Does in the background what lets go of some files; where it fails, the next start does it. */
-  const emptyOut = (work: () => Promise<void>): void => {
-    const running = work()
-      .catch(() => {})
+  const empty = async (): Promise<void> => {
+    const some = [...retired];
+    const digests = some.flatMap(segment => segment.digests);
+    if (digests.length > 0) await syncAll(digests);
+    for (const segment of some) {
+      await rm(segment.path, { force: true });
+      retired.splice(retired.indexOf(segment), 1);
+    }
+  };
+  /** Lets go of the retired files in the background. Where that fails it is tried again later, at last by the next start. */
+  const emptyOut = (): void => {
+    emptying = empty()
+      .catch(() => {
+        retryAt = performance.now() + retryMs;
+      })
       .finally(() => {
         emptying = undefined;
       });
-    emptying = running;
   };
-  if (left.length > 0) {
-    emptyOut(async () => {
-      if (restored.length > 0) await syncAll(restored);
-      for (const path of left) await rm(path);
-    });
-  }
+  retired[0]?.digests.push(...restored);
+  if (retired.length > 0) emptyOut();
 
   const openSegment = async (): Promise<Segment> => {
     const path = join(directory, `${Date.now()}-${++count}`);
     const file = await open(path, 'wx', 0o600);
-    await syncDirectory(directory);
+    try {
+      await syncDirectory(directory);
+    } catch (error) {
+      retired.push({ path, digests: [] });
+      await file.close();
+      throw error;
+    }
     return { path, file, digests: [], size: 0 };
   };
-  const empty = async ({ path, file, digests }: Segment): Promise<void> => {
-    await syncAll(digests);
-    await file.close();
-    await rm(path);
+  const retire = async (segment: Segment): Promise<void> => {
+    current = undefined;
+    retired.push(segment);
+    await segment.file.close();
+  };
+  const append = async (segment: Segment, block: Buffer): Promise<void> => {
+    try {
+      await segment.file.appendFile(block);
+    } catch (error) {
+      // What follows a record that is cut short is not read again.
+      await segment.file.truncate(segment.size).catch(() => retire(segment));
+      throw error;
+    }
+    try {
+      await segment.file.datasync();
+    } catch (error) {
+      // The system does not say what of it is on the disk, and forgets that it could not write it.
+      await retire(segment);
+      throw error;
+    }
   };
   const flush = sharedFlush(async () => {
     // Before anything is waited for: who comes later waits for the next flush.
@@ -111,23 +148,15 @@ export async function openJournal(
     if (entries.length === 0) return;
     if (current && current.size >= mostBytes) await emptying;
     if (current && current.size >= segmentBytes && !emptying) {
-      const full = current;
-      current = undefined;
-      emptyOut(() => empty(full));
+      await retire(current);
+      retryAt = 0;
     }
+    if (retired.length > 0 && !emptying && performance.now() >= retryAt) emptyOut();
     current ??= await openSegment();
     const parts = entries.flatMap(({ digest, bytes }) => [headOf(digest, bytes), bytes]);
     const block = Buffer.concat(parts);
     const segment = current;
-    try {
-      await segment.file.appendFile(block);
-      await segment.file.datasync();
-    } catch (error) {
-      // What follows a record that is cut short is not read again: the next ones go into another file.
-      current = undefined;
-      await segment.file.close();
-      throw error;
-    }
+    await append(segment, block);
     segment.size += block.length;
     for (const { digest } of entries) segment.digests.push(digest);
   });
@@ -135,7 +164,9 @@ export async function openJournal(
   return {
     add(digest, bytes) {
       waiting.push({ digest, bytes });
-      const added = flush().finally(() => pending.delete(added));
+      const added = flush()
+        .catch(() => sync(digest))
+        .finally(() => pending.delete(added));
       pending.add(added);
       return added;
     },

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
-import { appendFile, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  open,
+  readdir,
+  readlink,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { openContentStore } from '../../src/content/content-store.ts';
 import { digestOf, splitDigest } from '../../src/oci/digest.ts';
 import { eventually } from '../world/eventually.ts';
@@ -58,5 +67,65 @@ test('the journal begins again before it is large', async () => {
     const { size } = await stat(join(root, 'journal', names.at(-1) ?? ''));
     return names.length === 1 && size < 10 * mebibyte;
   });
+  await store.close();
+});
+
+/** Files that this process has open below the directory. */
+async function openBelow(root: string): Promise<string[]> {
+  const numbers = await readdir('/proc/self/fd');
+  const paths = await Promise.all(
+    numbers.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
+  );
+  return paths.filter(path => path.startsWith(root));
+}
+
+test('a document that could not be brought to the disk is not here, and leaves nothing behind', async () => {
+  await using directory = await makeTempDir('journal');
+  const root = directory.join('content');
+  const store = await openContentStore(root, { isOwner: true });
+  const write = (text: string) => store.write(digestOf(text), Buffer.from(text));
+  await write('before');
+  await using handle = await open(directory.join('handle'), 'w');
+  const failing = mock.method(Object.getPrototypeOf(handle), 'datasync', () =>
+    Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' })),
+  );
+  try {
+    for (let at = 0; at < 5; at += 1) {
+      const both = await Promise.allSettled([write('lost'), write('lost'), write('before')]);
+      assert.deepEqual(
+        both.map(({ status }) => status),
+        ['rejected', 'rejected', 'rejected'],
+      );
+      assert.equal(store.claim(digestOf('lost')), false);
+      assert.equal(store.claim(digestOf('before')), true, 'what was safe stays');
+    }
+  } finally {
+    failing.mock.restore();
+  }
+  await write('lost');
+  assert.equal(store.claim(digestOf('lost')), true);
+  const journal = join(root, 'journal');
+  await eventually('one file is left', async () => {
+    return (await readdir(journal)).length === 1 && (await openBelow(journal)).length === 1;
+  });
+  await store.close();
+  assert.deepEqual(await openBelow(root), []);
+  await rm(fileOf(root, Buffer.from('lost')));
+  const again = await openContentStore(root, { isOwner: true });
+  assert.deepEqual(await again.read(digestOf('lost')), Buffer.from('lost'));
+  await again.close();
+});
+
+test('a document is safe without the journal too', async () => {
+  await using directory = await makeTempDir('journal');
+  const root = directory.join('content');
+  const store = await openContentStore(root, { isOwner: true });
+  const journal = join(root, 'journal');
+  await rm(journal, { recursive: true });
+  await writeFile(journal, '');
+  const document = Buffer.from('document');
+  await store.write(digestOf(document), document);
+  assert.equal(store.claim(digestOf(document)), true);
+  await rm(journal);
   await store.close();
 });
