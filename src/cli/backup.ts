@@ -18,6 +18,10 @@ export const backupCommand: Command = {
       description:
         'Also copy secrets.key. Whoever has the backup can then read the stored passwords',
     },
+    check: {
+      type: 'boolean',
+      description: 'Also read what the backup has already, and copy again what is damaged there',
+    },
     ...dataOptions,
     json: jsonOption,
   },
@@ -25,19 +29,20 @@ export const backupCommand: Command = {
   async run(values, args) {
     const directory = resolve(only(args, 'backup [options] DIRECTORY'));
     const withSecretsKey = values['with-secrets-key'] === true;
-    const report = await withLocalData(values, async ({ config, content, database }) => {
+    const report = await withLocalData(values, async ({ config, database }) => {
       const own = resolve(config.data);
       if (directory === own || directory.startsWith(`${own}/`)) {
         throw new CommandError(`${directory} is inside the data directory: name another directory`);
       }
       const source = {
         directory: own,
-        ...{ content, database },
+        content: await openContentStore(join(own, 'content'), { isReadOnly: true }),
+        database,
         hosted: createHostedStore(database),
         cachedBlobs: createCachedBlobStore(database),
       };
       const target = { directory, content: await openContentStore(join(directory, 'content')) };
-      return backup(source, target, { withSecretsKey });
+      return backup(source, target, { withSecretsKey, checksTarget: values.check === true });
     });
     const { copied, copiedBytes, kept, damaged } = report;
     print(values, report, [

@@ -76,6 +76,8 @@ export interface KeptContent {
 export interface ContentStoreOptions {
   /** The server, of which there is one: a command leaves what is under way alone. */
   readonly isOwner?: boolean;
+  /** Changes nothing: damaged content stays where it is. For backups, which may be on a disk that cannot be written to. */
+  readonly isReadOnly?: boolean;
   /** The last process ended amidst its work: what it has named may not be on the disk yet. */
   readonly wasKilled?: boolean;
   /** Buffers for what is read. Default: a pool for this store alone. */
@@ -95,6 +97,7 @@ export async function openContentStore(
   root: string,
   {
     isOwner = false,
+    isReadOnly = false,
     wasKilled = false,
     space = unlimitedSpace,
     slabs = new SlabPool(),
@@ -104,7 +107,7 @@ export async function openContentStore(
 ): Promise<ContentStore> {
   const damaged = join(root, 'damaged');
   const temporary = join(root, 'tmp');
-  await mkdir(temporary, { recursive: true, mode: 0o700 });
+  if (!isReadOnly) await mkdir(temporary, { recursive: true, mode: 0o700 });
   const pathOf = (digest: Digest) => {
     const { algorithm, hex } = splitDigest(digest);
     return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
@@ -195,6 +198,7 @@ export async function openContentStore(
 
   /** Keeps the bytes for inspection. Readers that have the file open continue, but do not get its last chunk. */
   const setAside = async (digest: Digest, file: number) => {
+    if (isReadOnly) return;
     const path = pathOf(digest);
     // Meanwhile somebody may have put the right bytes in its place.
     if ((await stat(path).catch(absent))?.ino !== file) return;

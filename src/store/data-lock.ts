@@ -4,8 +4,15 @@ import Database from 'better-sqlite3';
 import { Fault } from '../fault.ts';
 import { makePrivateFile } from './private-modes.ts';
 
-const patienceMs = 60_000;
+const defaultPatienceMs = 60_000;
 const pauseMs = 200;
+
+export interface LockOptions {
+  /** ms to wait for it. Default: a minute. */
+  readonly patienceMs?: number;
+  /** Says who may have it, and what to do. */
+  readonly message?: string;
+}
 
 /**
  * Takes the data directory for this server alone, until it is disposed of or the process ends, however
@@ -13,9 +20,16 @@ const pauseMs = 200;
  * stopping is waited for.
  *
  * @param onWait called once when somebody else has it
- * @throws {@link Fault} when it is not free within a minute
+ * @throws {@link Fault} when it is not free in time
  */
-export async function lockData(directory: string, onWait: () => void): Promise<Disposable> {
+export async function lockData(
+  directory: string,
+  onWait: () => void,
+  {
+    patienceMs = defaultPatienceMs,
+    message = 'Another server uses the data directory: stop it, or name another directory with SLUICE_DATA',
+  }: LockOptions = {},
+): Promise<Disposable> {
   const path = join(directory, 'server.lock');
   makePrivateFile(path);
   // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
@@ -29,11 +43,7 @@ export async function lockData(directory: string, onWait: () => void): Promise<D
       if (!isBusy(error) || performance.now() - began > patienceMs) {
         database.close();
         if (!isBusy(error)) throw error;
-        throw new Fault(
-          'unavailable',
-          'Another server uses the data directory: stop it, or name another directory with SLUICE_DATA',
-          { cause: error },
-        );
+        throw new Fault('unavailable', message, { cause: error });
       }
       if (!isWaiting) onWait();
       isWaiting = true;

@@ -2,11 +2,15 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContentStore } from '../content/content-store.ts';
+import { Fault } from '../fault.ts';
 import { type Digest, splitDigest } from '../oci/digest.ts';
 import type { CachedBlobStore } from '../store/cached-blobs.ts';
+import { lockData } from '../store/data-lock.ts';
 import type { Database } from '../store/database.ts';
 import type { HostedStore } from '../store/hosted.ts';
+import { makePrivateFile } from '../store/private-modes.ts';
 import { syncDirectory } from '../sync-directory.ts';
+import { examined } from './verify.ts';
 
 /** What one data directory is made of, as far as a copy needs it. */
 export interface CopiedState {
@@ -30,6 +34,12 @@ export interface CopyReport {
   readonly damaged: readonly Digest[];
 }
 
+export interface BackupOptions {
+  readonly withSecretsKey: boolean;
+  /** Reads again what the target has, and copies again what is damaged there. */
+  readonly checksTarget?: boolean;
+}
+
 /** The file that ends a backup: without it the backup is not complete. */
 export const completeMark = 'backup.json';
 
@@ -37,27 +47,36 @@ export const completeMark = 'backup.json';
 const smallFiles = ['registry-token.key', 'content/id'];
 // The previous one is there until nothing needs it.
 const secretsKeys = ['secrets.key', 'secrets.key.previous'];
-// A copy in steps of so many pages lets the server write in between.
-const pagesAtOnce = 200;
+// So many pages are copied before the time is looked at.
+const pagesAtOnce = 2000;
+const longestCopyMs = 30 * 60_000;
 
 /**
  * Copies a data directory, which may be in use, into another directory: rows as they are at one moment, and all content
  * that they refer to. Content that an earlier backup brought there is not read again. Copies of upstream blobs are left
  * out: a server fetches them again. The last file written is {@link completeMark}.
+ *
+ * @throws {@link Fault} when another backup writes into the target, or the rows cannot be copied in time
  */
 export async function backup(
   source: BackupSource,
   target: CopiedState,
-  options: { readonly withSecretsKey: boolean },
+  options: BackupOptions,
 ): Promise<CopyReport> {
   await mkdir(target.directory, { recursive: true, mode: 0o700 });
+  using _lock = await lockData(target.directory, () => {}, {
+    patienceMs: 0,
+    message: `Another backup writes into ${target.directory}: run this one when that has ended`,
+  });
+  // Of a backup that was interrupted.
+  await target.content.removeLeftovers(Number.POSITIVE_INFINITY);
   await rm(join(target.directory, completeMark), { force: true });
   // Most of the content first, so that little changes between the rows and what they refer to.
-  const first = await copyContent(source.content, target.content, digest => isKept(source, digest));
+  const isWanted = (digest: Digest) => isKept(source, digest);
+  const { checksTarget = false } = options;
+  const first = await copyContent(source.content, target.content, { isWanted, checksTarget });
   await copyRows(source.database, target.directory);
-  const second = await copyContent(source.content, target.content, digest =>
-    isKept(source, digest),
-  );
+  const second = await copyContent(source.content, target.content, { isWanted });
   await copyFiles(source.directory, target.directory, options.withSecretsKey);
   const [key = '', previous = ''] = secretsKeys;
   const isRemoved =
@@ -68,7 +87,7 @@ export async function backup(
     copied: first.copied + second.copied,
     copiedBytes: first.copiedBytes + second.copiedBytes,
     kept: second.kept - first.copied,
-    damaged: [...first.damaged, ...second.damaged],
+    damaged: [...new Set([...first.damaged, ...second.damaged])],
   };
   await writeDurably(
     join(target.directory, completeMark),
@@ -82,20 +101,23 @@ function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): boolean 
   return hosted.isHeld(digest) || !cachedBlobs.isMereCopy(digest);
 }
 
-/**
- * Copies what the target lacks, hashed on its way: nothing damaged gets there.
- * @param isWanted leaves content out
- */
+interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
+  /** Leaves content out. */
+  readonly isWanted?: (digest: Digest) => boolean;
+}
+
+/** Copies what the target lacks, hashed on its way: nothing damaged gets there. */
 export async function copyContent(
   content: ContentStore,
   target: ContentStore,
-  isWanted: (digest: Digest) => boolean = () => true,
+  { isWanted = () => true, checksTarget = false }: CopyOptions = {},
 ): Promise<CopyReport> {
   let [copied, copiedBytes, kept] = [0, 0, 0];
   const damaged: Digest[] = [];
   for await (const { digest, size } of content.list()) {
     if (!isWanted(digest)) continue;
-    if ((await target.size(digest)) === size) {
+    const isThere = (await target.size(digest)) === size;
+    if (isThere && !(checksTarget && (await examined(target, digest)) === 'damaged')) {
       kept += 1;
       continue;
     }
@@ -118,10 +140,17 @@ async function copyOne(
   digest: Digest,
   size: number,
 ): Promise<boolean | undefined> {
+  let isReading = false;
   const ingest = await target.ingest(splitDigest(digest).algorithm);
   try {
     const parts = content.open(digest, 0, size - 1);
-    for (let chunk = await parts.read(); chunk !== null; chunk = await parts.read()) {
+    const read = async () => {
+      isReading = true;
+      const chunk = await parts.read();
+      isReading = false;
+      return chunk;
+    };
+    for (let chunk = await read(); chunk !== null; chunk = await read()) {
       await ingest.write(chunk.bytes).finally(chunk.release);
     }
     if (ingest.digest() !== digest) return false;
@@ -129,6 +158,8 @@ async function copyOne(
     return true;
   } catch (error) {
     if ((error as Error).name === 'DamagedContent') return false;
+    // A disk that cannot read a file has damaged it.
+    if (isReading && (error as NodeJS.ErrnoException).code === 'EIO') return false;
     if ((await content.size(digest)) === undefined) return undefined;
     throw error;
   } finally {
@@ -137,15 +168,49 @@ async function copyOne(
 }
 
 /** The rows as they are at one moment, in one file. Source: SQLite, Online Backup API. */
-async function copyRows(database: Database, directory: string): Promise<void> {
+export async function copyRows(
+  database: Database,
+  directory: string,
+  limitMs = longestCopyMs,
+): Promise<void> {
   const path = join(directory, 'sluice.db');
   const unfinished = `${path}.new`;
-  await rm(unfinished, { force: true });
-  await database.backup(unfinished, { progress: () => pagesAtOnce });
-  await chmod(unfinished, 0o600);
+  await removeDatabase(unfinished);
+  makePrivateFile(unfinished);
+  const end = performance.now() + limitMs;
+  const progress = (): number => {
+    if (performance.now() > end) throw tooSlow(directory, limitMs);
+    return pagesAtOnce;
+  };
+  // One transaction for all steps: without it the copy begins again whenever the server has written. The log of the
+  // server cannot begin again meanwhile, hence the limit.
+  database.exec('BEGIN');
+  try {
+    database.prepare('SELECT 1 FROM data_directory').get();
+    await database.backup(unfinished, { progress });
+  } catch (error) {
+    await removeDatabase(unfinished);
+    throw error;
+  } finally {
+    database.exec('COMMIT');
+  }
   await syncFile(unfinished);
   await rename(unfinished, path);
   await syncDirectory(directory);
+}
+
+/** Removes the file of a database and what SQLite keeps beside it, which it would take for a part of the next one. */
+export async function removeDatabase(path: string): Promise<void> {
+  for (const end of ['', '-journal', '-wal', '-shm']) await rm(`${path}${end}`, { force: true });
+}
+
+function tooSlow(directory: string, limitMs: number): Fault {
+  const minutes = Math.round(limitMs / 60_000);
+  return new Fault(
+    'unavailable',
+    `The rows could not be copied to ${directory} within ${minutes} minutes, and the log of the server's database grows meanwhile: write the backup to a faster disk, and copy it from there`,
+    { phase: 'store' },
+  );
 }
 
 /** Copies what a data directory has beside rows and content. */

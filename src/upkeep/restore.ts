@@ -3,9 +3,25 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault } from '../fault.ts';
+import { lockData } from '../store/data-lock.ts';
+import { openDatabase } from '../store/database.ts';
+import { createHostedStore, type HostedContent } from '../store/hosted.ts';
 import { unfinishedRestore } from '../store/whole-data.ts';
 import { syncDirectory } from '../sync-directory.ts';
-import { type CopyReport, completeMark, copyContent, copyDurably, copyFiles } from './backup.ts';
+import {
+  type CopyReport,
+  completeMark,
+  copyContent,
+  copyDurably,
+  copyFiles,
+  removeDatabase,
+} from './backup.ts';
+import { missingContent } from './verify.ts';
+
+export interface RestoreReport extends CopyReport {
+  /** What hosted repositories have but the backup lacks. */
+  readonly missing: readonly HostedContent[];
+}
 
 /**
  * Makes a data directory of a backup. The database is put in its place last, so that no server starts with less than all of it;
@@ -17,18 +33,38 @@ import { type CopyReport, completeMark, copyContent, copyDurably, copyFiles } fr
 export async function restore(
   from: string,
   to: string,
-  openContent: (directory: string) => Promise<ContentStore>,
-): Promise<CopyReport> {
+  openContent: (directory: string, isReadOnly: boolean) => Promise<ContentStore>,
+): Promise<RestoreReport> {
   await requireComplete(from);
   await requireRoom(to);
-  const report = await copyContent(await openContent(from), await openContent(to));
+  using _lock = await lockData(to, () => {}, {
+    patienceMs: 0,
+    message: `Another restore writes into ${to}: wait until that has ended`,
+  });
+  const content = await openContent(to, false);
+  // Of a restore that was interrupted.
+  await content.removeLeftovers(Number.POSITIVE_INFINITY);
+  const report = await copyContent(await openContent(from, true), content);
   await copyFiles(from, to, true);
-  const database = join(to, 'sluice.db');
-  await copyDurably(join(from, 'sluice.db'), `${database}.new`);
-  await rename(`${database}.new`, database);
+  const path = join(to, 'sluice.db');
+  const unfinished = `${path}.new`;
+  await removeDatabase(unfinished);
+  await copyDurably(join(from, 'sluice.db'), unfinished);
+  const missing = await missingIn(unfinished, content);
+  await rename(unfinished, path);
   await rm(join(to, unfinishedRestore), { recursive: true });
   await syncDirectory(to);
-  return report;
+  return { ...report, missing };
+}
+
+/** Compares the rows with the content: rot in a backup may have taken what nobody reads until it is pulled. */
+async function missingIn(path: string, content: ContentStore): Promise<HostedContent[]> {
+  const database = openDatabase(path);
+  try {
+    return await missingContent(content, createHostedStore(database));
+  } finally {
+    await database.end();
+  }
 }
 
 /** Throws unless the directory holds a whole backup. */

@@ -39,6 +39,15 @@ export async function verify(
     damaged.push(digest);
     if (removeDamaged) content.removeUnused(digest, Number.POSITIVE_INFINITY);
   }
+  const missing = await missingContent(content, hosted);
+  return { checked, checkedBytes, damaged, missing };
+}
+
+/** What hosted repositories have but the content store lacks, or has with another size. */
+export async function missingContent(
+  content: ContentStore,
+  hosted: HostedStore,
+): Promise<HostedContent[]> {
   const missing: HostedContent[] = [];
   const check = async ({ repository, digest, size }: HostedContent) => {
     if ((await content.size(digest)) !== size) missing.push({ repository, digest, size });
@@ -49,7 +58,7 @@ export async function verify(
     const { repository, digest, size } = manifest;
     if (hosted.blobSize(repository, digest) !== size) await check(manifest);
   }
-  return { checked, checkedBytes, damaged, missing };
+  return missing;
 }
 
 function eachAfter(
@@ -64,6 +73,6 @@ function eachAfter(
 }
 
 /** What was swept since it was listed is absent; what cannot be read is damaged. */
-function examined(content: ContentStore, digest: Digest): Promise<Proof> {
+export function examined(content: ContentStore, digest: Digest): Promise<Proof> {
   return content.examine(digest).catch(() => 'damaged');
 }

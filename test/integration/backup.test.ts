@@ -1,11 +1,12 @@
 /** A backup of a server at work, and what a new machine makes of it. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { digestOf } from '../../src/oci/digest.ts';
+import { lockData } from '../../src/store/data-lock.ts';
 import { call } from '../faults/http-client.ts';
 import {
   pattern,
@@ -17,6 +18,7 @@ import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
 
 let directory: TempDir;
 let upstream: ScriptedUpstream;
@@ -163,6 +165,56 @@ test('damaged content is not copied, and the exit code says so', async () => {
   const { code, report } = await backup('rotten');
   assert.equal(code, 1);
   assert.deepEqual(report.damaged, [digestOf(blob)]);
+  assert.ok(await stat(path), 'it is not the backup that sets it aside');
+});
+
+test('a backup that rots is restored as far as it goes, from a disk that cannot be written to', async () => {
+  const blob = pattern(100_000, 'rots in the backup');
+  const digest = digestOf(blob);
+  expect(await new Repository(sluice, 'team/rots').pushBlob(blob), 201);
+  await backup('rots');
+  const hex = digest.slice('sha256:'.length);
+  const path = directory.join(`rots/content/blobs/sha256/${hex.slice(0, 2)}/${hex}`);
+  const bytes = await readFile(path);
+  bytes[777] = (bytes[777] ?? 0) ^ 4;
+  await writeFile(path, bytes);
+  await rm(directory.join('rots/content/tmp'), { recursive: true });
+
+  const readOnly = directory.join('read-only');
+  await mkdir(readOnly);
+  const mount = requireCommand('mount');
+  execFileSync(mount, ['--bind', directory.join('rots'), readOnly]);
+  execFileSync(mount, ['-o', 'remount,bind,ro', readOnly]);
+  try {
+    const { code, report, stderr } = await restore('read-only', 'restored');
+    assert.equal(code, 1, stderr);
+    assert.deepEqual(report.damaged, [digest]);
+    const repositories = report.missing.map((found: { repository: string }) => found.repository);
+    // The content that an earlier test has damaged is not in the backup at all.
+    assert.deepEqual(repositories.sort(), ['team/rot', 'team/rots']);
+  } finally {
+    execFileSync(requireCommand('umount'), [readOnly]);
+  }
+  assert.deepEqual(await readFile(path), bytes);
+  const { report } = await backup('rots');
+  assert.equal(report.copied, 0, 'its size is right');
+  const { report: checked } = await backup('rots', '--check');
+  assert.equal(checked.copied, 1);
+  assert.deepEqual(await readFile(path), blob);
+});
+
+test('one backup at a time writes into a directory, and removes what an interrupted one has left', async () => {
+  const left = directory.join('second/content/tmp/left');
+  await writeFile(left, 'half');
+  {
+    using _lock = await lockData(directory.join('second'), () => {});
+    const { code, stderr } = await backup('second');
+    assert.equal(code, 1);
+    assert.match(stderr, /Another backup writes into .*second: run this one when that has ended/);
+    assert.ok(await stat(left));
+  }
+  await backup('second');
+  await assert.rejects(stat(left));
 });
 
 test('what is not possible is refused with what to do', async () => {
