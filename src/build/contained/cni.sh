@@ -2,6 +2,8 @@
 # The network of one step, as a CNI plugin (https://www.cni.dev/docs/spec): a pair of virtual interfaces, whose
 # other end only the builder's own network namespace routes. Nothing is bridged: steps do not see each other.
 set -eu
+# Messages of programs are compared.
+export LC_ALL=C
 gateway=198.19.255.254
 # As of what leads out: large packets make it fast.
 mtu=65520
@@ -20,14 +22,22 @@ case ${0##*/}:$CNI_COMMAND in
     echo "{\"cniVersion\":\"$version\",\"ips\":[{\"version\":\"4\",\"address\":\"127.0.0.1/8\"}]}" ;;
   *:ADD)
     version=$(version)
-    # Each gets the next address; those in use are passed over, for their interfaces are there.
+    # Each step gets the next address. Addresses in use are passed over: their interfaces exist.
     exec 8>> "$SLUICE_FOLDER/address"
     flock 8
     number=$(cat "$SLUICE_FOLDER/address")
+    tries=0
     while :; do
-      number=$((${number:-0} % 50000 + 1))
-      ip link add "step$number" mtu $mtu type veth peer name "$CNI_IFNAME" mtu $mtu \
-        netns "$CNI_NETNS" && break
+      number=$((${number:-0} % 50000 + 1)) tries=$((tries + 1))
+      ! reason=$(ip link add "step$number" mtu $mtu type veth peer name "$CNI_IFNAME" mtu $mtu \
+        netns "$CNI_NETNS" 2>&1) || break
+      # Any other failure would repeat itself.
+      case $tries:$reason in
+        1000:*) ;;
+        *'File exists'*) continue ;;
+      esac
+      echo "The network of a step cannot be made: $reason" >&2
+      exit 1
     done
     echo "$number" > "$SLUICE_FOLDER/address"
     flock -u 8

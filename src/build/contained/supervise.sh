@@ -66,6 +66,12 @@ inside sh -c '
   echo 0 > conf/all/rp_filter
   echo 0 > conf/tap0/rp_filter'
 inside nft -f "$folder/rules.nft"
+# Each step needs such a pair: without them no step would start.
+inside ip link add probe type veth peer name probe-peer || {
+  echo 'This machine cannot make virtual Ethernet interfaces: load the kernel module veth' >&2
+  exit 1
+}
+inside ip link del probe
 
 trap 'exit 1' TERM
 (
