@@ -7,6 +7,7 @@ import { createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registries.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/state.ts';
+import { closeInTurn } from './closing.ts';
 import { accessRules } from './config/access.ts';
 import { configuredPlaces } from './config/places.ts';
 import { Fault } from './fault.ts';
@@ -51,7 +52,7 @@ export interface App {
   readonly pairing: Pairing;
   /** From now on the server is not ready for new work; what is under way goes on. */
   drain(): void;
-  /** Writes what is still in memory and lets go of everything. */
+  /** Writes what is still in memory and closes all parts. Logs parts that fail; never rejects. */
   close(): Promise<void>;
 }
 
@@ -172,13 +173,19 @@ export async function createApp(deps: AppDeps): Promise<App> {
       building.builds.drain();
     },
     async close() {
-      await work.stop();
-      await building.close();
-      await usage.flush().catch(err => log.error({ err }, 'usage'));
-      await state.audit.flush();
-      await client.close();
-      await Promise.all([transport.close(), layerTransport.close()]);
-      await state.close();
+      await closeInTurn(
+        [
+          ['regular work', work.stop],
+          ['builds', building.close],
+          ['usage', usage.flush],
+          ['audit log', state.audit.flush],
+          ['platforms', client.close],
+          ['connections to registries', transport.close],
+          ['connections for layers', layerTransport.close],
+          ['data directory', state.close],
+        ],
+        log,
+      );
     },
   };
 }

@@ -1,3 +1,4 @@
+import { closeInTurn } from '../closing.ts';
 import { returnFreePages } from '../store/free-pages.ts';
 import { startChores } from '../upkeep/chores.ts';
 import { startScrub } from '../upkeep/scrub.ts';
@@ -88,9 +89,14 @@ export function startRegularWork(
       : startScrub(content, { intervalMs, bytesPerSecond }, log);
   return {
     async stop() {
-      await chores.stop();
-      await scrubbing?.stop();
-      await sweeping.stop();
+      await closeInTurn(
+        [
+          ['chores', chores.stop],
+          ['scrub', () => scrubbing?.stop()],
+          ['sweep', sweeping.stop],
+        ],
+        log,
+      );
     },
   };
 }

@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../build/sif-leftovers.ts';
 import { SlabPool } from '../content/buffers.ts';
+import { closeInTurn } from '../closing.ts';
 import { type ContentStore, openContentStore } from '../content/content-store.ts';
 import { createDiskSpace } from '../content/disk-space.ts';
 import { Fault } from '../fault.ts';
@@ -93,9 +94,14 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     secrets: openSecretBox(config.data),
     signingKey: readKeyFile(pathOf('registry-token.key')),
     async close() {
-      await opened.close();
-      await database.end();
-      lock[Symbol.dispose]();
+      await closeInTurn(
+        [
+          ['content', opened.close],
+          ['database', database.end],
+          ['lock', () => lock[Symbol.dispose]()],
+        ],
+        log,
+      );
     },
   };
 }

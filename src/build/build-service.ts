@@ -1,5 +1,6 @@
 import { boundedCache } from '../bounded-cache.ts';
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
+import { closeInTurn } from '../closing.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { DiskSpace } from '../content/disk-space.ts';
 import { Fault } from '../fault.ts';
@@ -204,9 +205,14 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     builds,
     logs,
     async close() {
-      await builds.close();
-      await builders.close();
-      await found.close();
+      await closeInTurn(
+        [
+          ['running builds', builds.close],
+          ['connections to builders', builders.close],
+          ['builder', found.close],
+        ],
+        log,
+      );
     },
   };
 }

@@ -158,9 +158,9 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     troubles: () => [...new Set(troubles.values())],
     async close() {
       closing.abort();
+      for (const client of clients.values()) client.close();
       const started = await own;
       await started?.stop();
-      for (const client of clients.values()) client.close();
     },
   };
 }

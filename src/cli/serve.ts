@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, createApp } from '../app.ts';
 import type { BringBuilder } from '../build/find-builders.ts';
+import { closeInTurn } from '../closing.ts';
 import { ConfigError, loadConfig } from '../config/load.ts';
 import { openLogDestination } from '../log-destination.ts';
 import { createLogger, type Logger } from '../telemetry.ts';
@@ -127,7 +128,12 @@ async function stop(
     sleep(drainMs, undefined, { ref: false }),
     untilSignal(),
   ]);
-  await listeners.close();
-  await app.close();
+  await closeInTurn(
+    [
+      ['listeners', listeners.close],
+      ['server', app.close],
+    ],
+    log,
+  );
   log.info('stopped');
 }

@@ -1,9 +1,13 @@
 /** Builds of callers without an access token: only where nothing of the server's network can be reached. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, symlink } from 'node:fs/promises';
 import { basename, delimiter } from 'node:path';
 import { test } from 'node:test';
+import { removeControlGroup } from '../../src/build/contained/control-group.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { newAccessToken } from '../world/platform-user.ts';
@@ -87,6 +91,26 @@ test('a stranger builds and pulls, and reaches neither the server nor another re
   for (const [url, message] of Object.entries(refused)) {
     const answer = await ask(sluice, `FROM ${base}\nADD ${url} /x\nRUN echo ${randomUUID()}\n`);
     assert.match(await logOf(sluice, answer), message, url);
+  }
+
+  // A process that is not the builder's keeps its control group busy.
+  const { group } = JSON.parse(readFileSync(`${sluice.data}/buildkit/running.json`, 'utf8'));
+  const places = globSync(`/sys/fs/cgroup/{,pids/}${group}/`);
+  const alien = spawn('sleep', ['600']);
+  const child = places.map(place => mkdtempSync(`${place}/alien-`));
+  try {
+    for (const place of child) writeFileSync(`${place}/cgroup.procs`, String(alien.pid));
+    const ended = once(sluice.process, 'exit');
+    sluice.process.kill('SIGINT');
+    assert.deepEqual(await ended, [0, null]);
+    assert.match(sluice.output(), /control group of the builder cannot be removed/);
+    assert.match(sluice.output(), /"msg":"stopped"/);
+    assert.equal(existsSync(`${sluice.data}/sluice.db-wal`), false, 'the database was closed');
+  } finally {
+    const gone = once(alien, 'exit');
+    alien.kill('SIGKILL');
+    await gone;
+    await removeControlGroup(group);
   }
 });
 

@@ -38,7 +38,7 @@ export async function startContained({
 }: ContainedBuilderOptions): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
   const folder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
-  const prepared = await prepareContainment(containment, { directory, folder, path }).catch(
+  const prepared = await prepareContainment(containment, { directory, folder, path, log }).catch(
     async error => {
       await rm(folder, { recursive: true, force: true });
       throw error;

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../telemetry.ts';
 import { findProgram } from '../find-program.ts';
 import {
   type Limits,
@@ -26,6 +27,13 @@ export interface ContainmentOptions {
   readonly stateBytes: number;
 }
 
+interface Places {
+  readonly directory: string;
+  readonly folder: string;
+  /** Where programs are looked for, as in the variable PATH. */
+  readonly path: string;
+}
+
 /** How a builder with its own network, control group and disk is started. */
 export interface Containment {
   /** Root directory of buildkitd. */
@@ -41,7 +49,7 @@ export interface Containment {
   readonly keptBytes: number;
   /** Writes the rules of the network; true when they have changed. */
   writeRules(): Promise<boolean>;
-  /** Removes the remains of a builder that has ended. */
+  /** Removes the remains of a builder that has ended. Logs what it cannot remove; never rejects. */
   clear(): Promise<void>;
 }
 
@@ -66,15 +74,20 @@ const spareNetworks = 4;
  */
 export async function prepareContainment(
   { openHosts, step, all, stepDiskBytes, stateBytes }: ContainmentOptions,
-  { directory, folder, path }: { directory: string; folder: string; path: string },
+  { directory, folder, path, log }: Places & { readonly log: Logger },
 ): Promise<Containment> {
-  await clearLeftovers(directory, folder);
+  await clearLeftovers(directory, folder, log);
   const group = `sluice-builder-${randomBytes(6).toString('hex')}`;
   const note = join(directory, 'running.json');
   await writeFile(note, JSON.stringify({ group, folder } satisfies Note));
   const clear = async () => {
-    await removeControlGroup(group);
-    await rm(note, { force: true });
+    try {
+      await removeControlGroup(group);
+      await rm(note, { force: true });
+    } catch (err) {
+      // The note stays: the next start tries again.
+      log.warn({ group, err }, 'the control group of the builder cannot be removed');
+    }
   };
   try {
     await makeControlGroup(group, all);
@@ -144,14 +157,17 @@ interface Note {
   readonly folder: string;
 }
 
-async function clearLeftovers(directory: string, folder: string): Promise<void> {
+async function clearLeftovers(directory: string, folder: string, log: Logger): Promise<void> {
   let note: Note;
   try {
     note = JSON.parse(await readFile(join(directory, 'running.json'), 'utf8')) as Note;
   } catch {
     return;
   }
-  await removeControlGroup(note.group);
+  // It costs nothing but its name: without this builder strangers could not build.
+  await removeControlGroup(note.group).catch(err =>
+    log.warn({ group: note.group, err }, 'the control group of the last builder stays'),
+  );
   if (note.folder !== folder) await rm(note.folder, { recursive: true, force: true });
 }
 

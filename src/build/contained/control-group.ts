@@ -16,7 +16,7 @@ const controllers = ['memory', 'pids', 'cpu'] as const;
 const periodUs = 100_000;
 // Steps yield to the server: 100 (version 2) and 1024 (version 1) are usual.
 const weight = { unified: '25', separate: '256' };
-const busyTries = 100;
+const busyMs = 2000;
 const busyPauseMs = 20;
 
 /** True where control groups are of version 2: one hierarchy for all controllers. */
@@ -69,25 +69,29 @@ export function stepResources({ memoryBytes, processes, processors }: Limits): s
   return JSON.stringify(members).slice(1, -1);
 }
 
-/** Removes the control group of a builder that has ended, with those of its steps. */
+/** Removes the control group of a builder that has ended, with those of its steps. Throws when it stays busy for 2 s. */
 export async function removeControlGroup(name: string): Promise<void> {
   const places = isUnified() ? [''] : await readdir(top).catch(() => []);
-  for (const place of places) await removeTree(join(top, place, name));
+  const deadline = performance.now() + busyMs;
+  for (const place of places) await removeTree(join(top, place, name), deadline);
 }
 
-/** Groups are removed from the leaves up; one whose last process has just died may still be busy. */
-async function removeTree(group: string): Promise<void> {
-  for (let tried = 1; ; tried += 1) {
+/**
+ * Groups are removed from the leaves up; one whose last process has just died may still be busy. One deadline for the
+ * whole tree: if each level waited again, a busy leaf would hold a stop for minutes.
+ */
+async function removeTree(group: string, deadline: number): Promise<void> {
+  for (;;) {
     try {
       const children = await readdir(group, { withFileTypes: true });
       for (const child of children) {
-        if (child.isDirectory()) await removeTree(join(group, child.name));
+        if (child.isDirectory()) await removeTree(join(group, child.name), deadline);
       }
       return await rmdir(group);
     } catch (error) {
       const { code = '' } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT' || code === 'ENOTDIR') return;
-      if (code !== 'EBUSY' || tried === busyTries) throw error;
+      if (code !== 'EBUSY' || performance.now() > deadline) throw error;
     }
     await sleep(busyPauseMs);
   }
