@@ -2,15 +2,28 @@
 # runc, with the limits of one step: no raw sockets, so much memory, so many processes and processors are written
 # into what it is to run, and a watch ends a step that writes too much. A step without its limits does not run.
 set -eu
+count_seconds=10
 bundle='' next=''
 for word; do
   case $next in --bundle | -b) bundle=$word ;; esac
   next=$word
 done
 
+processes() {
+  cat "/sys/fs/cgroup$group/cgroup.procs" "/sys/fs/cgroup/pids$group/cgroup.procs"
+}
+
 end_step() {
   echo "This step was ended: it has written more than the $1 that a step may" > "/proc/$step/fd/2"
-  cat "/sys/fs/cgroup$group/cgroup.procs" "/sys/fs/cgroup/pids$group/cgroup.procs" | xargs kill -KILL
+  processes | xargs kill -KILL
+}
+
+# Sets the KiB and number of files that only the step's processes know: they hold them open without a name.
+count_nameless() {
+  devices=$(stat -c %d "$bundle/rootfs" "$SLUICE_STATE" | tr '\n' ' ')
+  # shellcheck disable=SC2046
+  set -- $(processes | "${0%/*}/nameless.sh" "$devices" "$count_seconds")
+  nameless_kib=$1 nameless_files=$2
 }
 
 # Sets the free KiB and the free and whole number of files of the state.
@@ -21,7 +34,7 @@ look() {
 }
 
 # The disk has no quota for each step. What all have written since this one began is cheap to ask; only when that is
-# more than one may write, the directories of this one are measured.
+# more than one may write, the files of this one are measured.
 watch() {
   step=$1
   group=$(sed -n 's/.*"cgroupsPath":"\([^"]*\)".*/\1/p' "$config")
@@ -39,14 +52,16 @@ watch() {
     [ $rounds -lt 60 ] || { rounds=0 next=$SLUICE_STEP_DISK next_files=$most_files; }
     if [ $grown -gt "$next" ]; then
       next=$((grown + SLUICE_STEP_DISK / 8))
+      count_nameless
       # shellcheck disable=SC2086
-      [ "$(du -skc $upper $mounts | tail -n 1 | cut -f 1)" -le "$SLUICE_STEP_DISK" ] ||
+      [ $(($(du -skc $upper $mounts | tail -n 1 | cut -f 1) + nameless_kib)) -le "$SLUICE_STEP_DISK" ] ||
         end_step "$((SLUICE_STEP_DISK / 1024)) MiB"
     fi
     if [ $grown_files -gt "$next_files" ]; then
       next_files=$((grown_files + most_files / 8))
+      count_nameless
       # shellcheck disable=SC2086
-      [ "$(find $upper $mounts -xdev | wc -l)" -le "$most_files" ] || end_step "$most_files files"
+      [ $(($(find $upper $mounts -xdev | wc -l) + nameless_files)) -le "$most_files" ] || end_step "$most_files files"
     fi
   done
 }
