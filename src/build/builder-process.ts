@@ -15,6 +15,10 @@ export interface OwnBuilder {
   /** Adapts its network to the addresses that names and the machine have now, and makes room on its disk. */
   refresh(): Promise<void>;
   hasEnded(): boolean;
+  /** False when nobody can use it although it runs: its socket or its disk is gone. */
+  isWhole(): Promise<boolean>;
+  /** True if it stands in for a contained one whose start failed. */
+  readonly mayContainLater?: boolean;
   stop(): Promise<void>;
 }
 
@@ -73,6 +77,7 @@ export async function runBuilder({
     address: `unix://${socket}`,
     pid: child.pid,
     hasEnded: () => hasEnded(child),
+    isWhole: async () => existsSync(socket),
     write: (line: string) => void child.stdin.write(line),
     async stop(ask: (child: ChildProcess) => void) {
       child.removeAllListeners('exit');

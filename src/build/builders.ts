@@ -3,6 +3,7 @@ import { Fault } from '../fault.ts';
 import type { Logger } from '../telemetry.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
+import type { IsBusy } from './keep-builder.ts';
 import { canPush, isInDocker } from './push-ability.ts';
 
 /** The builder went away, or none answers: another one, or another try, may do. */
@@ -48,7 +49,10 @@ export interface FoundBuilder {
 }
 
 /** Finds builders for a customer; resolves late while one is being brought along. */
-export type FindBuilders = (customer: Customer) => Promise<readonly FoundBuilder[]>;
+export type FindBuilders = (
+  customer: Customer,
+  isBusy?: IsBusy,
+) => Promise<readonly FoundBuilder[]>;
 
 /** How builders are found, and with which certificates they are connected. */
 export interface BuilderSource {
@@ -79,9 +83,14 @@ export function createBuilders(
   // The builders that each kind of customer has found last. Others are closed.
   const listed = new Map<Customer, readonly string[]>();
 
+  const isBusy: IsBusy = address =>
+    [...builders.values(), ...leaving].some(
+      ({ client, load }) => client.address === address && load > 0,
+    );
+
   /** The builders that there are now for a customer, each with its connection. */
   const known = async (customer: Customer): Promise<Builder[]> => {
-    const found = await find(customer);
+    const found = await find(customer, isBusy);
     // Loaded when it is first needed: gRPC takes a third of the time of a start.
     const { connect } = await import('../buildkit/index.ts');
     const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');

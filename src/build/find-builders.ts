@@ -6,10 +6,12 @@ import type { OwnBuilder } from './builder-process.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { BuilderSource, FindBuilders } from './builders.ts';
 import { obstacleToContainment } from './contained/requirements.ts';
+import { keepBuilder } from './keep-builder.ts';
 import {
   builderPath,
   closedToStrangers,
   type OwnBuilderOptions,
+  startContainedBuilder,
   startOwnBuilder,
 } from './own-builder.ts';
 import { canPush } from './push-ability.ts';
@@ -29,6 +31,8 @@ export interface FindBuildersOptions extends OwnBuilderOptions {
   readonly usual?: readonly string[] | undefined;
   /** Installs buildkitd into one of the folders; absent where nothing may be installed. */
   readonly bring?: BringBuilder | undefined;
+  /** Time before a contained builder whose start failed is started again, ms; two minutes by default. */
+  readonly retryMs?: number | undefined;
   readonly log: Logger;
 }
 
@@ -56,7 +60,6 @@ const remindMs = 30_000;
  */
 export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   const { configured, usual = usualAddresses, open = [], log } = options;
-  let own: Promise<OwnBuilder | undefined> | undefined;
   let seen: { readonly at: number; readonly running: Promise<Running> } | undefined;
   let isComing = false;
   const closing = new AbortController();
@@ -107,17 +110,16 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     return startOwnBuilder(options);
   };
 
-  const findOwn = async (): Promise<OwnBuilder | undefined> => {
-    const last = own;
-    const isUseless = last && ((await last)?.hasEnded() ?? true);
-    if (isUseless && own === last) own = undefined;
-    own ??= startOrBring().catch(err => {
+  const own = keepBuilder({
+    start: startOrBring,
+    startContained: () => startContainedBuilder(options),
+    onFailure(err) {
       if (closing.signal.aborted) log.info('the installation of BuildKit was ended');
       else log.error({ err }, 'there is no builder');
-      return undefined;
-    });
-    return own;
-  };
+    },
+    retryMs: options.retryMs,
+    log,
+  });
 
   const running = (): Promise<Running> => {
     if (!seen || performance.now() - seen.at > believedMs) {
@@ -131,14 +133,14 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     isOpen: open.includes('*') || open.includes(address),
   });
 
-  const find: FindBuilders = async customer => {
+  const find: FindBuilders = async (customer, isBusy = () => false) => {
     if (configured.includes('off')) return [];
     if (configured.length > 0) return configured.map(foreign);
     const { able, unable } = await running();
     const found = able === undefined ? undefined : foreign(able);
     const isOwnBetter = found && !found.isOpen && customer === 'stranger' && mayContain(options);
     if (found && !isOwnBetter) return [found];
-    const started = await findOwn();
+    const started = await own.get(customer === 'stranger', isBusy);
     if (started) {
       await started.refresh().catch(err => log.warn({ err }, 'room on the disk of the builder'));
       const isOpen = started.isContained || open.includes('*');
@@ -159,8 +161,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     async close() {
       closing.abort();
       for (const client of clients.values()) client.close();
-      const started = await own;
-      await started?.stop();
+      await own.close();
     },
   };
 }

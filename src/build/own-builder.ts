@@ -41,6 +41,7 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
   const program = findProgram('buildkitd', path);
   if (program === undefined) return undefined;
   const { containment, log } = options;
+  let mayContainLater = false;
   if (containment !== undefined) {
     try {
       const obstacle = obstacleToContainment(path);
@@ -49,18 +50,31 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
       }
       log.warn(closedToStrangers(obstacle));
     } catch (err) {
+      mayContainLater = true;
       log.error({ err }, closedToStrangers('its start failed'));
     }
   }
   for (let tried = 1; ; tried += 1) {
     try {
-      return await startPlain(program, path, options);
+      return { ...(await startPlain(program, path, options)), mayContainLater };
     } catch (error) {
       const isLocked = /could not lock/.test((error as Error).message);
       if (!isLocked || tried === lockTries) throw error;
       await sleep(lockPauseMs);
     }
   }
+}
+
+/** Starts a contained builder beside one that is not. Throws when that fails. */
+export async function startContainedBuilder(
+  options: OwnBuilderOptions,
+): Promise<OwnBuilder | undefined> {
+  const directory = resolve(options.directory);
+  const path = builderPath(options);
+  const program = findProgram('buildkitd', path);
+  const { containment } = options;
+  if (program === undefined || containment === undefined) return undefined;
+  return startContained({ ...options, directory, program, path, containment, hasStandIn: true });
 }
 
 /** Returns the log line for a builder that only callers with an access token may use. */

@@ -25,6 +25,7 @@ import { eventually } from '../world/eventually.ts';
 import { otherAddresses, ownAddresses, startMachine } from '../world/machine.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { buildkitDirectory, requireBusybox, requireCommand } from '../world/tools.ts';
+import { hogs } from './hogs.ts';
 
 const mebibyte = 2 ** 20;
 const step = { memoryBytes: 256 * mebibyte, processes: 100, processors: 1 };
@@ -227,42 +228,6 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.deepEqual(openAmong(log), []);
   });
 
-  const hogs = {
-    memory: {
-      script: `awk 'BEGIN { x = "xxxxxxxxxxxxxxxx"; while (1) x = x x }'`,
-      reason: /exit code: 137/,
-    },
-    processes: {
-      script: 'i=0; while [ $i -lt 150 ]; do sleep 30 & i=$((i+1)); done',
-      reason: /can't fork/,
-    },
-    disk: {
-      script: 'dd if=/dev/zero of=/big bs=1M count=5000',
-      reason: /has written more than the 128 MiB that a step may|No space left on device/,
-    },
-    'disk of a cache mount': {
-      mount: '--mount=type=cache,target=/cache ',
-      script: 'dd if=/dev/zero of=/cache/big bs=1M count=5000',
-      reason: /has written more than the 128 MiB that a step may|No space left on device/,
-    },
-    'disk without a name': {
-      script: 'exec 3> /big; rm /big; dd if=/dev/zero bs=1M count=200 >&3; sleep 30',
-      reason: /has written more than the 128 MiB that a step may|No space left on device/,
-    },
-    'disk without a name or a descriptor': {
-      script:
-        'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 30 & sleep 1; rm /held/busybox; done; wait',
-      reason: /has written more than the 128 MiB that a step may|No space left on device/,
-    },
-    files: {
-      script: 'mkdir /many && cd /many && seq 1 40000 | xargs touch; sleep 5',
-      reason: /has written more than the \d+ files that a step may|No space left on device/,
-    },
-    'shared memory': {
-      script: 'dd if=/dev/zero of=/dev/shm/big bs=1M count=300',
-      reason: /No space left on device|exit code: 137/,
-    },
-  };
   for (const [what, { script, reason, ...more }] of Object.entries(hogs)) {
     test(`a step that wants all ${what} is ended, and the next build works`, async () => {
       const mount = 'mount' in more ? more.mount : '';

@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
+import { rm, rmdir, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Builders, createBuilders } from '../../src/build/builders.ts';
+import { type Builders, type Customer, createBuilders } from '../../src/build/builders.ts';
 import { type FindBuildersOptions, findBuilders } from '../../src/build/find-builders.ts';
 import { connect } from '../../src/buildkit/index.ts';
 import { createLogger } from '../../src/telemetry.ts';
@@ -14,7 +16,7 @@ import { startBuildkitd } from '../world/buildkitd.ts';
 import { startDocker } from '../world/docker.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { buildkitDirectory } from '../world/tools.ts';
+import { buildkitDirectory, requireCommand } from '../world/tools.ts';
 
 const log = createLogger('silent');
 const never = new AbortController().signal;
@@ -126,6 +128,37 @@ test('strangers get a contained builder of our own although another runs, or non
 
   await using listed = findAll(directory, { ...more, open: [buildkitd.address] });
   await listed.builders.require('stranger');
+});
+
+test('a contained builder that failed to start, or lost its disk, is started again', async () => {
+  await using directory = await makeTempDir('find');
+  const broken = directory.join('broken');
+  await writeFile(broken, '');
+  const ip = requireCommand('ip');
+  const script = `#!/bin/sh\ncase "$*" in *veth*) [ ! -e ${broken} ] || exit 2 ;; esac\nexec ${ip} "$@"\n`;
+  await writeFile(directory.join('ip'), script, { mode: 0o755 });
+  const folders = [directory.path, buildkitDirectory()];
+  const more = { folders, path: undefined, containment, retryMs: 1 };
+  await using found = findAll(directory, more);
+  const { builders } = found;
+  const addressFor = (customer: Customer) =>
+    builders.use(customer, never, async ({ address }) => address);
+  const standIn = await addressFor('known');
+  await assert.rejects(addressFor('stranger'), { kind: 'unauthorized' });
+  await rm(broken);
+  let contained = standIn;
+  await eventually('the contained builder is there', async () => {
+    contained = await addressFor('stranger').catch(() => standIn);
+    return contained !== standIn;
+  });
+  assert.ok(!contained.startsWith(`unix://${tmpdir()}/`), 'where files of some age are removed');
+  assert.equal(await addressFor('known'), contained);
+
+  // What cleans old files up: the mount inside goes with its mount point.
+  await rmdir(new URL(contained.replace('buildkitd.sock', 'state')).pathname);
+  const next = await addressFor('stranger');
+  assert.notEqual(next, contained);
+  assert.equal(await addressFor('known'), next);
 });
 
 test('a socket that nobody answers at is passed over', async () => {

@@ -1,6 +1,6 @@
-import { mkdir, mkdtemp, readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Logger } from '../../telemetry.ts';
 import { builderConfiguration } from '../builder-configuration.ts';
 import { type BuilderProcess, type OwnBuilder, runBuilder } from '../builder-process.ts';
@@ -15,6 +15,8 @@ export interface ContainedBuilderOptions {
   readonly directory: string;
   readonly containment: ContainmentOptions;
   readonly plainHttp: readonly string[];
+  /** True while a builder that is not contained runs in the same directory. */
+  readonly hasStandIn?: boolean;
   readonly log: Logger;
 }
 
@@ -34,10 +36,11 @@ export async function startContained({
   directory,
   containment,
   plainHttp,
+  hasStandIn = false,
   log,
 }: ContainedBuilderOptions): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
+  const folder = await makeFolder();
   const prepared = await prepareContainment(containment, { directory, folder, path, log }).catch(
     async error => {
       await rm(folder, { recursive: true, force: true });
@@ -71,8 +74,8 @@ export async function startContained({
       }
       await makeRoom(daemon, prepared, log);
     };
-    // The state of a builder without its own disk.
-    rm(join(directory, 'state'), { recursive: true, force: true }).catch(() => {});
+    // The state of a builder without its own disk, which may be ending its builds.
+    if (!hasStandIn) rm(join(directory, 'state'), { recursive: true, force: true }).catch(() => {});
     return {
       ...daemon,
       isContained: true,
@@ -81,6 +84,9 @@ export async function startContained({
           refreshing = undefined;
         });
         return refreshing;
+      },
+      async isWhole() {
+        return (await daemon.isWhole()) && (await hasDisk(daemon, prepared));
       },
       async stop() {
         await daemon.stop(() => daemon.write('stop\n'));
@@ -93,21 +99,45 @@ export async function startContained({
   }
 }
 
-/** Prunes the builder's cache now; by itself the builder would do so only within a minute. */
-async function makeRoom(
-  { address, pid }: Pick<BuilderProcess, 'address' | 'pid'>,
-  { root, freeBytes, keptBytes }: Containment,
-  log: Logger,
-): Promise<void> {
+/**
+ * Makes a folder with a short path, for a socket's path may have some hundred bytes only. Not where files of some age
+ * are cleaned away: removing the mount point, even from outside, would take the disk away from the builder.
+ */
+function makeFolder(): Promise<string> {
+  const make = (place: string) => mkdtemp(join(place, 'sluice-buildkit-'));
+  return make('/run').catch(() => make(tmpdir()));
+}
+
+/** The mounted state of the builder, as this process can open it; undefined if the builder has ended. */
+async function stateOf(
+  { pid }: Pick<BuilderProcess, 'pid'>,
+  { root }: Pick<Containment, 'root'>,
+): Promise<string | undefined> {
   const first = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  const inside = join('/proc', first.trim(), 'root', root);
-  const disk = first === '' ? undefined : await statfs(inside).catch(() => undefined);
+  return first.trim() === '' ? undefined : join('/proc', first.trim(), 'root', root);
+}
+
+/** True while the state of the builder is a mounted file system. */
+async function hasDisk(daemon: BuilderProcess, prepared: Containment): Promise<boolean> {
+  const inside = await stateOf(daemon, prepared);
+  if (inside === undefined) return false;
+  const [state, around] = await Promise.all(
+    [inside, dirname(inside)].map(path => stat(path).catch(() => undefined)),
+  );
+  return state !== undefined && around !== undefined && state.dev !== around.dev;
+}
+
+/** Prunes the builder's cache now; by itself the builder would do so only within a minute. */
+async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logger): Promise<void> {
+  const { freeBytes, keptBytes } = prepared;
+  const inside = await stateOf(daemon, prepared);
+  const disk = inside === undefined ? undefined : await statfs(inside).catch(() => undefined);
   if (!disk) return;
   const isShortOfBytes = disk.bavail * disk.bsize < freeBytes * roomShare;
   const isShortOfFiles = disk.ffree < disk.files * leastFreeFiles;
   if (!isShortOfBytes && !isShortOfFiles) return;
   const { connect } = await import('../../buildkit/index.ts');
-  const client = connect(address);
+  const client = connect(daemon.address);
   try {
     // What takes few bytes may be many files.
     const what = isShortOfFiles ? {} : { maxUsedSpace: keptBytes, minFreeSpace: freeBytes };
