@@ -101,6 +101,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     buildRates: config.limits.builds,
     usage,
     builds: building.builds,
+    logUrlOf: building.logUrlOf,
     space,
   });
   buildRoutes(router, { ...building, requireAdministrator, urlOf, noteDeed });

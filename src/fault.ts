@@ -1,6 +1,14 @@
+interface FaultDialects {
+  readonly status: number;
+  readonly apiStatus?: number;
+  readonly code: string;
+}
+
 /**
  * Every failure that is somebody's to hear about: one table with its HTTP status and its code in
  * the registry dialect (OCI distribution specification, Error codes; Docker adds UNAVAILABLE and UNKNOWN).
+ * `apiStatus` is the status in the JSON API where it differs: clients of that API repeat a request that got 502,
+ * 503 or 504, and do not show the message.
  */
 const kinds = {
   'bad-request': { status: 400, code: 'UNSUPPORTED' },
@@ -24,12 +32,18 @@ const kinds = {
   'range-invalid': { status: 416, code: 'UNSUPPORTED' },
   'chunk-invalid': { status: 416, code: 'BLOB_UPLOAD_INVALID' },
   'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
+  // After 404 some clients show no reason, and with other codes some repeat the request.
+  'build-failed': { status: 400, code: 'MANIFEST_UNKNOWN' },
+  'build-unknown': { status: 400, apiStatus: 404, code: 'MANIFEST_UNKNOWN' },
   internal: { status: 500, code: 'UNKNOWN' },
+  'not-provided': { status: 501, code: 'UNSUPPORTED' },
+  // It stays so until the request, the registry or the configuration is changed.
+  'upstream-unusable': { status: 502, apiStatus: 400, code: 'UNAVAILABLE' },
   upstream: { status: 502, code: 'UNAVAILABLE' },
   unavailable: { status: 503, code: 'UNAVAILABLE' },
   'storage-full': { status: 507, code: 'UNAVAILABLE' },
   'upstream-timeout': { status: 504, code: 'UNAVAILABLE' },
-} as const satisfies Record<string, { status: number; code: string }>;
+} as const satisfies Record<string, FaultDialects>;
 
 export type FaultKind = keyof typeof kinds;
 
@@ -51,6 +65,8 @@ export interface FaultOptions extends ErrorOptions {
   retryAfterSeconds?: number;
   /** Response headers to send along. */
   headers?: Readonly<Record<string, string>>;
+  /** The message in one short line. Default: the message. */
+  headline?: string;
 }
 
 /** An expected failure. The message says what happened and what the reader can do; it holds no secret. */
@@ -59,6 +75,8 @@ export class Fault extends Error {
   readonly phase: Phase | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** The message in one line, for clients that show only the reason phrase of an answer. */
+  readonly headline: string;
 
   constructor(kind: FaultKind, message: string, options: FaultOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -67,10 +85,17 @@ export class Fault extends Error {
     this.phase = options.phase;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.headers = options.headers ?? {};
+    this.headline = options.headline ?? message;
   }
 
   get status(): number {
     return kinds[this.kind].status;
+  }
+
+  /** The status in the JSON API. */
+  get apiStatus(): number {
+    const { status, apiStatus = status }: FaultDialects = kinds[this.kind];
+    return apiStatus;
   }
 
   /** The code in the registry dialect. */

@@ -76,7 +76,7 @@ export function createContainers(
     grant: SealedGrant | undefined,
   ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
-  const building = createBuildService({
+  const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,
     store: state.builds,
@@ -114,6 +114,8 @@ export function createContainers(
     maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,
   });
+  const logUrlOf = (id: string) => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href;
+  const building = { ...service, logUrlOf };
   const layers = createLayerIntake({
     content,
     cachedBlobs,
@@ -153,11 +155,7 @@ export function createContainers(
       lifeMs: config.rightLife,
       graceMs: rightGraceMs,
     }),
-    builtBy: createBuiltBy(
-      builds,
-      config.builds.pullWait,
-      id => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href,
-    ),
+    builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
   const accept = createAccept({
     findServed,

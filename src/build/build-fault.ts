@@ -61,6 +61,8 @@ const otherPlatform =
 const maxStepChars = 200;
 const maxLineChars = 500;
 const lastLines = 5;
+/** What stands between a reason and the last lines of the step that failed. */
+export const lastLinesFollow = '. Its last lines:';
 
 /** A RUN whose process did not end well. */
 function failedStep(error: BuildError): string {
@@ -73,7 +75,7 @@ function failedStep(error: BuildError): string {
   const why = reason === undefined ? '' : `; most likely ${reason}`;
   if (lastLogLines.length === 0) return end + why;
   const lines = lastLogLines.slice(-lastLines).map(line => cut(asShown(line), maxLineChars));
-  return `${end}${why}. Its last lines:\n${lines.join('\n')}`;
+  return `${end}${why}${lastLinesFollow}\n${lines.join('\n')}`;
 }
 
 function likelyReason(lines: readonly string[]): string | undefined {

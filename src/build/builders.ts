@@ -24,7 +24,7 @@ export type Customer = 'known' | 'stranger';
 export interface Builders {
   /**
    * Runs the work on the healthy builder with the least of it. Throws {@link BuilderLost} when none
-   * answers, a {@link Fault} (503) with instructions when there is no builder, and one (401) when there is
+   * answers, a {@link Fault} (501) with instructions when there is no builder, and one (401) when there is
    * none for strangers.
    */
   use<T>(
@@ -209,7 +209,7 @@ function noBuilder(troubles: readonly string[]): Fault {
     troubles.length === 0
       ? `This server has no builder: ${howToGetOne}`
       : `This server cannot use the builder that it found: ${troubles.join('; ')}. Ask its operator, whose log has the address`;
-  return new Fault('unavailable', message, { phase: 'build' });
+  return new Fault('not-provided', message, { phase: 'build' });
 }
 
 /** Build steps can connect to everything that their builder can connect to. */
@@ -221,5 +221,5 @@ function closedToStrangers(): Fault {
 
 function classicStore(): Fault {
   const message = `The only builder of this server is in a Docker engine with the classic image store, which cannot push what it builds: ask its operator to switch on the containerd image store (Docker 23 or newer: "features": {"containerd-snapshotter": true} in /etc/docker/daemon.json), or ${howToGetOne}`;
-  return new Fault('unavailable', message, { phase: 'build' });
+  return new Fault('not-provided', message, { phase: 'build' });
 }

@@ -7,23 +7,12 @@ import { eachRow } from '../store/small-steps.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
 import { type BuildPlan, pullName } from './build-plan.ts';
-import type { BuilderLost, Builders } from './builders.ts';
+import { type BuildTicket, ticketOf } from './build-ticket.ts';
+import { BuilderLost, type Builders } from './builders.ts';
 import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
 import { ownQueueFull, queueFull, stopping } from './refusals.ts';
 import { startTimeLimit, type TimeLimits } from './time-limit.ts';
-
-/** What a request for a build is answered with. */
-export interface BuildTicket {
-  /** Undefined for an image that is there without a build of this service. */
-  readonly id: string | undefined;
-  /** The image was there before, or a build of it has just failed: nothing is running. */
-  readonly isCached: boolean;
-  /** Undefined while it runs. */
-  readonly succeeded: boolean | undefined;
-  /** What its name stood for a moment ago, where that was asked. */
-  readonly image?: Pick<Descriptor, 'digest' | 'mediaType'>;
-}
 
 /** Who asks for a build. */
 export interface Asker {
@@ -35,9 +24,16 @@ export interface Asker {
   readonly isTrusted: boolean;
   /** In whose right images are pulled and pushed; undefined for nobody known. */
   readonly grant: SealedGrant | undefined;
-  /** Called before a new build begins, and for nobody else's; what it throws prevents it. */
-  readonly onBegin: () => void;
+  /**
+   * Called before a new build begins, and for nobody else's; what it throws prevents it. What it returns is
+   * called when the service itself is why the build fails.
+   */
+  readonly onBegin: OnBegin;
 }
+
+/** Called before a build begins; returns how that is undone. */
+export type OnBegin = () => Undo;
+type Undo = () => void;
 
 /** Does one build. What it throws is a failure; a {@link Fault}'s message is for the user. */
 export type Solve = (run: BuildRun) => Promise<Extract<BuildOutcome, { succeeded: true }>>;
@@ -162,6 +158,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     row: BuildRow,
     writer: LogWriter,
     stop: AbortController,
+    undo: Undo,
   ): Promise<BuildOutcome | undefined> => {
     try {
       return await attempt(row, writer, stop);
@@ -174,15 +171,21 @@ export function createBuilds(deps: BuildsDeps): Builds {
       if (!(error instanceof Fault) && !isAborted) {
         log.error({ buildId: row.id, err: error }, 'build');
       }
+      if (!isAborted && isOwnFailure(error)) undo();
       const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
       writer.write(`\nThe build failed: ${reason}\n`);
       return { succeeded: false, reason };
     }
   };
 
-  const run = async (row: BuildRow, writer: LogWriter, stop: AbortController): Promise<void> => {
+  const run = async (
+    row: BuildRow,
+    writer: LogWriter,
+    stop: AbortController,
+    undo: Undo,
+  ): Promise<void> => {
     try {
-      const outcome = await outcomeOf(row, writer, stop);
+      const outcome = await outcomeOf(row, writer, stop, undo);
       if (!outcome) return;
       // Whoever sees that a build is finished finds all of its log.
       await writer.written();
@@ -194,11 +197,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
     }
   };
 
-  const begin = (row: BuildRow, firstWords = ''): void => {
+  const begin = (row: BuildRow, firstWords = '', undo: Undo = () => {}): void => {
     const stop = new AbortController();
     const writer = logs.begin(row.id);
     if (firstWords !== '') writer.write(firstWords);
-    const done = run(row, writer, stop)
+    const done = run(row, writer, stop, undo)
       .catch(err => log.error({ buildId: row.id, err }, 'build'))
       .finally(() => active.delete(row.id));
     active.set(row.id, { row, stop, done });
@@ -250,7 +253,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const get = (id: string): BuildRow => {
     const row = store.find(id);
     if (row) return row;
-    throw new Fault('not-found', 'There is no such build: check its id', { phase: 'request' });
+    throw new Fault(
+      'build-unknown',
+      'There is no such build: check its id, or request the image again',
+      { phase: 'request' },
+    );
   };
 
   return {
@@ -271,16 +278,17 @@ export function createBuilds(deps: BuildsDeps): Builds {
       if (last && isNews) return ticketOf(last);
       if (isClosing) throw stopping();
       requireRoom(owner);
-      onBegin();
+      const undo = onBegin();
       const { key } = plan;
       const build = {
         ...{ key, target, plan: JSON.stringify(plan), owner, isTrusted },
         grant: grant ?? null,
       };
       const entered = store.insert(build, now()).then(row => {
-        begin(row);
+        begin(row, '', undo);
         return ticketOf(row);
       });
+      entered.catch(undo);
       beginning.set(target, entered);
       return entered.finally(() => beginning.delete(target));
     },
@@ -368,13 +376,15 @@ function grantOf({ grant }: BuildRow): SealedGrant | undefined {
   return grant === null ? undefined : (grant as SealedGrant);
 }
 
-function ticketOf({ id, finishedAt, succeeded }: BuildRow): BuildTicket {
-  return { id, isCached: finishedAt !== null, succeeded: succeeded ?? undefined };
-}
-
 /** An image that is there already is only changed and copied. */
 function needsBuilder({ origin }: BuildPlan): boolean {
   return origin.kind === 'recipe';
+}
+
+/** True where neither the recipe nor an upstream is the reason. A builder that went away in the middle may have been killed by the build. */
+function isOwnFailure(error: unknown): boolean {
+  if (!(error instanceof Fault)) return true;
+  return error.cause instanceof BuilderLost && !error.cause.hadBegun;
 }
 
 function reasonOf(cause: unknown): string {

@@ -7,8 +7,10 @@ export interface ImageAnswer {
   readonly targetImage: string;
   readonly buildId?: string;
   readonly freeze?: boolean;
-  /** Absent while the image is made. */
+  /** Absent while the image is made, and when it cannot be made. */
   readonly succeeded?: boolean;
+  /** Why the build failed, where it failed a moment ago. */
+  readonly reason?: string;
   readonly warnings?: readonly string[];
 }
 
@@ -29,7 +31,7 @@ export const answerOptions: Readonly<Record<string, Option>> = {
 
 /** Prints the name, or the whole answer where that is wanted, once it is time to. Returns the exit code. */
 export async function tellImage(values: Values, answer: ImageAnswer): Promise<number> {
-  const { buildId, freeze, succeeded, warnings = [] } = answer;
+  const { buildId, freeze, succeeded, reason, warnings = [] } = answer;
   for (const warning of warnings) console.error(`Warning: ${warning}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // The log of one that failed before tells why.
@@ -38,15 +40,18 @@ export async function tellImage(values: Values, answer: ImageAnswer): Promise<nu
     return exitCodeOf(end);
   }
   print(values, answer);
-  if (succeeded === false) console.error(`The build failed: 'sluice logs ${buildId}' tells why`);
-  else if (buildId !== undefined && succeeded === undefined) {
+  if (reason !== undefined) {
+    console.error(`The build failed: 'sluice logs ${buildId}' shows why`);
+    return 1;
+  }
+  if (buildId !== undefined && succeeded === undefined) {
     // A frozen name is that of another registry, where a pull does not wait.
     const state = freeze ? '' : ', and a pull of it waits';
     console.error(
       `The image is being made${state}: 'sluice logs -f ${buildId}' shows how it goes on`,
     );
   }
-  return succeeded === false ? 1 : 0;
+  return 0;
 }
 
 function print(values: Values, answer: ImageAnswer): void {

@@ -5,6 +5,9 @@ const isoTime = z.string().meta({ format: 'date-time' });
 /** Answer to a container request. Source: container service specification, section 2.4. */
 export const containerAnswerSchema = z
   .object({
+    requestId: z
+      .string()
+      .describe('Id of this request for `/v1alpha2/container/{requestId}/status`; keep it secret'),
     containerToken: z
       .string()
       .optional()
@@ -23,12 +26,21 @@ export const containerAnswerSchema = z
         'What the name stands for, now and for as long as it exists; not before it is built. With `dryRun` what the image name that was sent stands for now',
       ),
     buildId: z.string().optional().describe('Of an image that is built: see `/v1alpha1/builds`'),
-    cached: z.boolean().optional().describe('False while a build is queued or running'),
+    cached: z
+      .boolean()
+      .optional()
+      .describe('True if the image exists; false while it is built, and when that has failed'),
     freeze: z.boolean().optional(),
     succeeded: z
       .boolean()
       .optional()
-      .describe('Absent while a build is queued or running; true with `dryRun`'),
+      .describe(
+        'True if the image exists, and with `dryRun`. Absent while it is built and when that has failed: the status of the request reports how it ends',
+      ),
+    reason: z
+      .string()
+      .optional()
+      .describe('Why the build failed, where it failed so recently that it is not tried again'),
     warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
     registries: z
       .array(
@@ -59,13 +71,15 @@ export const containerAnswerSchema = z
 export const legacyAnswerSchema = containerAnswerSchema.partial({ containerImage: true }).meta({
   title: 'ContainerTokenAnswer',
   description:
-    'Only `containerToken`, `targetImage`, `expiration` and `warnings`, but with `freeze` or `dryRun`',
+    'Only `requestId`, `containerToken`, `targetImage`, `expiration` and `warnings`, except with `freeze` or `dryRun`',
 });
 
 export const containerStatusSchema = z
   .object({
     id: z.string(),
     status: z.enum(['BUILDING', 'DONE']),
+    buildId: z.string().optional().describe('Of an image that is built or frozen'),
+    detailsUri: z.string().optional().describe('Address of the log of the build'),
     succeeded: z.boolean().optional().describe('Absent while it is built'),
     reason: z.string().optional().describe('Why the build failed'),
     creationTime: isoTime,

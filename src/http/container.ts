@@ -1,11 +1,12 @@
 import type { Router, RouterContext } from '@koa/router';
-import type { Builds, BuildTicket } from '../build/builds.ts';
+import type { Builds } from '../build/builds.ts';
 import type { DiskSpace } from '../content/disk-space.ts';
+import { Fault } from '../fault.ts';
 import { formatReference } from '../oci/reference.ts';
-import type { Accept, Accepted, FrozenAnswer, ServedAnswer } from '../request/accept.ts';
-import type { Caller, ContainerRequest } from '../request/container-request.ts';
-import type { DryRun, Forecast } from '../request/dry-run.ts';
-import { type ApiVersion, isToBeMade, type Submission } from '../request/submission.ts';
+import type { Accept } from '../request/accept.ts';
+import type { Caller } from '../request/container-request.ts';
+import type { DryRun } from '../request/dry-run.ts';
+import { type ApiVersion, isToBeMade } from '../request/submission.ts';
 import type { TokenRegistry } from '../request/token-registry.ts';
 import type { UsageStore } from '../store/usage.ts';
 import type { Gate } from './access/gate.ts';
@@ -13,8 +14,16 @@ import type { NoteDeed } from './audit.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
 import { callerAddress, networkOf } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
+import {
+  containerAnswer,
+  describeRequest,
+  forecastAnswer,
+  isDryRunId,
+} from './container-answer.ts';
+import { containerStatus } from './container-status.ts';
 import type { Identify } from './identify.ts';
-import { type Limiter, limitHeaders } from './limiter.ts';
+import { limited } from './limited.ts';
+import { type Allowance, type Limiter, limitHeaders } from './limiter.ts';
 import { readRequest } from './read-request.ts';
 import { containerRequestSchema } from './schema.ts';
 import type { RequestState } from './state.ts';
@@ -36,6 +45,8 @@ export interface ContainerDeps {
   readonly buildRates: CallerRates;
   readonly usage: UsageStore;
   readonly builds: Builds;
+  /** Address of the log of a build. */
+  readonly logUrlOf: (buildId: string) => string;
   readonly space: DiskSpace;
 }
 
@@ -55,14 +66,7 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     deps.gate.request(caller);
     if (isToBeMade(submission)) deps.gate.build(caller);
     const limit = rateFor(deps.rates, caller, caller.address);
-    const requests = limit && deps.limiter.take(limit.key, limit.rate, limit.advice);
-    if (requests) ctx.set(limitHeaders(requests));
-    if (!submission.dryRun) deps.space.take(rowBytes);
-    if (submission.dryRun) {
-      ctx.body = forecastAnswer(await deps.dryRun(submission, version, caller), submission);
-      return;
-    }
-    const onBuild = () => {
+    const onBuild = (requests: Allowance | undefined) => {
       const builds = rateFor(deps.buildRates, caller, caller.address);
       const left = builds && deps.buildLimiter.take(builds.key, builds.rate, builds.advice);
       // The headers are those of the limit that is reached first.
@@ -70,22 +74,33 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
         ctx.set(limitHeaders(left));
       }
       deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
+      return () => builds && deps.buildLimiter.giveBack(builds.key, builds.rate);
     };
-    const accepted = await deps.accept(submission, version, caller, onBuild);
-    ctx.body = answer(accepted, version, submission.freeze);
+    const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
+    ctx.body = await limited(deps.limiter, limit, setHeaders, async left => {
+      if (submission.dryRun) {
+        const forecast = await deps.dryRun(submission, version, caller);
+        return forecastAnswer(forecast, submission, []);
+      }
+      deps.space.take(rowBytes);
+      const accepted = await deps.accept(submission, version, caller, () => onBuild(left));
+      return containerAnswer(accepted, version, submission.freeze, []);
+    });
   };
 
   router.post('/v1alpha2/container', ctx => create(ctx, 'v1alpha2'));
   router.post('/container-token', ctx => create(ctx, 'v1alpha1'));
 
   router.get('/container-token/:token', ctx => {
-    ctx.body = describe(deps.tokens.describe(ctx.params.token ?? ''));
+    ctx.body = describeRequest(deps.tokens.describe(ctx.params.token ?? ''));
   });
   router.get('/v1alpha2/container/:token', ctx => {
-    ctx.body = describe(deps.tokens.describe(ctx.params.token ?? ''));
+    ctx.body = describeRequest(deps.tokens.describe(ctx.params.token ?? ''));
   });
   router.get('/v1alpha2/container/:token/status', ctx => {
-    ctx.body = status(deps.builds, deps.tokens.get(ctx.params.token ?? ''));
+    const id = ctx.params.token ?? '';
+    if (isDryRunId(id)) throw dryRunHasNoStatus();
+    ctx.body = containerStatus(deps.builds, deps.logUrlOf, deps.tokens.get(id));
   });
   router.delete('/container-token/:token', async ctx => {
     await deps.requireAdministrator(ctx.req);
@@ -98,108 +113,10 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
   });
 }
 
-/** An image that is there is done at once; one that is built when its build is over. */
-function status(builds: Builds, { token, createdAt, buildId, fixed }: ContainerRequest) {
-  const build = fixed || buildId === undefined ? undefined : builds.get(buildId);
-  const succeeded = build ? build.succeeded : true;
-  return {
-    id: token,
-    status: succeeded === null ? 'BUILDING' : 'DONE',
-    ...(succeeded === null ? {} : { succeeded }),
-    ...(build?.reason ? { reason: build.reason } : {}),
-    creationTime: iso(createdAt),
-    // The wall clock may have been set back since.
-    duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
-  };
-}
-
-function answer(accepted: Accepted, version: ApiVersion, freeze: boolean | undefined) {
-  if (accepted.kind === 'frozen') return frozenAnswer(accepted);
-  return version === 'v1alpha1' ? legacyAnswer(accepted) : servedAnswer(accepted, freeze);
-}
-
-/** What would be done. Source: reference service, `dryRun`: the number of a build that there is not is 0. */
-function forecastAnswer(
-  { image, digest, platforms, build, isCached, registries }: Forecast,
-  { freeze }: Pick<Submission, 'freeze'>,
-) {
-  return {
-    dryRun: true,
-    targetImage: image,
-    containerImage: image,
-    ...(digest === undefined ? {} : { digest }),
-    ...(build ? { buildId: `${build.key}_0`, key: build.key } : {}),
-    ...(build?.containerFile === undefined ? {} : { containerFile: build.containerFile }),
-    ...(platforms.length === 0 ? {} : { platforms }),
-    cached: isCached,
-    ...(freeze === undefined ? {} : { freeze }),
-    succeeded: true,
-    registries,
-  };
-}
-
-function legacyAnswer({ request, warnings }: ServedAnswer) {
-  return {
-    containerToken: request.token,
-    targetImage: request.targetImage,
-    expiration: iso(request.expiresAt),
-    ...(warnings.length > 0 ? { warnings } : {}),
-  };
-}
-
-function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
-  const { request, ticket } = served;
-  return {
-    ...legacyAnswer(served),
-    containerImage: sourceName(request),
-    // What the served name stands for, now and as long as it exists.
-    ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
-    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
-    ...(ticket ? stateOf(ticket) : { succeeded: true }),
-    ...(freeze === undefined ? {} : { freeze }),
-  };
-}
-
-/** The name is for good: there is no token, and nothing that ends. */
-function frozenAnswer({ targetImage, warnings, ticket }: FrozenAnswer) {
-  return {
-    targetImage,
-    ...(warnings.length > 0 ? { warnings } : {}),
-    containerImage: targetImage,
-    ...(ticket.id === undefined ? {} : { buildId: ticket.id }),
-    ...stateOf(ticket),
-    freeze: true,
-  };
-}
-
-function stateOf({ isCached, succeeded }: BuildTicket) {
-  return { cached: isCached, ...(succeeded === undefined ? {} : { succeeded }) };
-}
-
-/** A request as its maker may see it again: without who asked and from where. */
-function describe(request: ContainerRequest) {
-  const { layers = [], ...config } = request.change;
-  return {
-    token: request.token,
-    expiration: iso(request.expiresAt),
-    request: {
-      containerImage: sourceName(request),
-      containerConfig: { ...config, ...(layers.length > 0 ? { layers } : {}) },
-      ...(request.platform === undefined ? {} : { containerPlatform: request.platform }),
-      ...(request.fingerprint === undefined ? {} : { fingerprint: request.fingerprint }),
-      ...(request.timestamp === undefined ? {} : { timestamp: request.timestamp }),
-      creationTime: iso(request.createdAt),
-    },
-    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
-    source: { image: sourceName(request), digest: request.fixed?.base.digest },
-    served: { image: request.targetImage, digest: request.fixed?.served.digest },
-  };
-}
-
-function sourceName({ image }: ContainerRequest): string {
-  return formatReference(image);
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
+function dryRunHasNoStatus(): Fault {
+  return new Fault(
+    'not-found',
+    'This is the id of a dry run, which has no status: its answer reports everything',
+    { phase: 'request' },
+  );
 }

@@ -7,6 +7,7 @@ import { dropBody } from './body.ts';
 import { callerAddress } from './caller.ts';
 import type { Callers } from './callers.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
+import { reasonPhrase } from './reason-phrase.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 import { pathOfTarget } from './request-target.ts';
 import type { RequestState } from './state.ts';
@@ -65,7 +66,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
-      if (fault && fault.status >= 500) log.error(line, 'request');
+      if (fault && res.statusCode >= 500) log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {
@@ -91,7 +92,9 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       );
       const isReadWhole = await dropBody(req);
       if (res.closed) return;
-      res.writeHead(fault.status, {
+      // After a failed HEAD some clients show nothing else.
+      if (isRegistry) res.statusMessage = reasonPhrase(fault);
+      res.writeHead(isRegistry ? fault.status : fault.apiStatus, {
         ...(isReadWhole ? {} : { connection: 'close' }),
         ...(isRegistry ? apiVersionHeader : {}),
         ...faultHeaders(fault),

@@ -6,7 +6,8 @@ import type { Gate } from './access/gate.ts';
 import { callerAddress } from './caller.ts';
 import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
-import { type Limiter, limitHeaders } from './limiter.ts';
+import { limited } from './limited.ts';
+import type { Limiter } from './limiter.ts';
 import { readRequest } from './read-request.ts';
 import { queryOf } from './request-target.ts';
 import { inspectRequestSchema } from './schema.ts';
@@ -36,12 +37,15 @@ export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): 
     const identity = await deps.identify(ctx.req, claim);
     deps.gate.request({ ...identity });
     const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
-    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate, limit.advice)));
-    const text = queryOf(ctx.req).get('platform') ?? 'linux/amd64';
-    ctx.body = await deps.inspect(
-      containerImage,
-      text === 'all' ? 'all' : parsePlatform(text),
-      deps.credentialsOf(identity?.grant),
+    const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
+    // Clients send the parameter without a value where their user names no platform.
+    const text = queryOf(ctx.req).get('platform')?.trim() || 'linux/amd64';
+    ctx.body = await limited(deps.limiter, limit, setHeaders, () =>
+      deps.inspect(
+        containerImage,
+        text === 'all' ? 'all' : parsePlatform(text),
+        deps.credentialsOf(identity?.grant),
+      ),
     );
   });
 }

@@ -25,6 +25,8 @@ export interface Limiter {
   check(key: string, rate: Rate, advice?: string): void;
   /** Counts one event that has happened, whether one was left or not. */
   note(key: string, rate: Rate): void;
+  /** Gives one event back that was taken, for work that failed through no fault of the caller. */
+  giveBack(key: string, rate: Rate): void;
   /** What is left. */
   peek(key: string, rate: Rate): Allowance;
 }
@@ -109,6 +111,14 @@ export function createLimiter(
     },
     check,
     note: add,
+    giveBack(key, rate) {
+      const groups = counting(key, rate);
+      const [oldest] = groups;
+      if (!oldest) return;
+      // The others count longer: never are more admitted than the rate allows.
+      oldest.count -= 1;
+      if (oldest.count === 0) groups.shift();
+    },
     peek,
   };
 }

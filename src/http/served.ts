@@ -57,6 +57,11 @@ export async function sendServed(
   await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
   const request = deps.tokens.get(pull.token);
   state.token = request.label;
+  if (request.isFrozen) {
+    throw new Fault('not-found', `This image is frozen: pull it as ${request.targetImage}`, {
+      phase: 'request',
+    });
+  }
   if (pull.repository !== request.image.repository) {
     throw new Fault(
       'not-found',

@@ -17,7 +17,7 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'broke the connection off',
 };
 
-/** The fault for a call that got no answer: 503, and 504 when it took too long. */
+/** The fault for a call that got no answer; a {@link Fault} of its own for what stays until somebody changes it. */
 export function faultOfFailedCall(error: unknown, host: string): Fault {
   if (error instanceof Fault && !closedAddressIn(error)) return error;
   const options: FaultOptions = { phase, cause: error };
@@ -33,7 +33,12 @@ export function faultOfFailedCall(error: unknown, host: string): Fault {
   const reason = certificate
     ? `has a certificate that is not trusted (${certificate}): for a private authority the operator sets registries.${host}.ca`
     : `${codes.map(code => reasons[code]).find(text => text) ?? 'could not be reached'}: try later, or check its address`;
-  return new Fault('unavailable', `The platform ${host} ${reason}`, options);
+  const isLasting = certificate !== undefined || codes.includes('ENOTFOUND');
+  return new Fault(
+    isLasting ? 'upstream-unusable' : 'unavailable',
+    `The platform ${host} ${reason}`,
+    options,
+  );
 }
 
 /** The fault for an answer that is neither a success nor a refusal of the token. */
@@ -64,7 +69,7 @@ export function faultOfReply(
   }
   if (status >= 300 && status < 400) {
     return new Fault(
-      'upstream',
+      'upstream-unusable',
       `The platform ${host} redirects to another address (${status}), which is not followed with a token: use the address of its API`,
       options,
     );

@@ -206,13 +206,13 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
     if (pairing) return JSON.parse(pairing.open(text));
   } catch {
     throw new Fault(
-      'upstream',
+      'upstream-unusable',
       `The platform ${endpoint.host} sent keys that cannot be decrypted: they were encrypted for another pairing; pair it again`,
       { phase: 'credentials' },
     );
   }
   throw new Fault(
-    'upstream',
+    'upstream-unusable',
     `The platform ${endpoint.host} sends keys encrypted and has not paired with this server: pair it first`,
     { phase: 'credentials' },
   );
@@ -220,7 +220,7 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
 
 function malformed({ host }: Endpoint, { what }: Question): never {
   throw new Fault(
-    'upstream',
+    'upstream-unusable',
     `The platform ${host} answered something else than ${what}: check that the address is that of its API`,
     { phase: 'credentials' },
   );

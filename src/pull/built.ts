@@ -1,3 +1,4 @@
+import { lastLinesFollow } from '../build/build-fault.ts';
 import type { Builds } from '../build/builds.ts';
 import { Fault } from '../fault.ts';
 import { mediaTypes } from '../oci/media-type.ts';
@@ -31,15 +32,23 @@ export function createBuiltBy(
         `The build of this image ${state}: pull it again in a while (log: ${logUrlOf(buildId)})`,
       );
     }
-    if (!succeeded || digest === null) {
-      const why = reason ?? 'see its log';
-      const gap = why.includes('\n') ? '\n' : ' ';
-      throw new Fault(
-        'manifest-unknown',
-        `The build of this image failed: ${why}${gap}(log: ${logUrlOf(buildId)})`,
-        { phase: 'build' },
-      );
-    }
+    if (!succeeded || digest === null) throw failed(reason, logUrlOf(buildId));
     return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
   };
+}
+
+// The address of the log has to fit behind it.
+const mostHeadline = 300;
+
+function failed(reason: string | null, logUrl: string): Fault {
+  const why = reason ?? 'see its log';
+  const [line = ''] = why.split('\n', 1);
+  const first = line.endsWith(lastLinesFollow) ? line.slice(0, -lastLinesFollow.length) : line;
+  const short = first.length > mostHeadline ? `${first.slice(0, mostHeadline)}...` : first;
+  const tell = (text: string, gap: string) =>
+    `The build of this image failed: ${text}${gap}(log: ${logUrl})`;
+  return new Fault('build-failed', tell(why, why.includes('\n') ? '\n' : ' '), {
+    phase: 'build',
+    headline: tell(short, ' '),
+  });
 }

@@ -1,6 +1,7 @@
 import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
-import type { BuildTicket } from '../build/builds.ts';
+import type { BuildTicket } from '../build/build-ticket.ts';
+import type { OnBegin } from '../build/builds.ts';
 import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
@@ -53,10 +54,10 @@ export interface ServedAnswer {
   readonly ticket?: BuildTicket;
 }
 
-/** An image that is put into a repository of the asker: its name has no token and does not end. */
+/** An image that is put into a repository of the caller: its name has no token and does not expire. */
 export interface FrozenAnswer {
   readonly kind: 'frozen';
-  readonly targetImage: string;
+  readonly request: ContainerRequest;
   /** What the asker should know although the request is good. */
   readonly warnings: readonly string[];
   readonly ticket: BuildTicket;
@@ -71,7 +72,7 @@ export type Accept = (
   version: ApiVersion,
   caller: Caller,
   /** Called before a new build begins; what it throws prevents it. */
-  onBuild: () => void,
+  onBuild: OnBegin,
 ) => Promise<Accepted>;
 
 export function createAccept(deps: AcceptDeps): Accept {
@@ -127,7 +128,7 @@ export function createAccept(deps: AcceptDeps): Accept {
   };
 
   /** The container request of an image that is built, now or before. */
-  const build = async (intake: Intake, onBuild: () => void): Promise<ServedAnswer> => {
+  const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller } = intake;
     // What is asked for besides is put in when it is served: many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
@@ -153,13 +154,24 @@ export function createAccept(deps: AcceptDeps): Accept {
     { submission, caller, change }: Intake,
     image: Reference | undefined,
     tag: string | undefined,
-    onBuild: () => void,
+    onBuild: OnBegin,
   ): Promise<FrozenAnswer> => {
     const base = image && { ...(await baseFor(image, submission, caller)), tag };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
+    const request = await deps.tokens.issue(() => ({
+      ...commonOf(submission, caller),
+      isMounted: false,
+      image: parseReference(plan.target),
+      isBuilt: true,
+      isFrozen: true,
+      buildId: ticket.id,
+      fixed: undefined,
+      change: {},
+      targetImage: pullName(plan),
+    }));
     const isOpen = frozenPlace(submission, deps.places) !== undefined;
     const warnings = [...(isOpen ? [openWarning(plan)] : []), ...sifWarnings(plan)];
-    return { kind: 'frozen', targetImage: pullName(plan), warnings, ticket };
+    return { kind: 'frozen', request, warnings, ticket };
   };
 
   return async (submission, version, caller, onBuild) => {

@@ -1,7 +1,8 @@
 import type { ImageChange } from '../augment/image-change.ts';
 import { checkBaseImages, type ShownBase } from '../build/base-check.ts';
 import type { BuildPlan } from '../build/build-plan.ts';
-import type { Asker, Builds, BuildTicket } from '../build/builds.ts';
+import type { BuildTicket } from '../build/build-ticket.ts';
+import type { Asker, Builds, OnBegin } from '../build/builds.ts';
 import { type BuildPlaces, frozenPlace, planBuild, planFreeze } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -47,7 +48,7 @@ export interface MakeWish {
 export interface BuildIntake {
   plan(wish: MakeWish): Promise<BuildPlan>;
   /** Finds the image, or begins to make it; who asks must have a right to all that is in it. */
-  make(wish: MakeWish, onBegin: () => void): Promise<MadeImage>;
+  make(wish: MakeWish, onBegin: OnBegin): Promise<MadeImage>;
 }
 
 export interface BuildIntakeDeps {

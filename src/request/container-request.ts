@@ -39,12 +39,14 @@ export interface ContainerRequest {
   readonly buildId?: string | undefined;
   /** The image was asked for by what it is made of. */
   readonly isBuilt?: boolean;
+  /** The image is pushed to a repository under a name of its own: it is not served under the token. */
+  readonly isFrozen?: boolean;
   /** What is served; undefined for an image that was not built yet when it was asked for. */
   readonly fixed: FixedImage | undefined;
   readonly change: ImageChange;
   /** Registries have shown all of it without credentials, when it was requested. */
   readonly isPublic?: boolean;
-  /** `host/prefix/token/repository[:tag|@digest]`. */
+  /** `host/prefix/token/repository[:tag|@digest]`, or the name of a frozen image. */
   readonly targetImage: string;
   readonly platform?: string | undefined;
   readonly fingerprint?: string | undefined;

@@ -62,7 +62,7 @@ export async function fetchBearer(
       throw faultOfError(error, { registry: realm.host }, { what }, subject);
     }
     throw new Fault(
-      'upstream',
+      'upstream-unusable',
       `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if that is right, list it under registries.${request.registry}.tokenHosts`,
       { phase: 'credentials', cause: error },
     );
@@ -114,9 +114,11 @@ function tokenHop(realm: URL, request: TokenRequest): Hop {
  */
 function checkRealm({ registry, endpoint, settings, challenge }: TokenRequest): URL {
   const refuse = (why: string): never => {
-    throw new Fault('upstream', `The registry ${registry} names a token service that ${why}`, {
-      phase: 'credentials',
-    });
+    throw new Fault(
+      'upstream-unusable',
+      `The registry ${registry} names a token service that ${why}`,
+      { phase: 'credentials' },
+    );
   };
   const text = challenge.parameters.realm ?? '';
   if (!URL.canParse(text)) return refuse('is not a URL');

@@ -76,7 +76,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       }
       if (redirects >= maxRedirects) {
         throw new Fault(
-          'upstream',
+          'upstream-unusable',
           `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}`,
           { phase: 'upstream' },
         );

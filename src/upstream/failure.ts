@@ -16,8 +16,10 @@ const timeouts: Readonly<Record<string, string>> = {
   'timeout-idle': 'stopped sending',
 };
 
+const noAddress = 'has no address: check the registry name';
+
 const reasons: Readonly<Record<string, string>> = {
-  ENOTFOUND: 'has no address: check the registry name',
+  ENOTFOUND: noAddress,
   EAI_AGAIN: 'could not be looked up: the name service did not answer',
   ECONNREFUSED: 'refused the connection',
   ECONNRESET: 'broke the connection off',
@@ -53,8 +55,15 @@ export function faultOfError(
       options,
     );
   }
-  const reason = reasons[codeOf(inner) ?? ''] ?? reasons[code] ?? certificateReason(inner, access);
-  return new Fault('upstream', `${subject} ${reason} (asked for ${question.what})`, options);
+  const known = reasons[codeOf(inner) ?? ''] ?? reasons[code];
+  const lasting = known === undefined ? certificateReason(inner, access) : undefined;
+  const reason = known ?? lasting ?? 'could not be reached';
+  const isLasting = lasting !== undefined || known === noAddress;
+  return new Fault(
+    isLasting ? 'upstream-unusable' : 'upstream',
+    `${subject} ${reason} (asked for ${question.what})`,
+    options,
+  );
 }
 
 /** The fault for an answer of 400 and above. */
@@ -109,7 +118,7 @@ function deniedMessage(status: number, access: Access, question: Question): stri
   return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
 }
 
-function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string {
+function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string | undefined {
   const code = codeOf(error) ?? '';
   if (/CERT|SIGNATURE|ISSUER|ALTNAME/.test(code)) {
     return `has a certificate that is not trusted (${code}): for a private authority set registries.${access.registry}.ca`;
@@ -117,7 +126,7 @@ function certificateReason(error: unknown, access: Pick<Access, 'registry'>): st
   if (/SSL|TLS|EPROTO/.test(code)) {
     return `does not speak TLS as expected: if it is plain http, set registries.${access.registry}.plainHttp`;
   }
-  return 'could not be reached';
+  return undefined;
 }
 
 function codeOf(error: unknown): string | undefined {

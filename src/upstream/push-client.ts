@@ -81,7 +81,7 @@ export function createPushClient(
     const url = new URL(location, asked);
     if (url.protocol === 'https:' || url.protocol === asked.protocol) return url;
     throw new Fault(
-      'upstream',
+      'upstream-unusable',
       `The registry ${access.registry} wants the bytes of a push over ${url.protocol}, which is refused`,
       { phase: 'push' },
     );
@@ -213,7 +213,7 @@ export function createPushClient(
 
 function odd({ registry }: Access, { status }: Answer, what: string): Fault {
   return new Fault(
-    'upstream',
+    status < 500 ? 'upstream-unusable' : 'upstream',
     `The registry ${registry} answered ${status} ${what}: it may not take pushes`,
     {
       phase: 'push',

@@ -26,7 +26,7 @@ export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
 }
 
 function refuse(hop: Hop, where: string): never {
-  throw new Fault('upstream', `${hop.url.host} redirects to ${where}, which is refused`, {
+  throw new Fault('upstream-unusable', `${hop.url.host} redirects to ${where}, which is refused`, {
     phase: 'upstream',
   });
 }

@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { createBuildLogs } from '../../src/build/build-logs.ts';
 import type { BuildPlan } from '../../src/build/build-plan.ts';
+import type { BuildTicket } from '../../src/build/build-ticket.ts';
 import {
   type Builds,
   type BuildsDeps,
-  type BuildTicket,
   createBuilds,
+  type OnBegin,
 } from '../../src/build/builds.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type BuildOutcome, type BuildStore, createBuildStore } from '../../src/store/builds.ts';
@@ -113,7 +114,7 @@ export const ask = (
   { builds }: Bench,
   key: string,
   owner = 'somebody',
-  onBegin = () => {},
+  onBegin: OnBegin = () => () => {},
   isTrusted = false,
 ): Promise<BuildTicket> =>
   builds.request(plan(key), {

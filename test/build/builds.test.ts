@@ -20,7 +20,12 @@ suite('requests at the same instant', () => {
     const counted: string[] = [];
     const owners = ['a', 'b', 'a', 'c'];
     const tickets = await Promise.all(
-      owners.map(owner => ask(world, 'one', owner, () => counted.push(owner))),
+      owners.map(owner =>
+        ask(world, 'one', owner, () => {
+          counted.push(owner);
+          return () => {};
+        }),
+      ),
     );
     assert.equal(new Set(tickets.map(idOf)).size, 1);
     assert.deepEqual(counted, ['a']);
@@ -155,7 +160,7 @@ suite('the queue', () => {
     };
     await world.builds.request(copy as BuildPlan, {
       ...{ owner: 'a', scope: 'a', grant: undefined },
-      ...{ isTrusted: false, onBegin() {} },
+      ...{ isTrusted: false, onBegin: () => () => {} },
     });
     await runningAre(world, ['copy']);
     world.running[0]?.succeed();
@@ -266,7 +271,12 @@ suite('the end of a build', () => {
     await runningAre(world, ['one']);
     world.running[0]?.fail(new Fault('bad-request', 'it is wrong'));
     await world.builds.settled(first, patienceMs);
-    assert.deepEqual(await ask(world, 'one'), { id: first, isCached: true, succeeded: false });
+    assert.deepEqual(await ask(world, 'one'), {
+      id: first,
+      isCached: false,
+      succeeded: false,
+      reason: 'it is wrong',
+    });
     clock.now += 60_000;
     const again = idOf(await ask(world, 'one'));
     assert.match(again, /^one_[0-9]+$/);
@@ -287,7 +297,11 @@ suite('the end of a build', () => {
     await runningAre(world, ['one']);
     world.running[0]?.fail(new Fault('bad-request', 'it is still wrong'));
     await world.builds.settled(idOf(again), patienceMs);
-    assert.deepEqual(await ask(world, 'one'), { ...again, isCached: true, succeeded: false });
+    assert.deepEqual(await ask(world, 'one'), {
+      ...again,
+      succeeded: false,
+      reason: 'it is still wrong',
+    });
   });
 
   test('so many builds wait at once, in all and of one asker', async () => {

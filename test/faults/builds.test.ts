@@ -77,7 +77,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
             const tag = targetImage.split(':').at(-1);
             const pull = await fetch(sluice.at(targetImage, `manifests/${tag}`));
             const { errors } = (await pull.json()) as { errors: { message: string }[] };
-            assert.equal(pull.status, 404);
+            assert.equal(pull.status, 400);
             const { status, succeeded, phase, reason = '' } = await details();
             assert.deepEqual([status, succeeded, phase], ['COMPLETED', false, undefined]);
             const ofStatus = JSON.parse(await text(`${path}/status`)) as Details;

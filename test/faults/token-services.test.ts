@@ -140,7 +140,7 @@ for (const { title, realm, message } of refusals) {
   test(`a realm ${title} is refused`, async () => {
     const image = guarded(`refused/${title.toLowerCase().replaceAll(' ', '-')}`, realm());
     const reply = await world.ask({ containerImage: image.name });
-    faultIds.push(assertApiFault(reply, 502, message));
+    faultIds.push(assertApiFault(reply, 400, message));
   });
 }
 

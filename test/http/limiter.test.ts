@@ -115,3 +115,20 @@ test('keys do not share, and the message has a remedy', () => {
     'ratelimit-reset': '3600',
   });
 });
+
+test('what is given back can be taken again, and never more than there was', () => {
+  let now = 0;
+  const limiter = createLimiter('events', () => now);
+  const rate = { count: 2, seconds: 60 };
+  limiter.giveBack('never taken', rate);
+  assert.equal(limiter.peek('never taken', rate).remaining, 2);
+  limiter.take('one', rate);
+  limiter.take('one', rate);
+  assert.throws(() => limiter.take('one', rate), { kind: 'too-many-requests' });
+  limiter.giveBack('one', rate);
+  assert.equal(limiter.take('one', rate).remaining, 0);
+  now = 3_600_000;
+  limiter.giveBack('one', rate);
+  limiter.giveBack('one', rate);
+  assert.equal(limiter.peek('one', rate).remaining, 2);
+});

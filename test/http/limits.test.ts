@@ -127,3 +127,22 @@ test('container requests are limited by default, and a head node with a token ma
   assert.deepEqual(requests.anonymous, { count: 1000, seconds: 3600 });
   assert.deepEqual(requests.authenticated, { count: 3000, seconds: 60 });
 });
+
+test('what fails through a fault of the service is not counted, and what fails through the request is', async () => {
+  await using world = await startFaultWorld({
+    buildkit: ['off'],
+    limits: { requests: { anonymous: '2/hour' } },
+  });
+  const { name } = world.upstreams.relay.image('team/app');
+  const containerFile = Buffer.from('FROM scratch').toString('base64');
+  for (let time = 0; time < 3; time += 1) {
+    const reply = await world.ask({ containerFile });
+    assertApiFault(reply, 501, /This server has no builder: ask its operator/);
+    assert.equal(reply.headers['ratelimit-remaining'], '2');
+  }
+  // Clients repeat what is answered with 502, 503 or 504, and do not show the message.
+  const unknown = await world.ask({ containerImage: 'nosuchregistry.invalid/team/app' });
+  assertApiFault(unknown, 400, /The registry nosuchregistry\.invalid has no address: check/);
+  assert.equal((await world.ask({ containerImage: name })).status, 200);
+  assert.equal((await world.ask({ containerImage: name })).status, 429);
+});

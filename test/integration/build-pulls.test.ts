@@ -1,4 +1,4 @@
-/** Real clients pull a name whose image is still being built. */
+/** Real clients pull a name whose image is still being built, or could not be built. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
@@ -7,12 +7,31 @@ import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { clientsOf, pull } from '../world/clients.ts';
 import { startContainerd } from '../world/containerd.ts';
 import { startDocker } from '../world/docker.ts';
+import { eventually } from '../world/eventually.ts';
 import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { labelOf, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
+
+interface BuildAnswer extends ContainerAnswer {
+  readonly buildId: string;
+  readonly cached: boolean;
+  readonly succeeded?: boolean;
+  readonly reason?: string;
+}
+
+interface RequestStatus {
+  readonly id: string;
+  readonly status: 'BUILDING' | 'DONE';
+  readonly buildId?: string;
+  readonly succeeded?: boolean;
+  readonly reason?: string;
+  readonly detailsUri?: string;
+  readonly creationTime: string;
+  readonly duration: number;
+}
 
 suite('pulls of builds in progress', { concurrency: 6 }, () => {
   let registry: Registry;
@@ -43,12 +62,25 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   });
 
   /** Asks for a new build that takes so long. */
-  const build = (seconds: number) =>
-    sluice.request({
-      containerFile: Buffer.from(
-        `FROM ${base}\nRUN sleep ${seconds}; echo ${randomUUID()} > /made\n`,
-      ).toString('base64'),
-    });
+  const build = async (seconds: number): Promise<BuildAnswer> => {
+    const dockerfile = `FROM ${base}\nRUN sleep ${seconds}; echo ${randomUUID()} > /made\n`;
+    const body = { containerFile: Buffer.from(dockerfile).toString('base64') };
+    return (await sluice.request(body)) as BuildAnswer;
+  };
+  const statusOf = async (id: string): Promise<RequestStatus> =>
+    (await sluice.fetch(`/v1alpha2/container/${id}/status`)).json() as Promise<RequestStatus>;
+
+  /** Asks for a build that fails, and waits until it has. */
+  const failing = async () => {
+    const dockerfile = `FROM ${base}\nRUN echo ${randomUUID()}; exit 42\n`;
+    const body = { containerFile: Buffer.from(dockerfile).toString('base64') };
+    const answer = (await sluice.request(body)) as BuildAnswer;
+    await eventually(
+      'the build has failed',
+      async () => (await statusOf(answer.requestId)).succeeded === false,
+    );
+    return { ...answer, body };
+  };
 
   const check = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
     const answer = await build(4);
@@ -60,25 +92,87 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     assert.deepEqual(refused, []);
   };
 
+  /** Whatever a client asks for first, it shows why the build failed, and gives up at once. */
+  const checkFailed = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
+    const answer = await failing();
+    const { code, stderr } = await pullName(answer.targetImage);
+    assert.notEqual(code, 0);
+    assert.match(
+      stderr,
+      /The build of this image failed: '[^']* RUN echo \S+; exit 42' ended with exit code 42 \(Dockerfile, line 2\)/,
+    );
+    assert.ok(stderr.includes(`(log: ${sluice.url}/v1alpha1/builds/${answer.buildId}/logs)`));
+    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+    assert.ok(own.length > 0 && own.length <= 2, `asked ${own.length} times`);
+    for (const { status } of own) assert.equal(status, 400);
+  };
+
   for (const name of suites) {
     for (const store of ['overlay2', 'containerd'] as const) {
       if (name === 'bookworm' && store === 'containerd') continue;
       test(`Docker of ${name} with ${store}`, async () => {
         await using docker = await startDocker({ suite: name, store });
-        await check(reference => docker.pull(reference));
+        const pullName = (reference: string) => docker.pull(reference);
+        await check(pullName);
+        await checkFailed(pullName);
       });
     }
     test(`containerd of ${name}`, async () => {
       await using containerd = await startContainerd({ suite: name });
-      await check(reference => containerd.pull(reference));
+      const pullName = (reference: string) => containerd.pull(reference);
+      await check(pullName);
+      await checkFailed(pullName);
     });
     for (const client of clientsOf(name)) {
       test(`${client} of ${name}`, async () => {
         await using root = await openRoot(name);
-        await check(reference => pull(root, client, reference));
+        const pullName = (reference: string) => pull(root, client, reference);
+        await check(pullName);
+        await checkFailed(pullName);
       });
     }
   }
+
+  test('the status of a request follows its build', async () => {
+    const answer = await build(2);
+    const { requestId, containerToken, buildId } = answer;
+    assert.equal(requestId, containerToken);
+    const running = await statusOf(requestId);
+    assert.deepEqual([running.status, running.buildId], ['BUILDING', buildId]);
+    assert.equal(running.succeeded, undefined);
+    await eventually('it is built', async () => (await statusOf(requestId)).succeeded === true);
+    assert.equal((await statusOf(requestId)).status, 'DONE');
+
+    const image = await sluice.request({ containerImage: base });
+    const { creationTime, duration, ...how } = await statusOf(image.requestId);
+    assert.ok(duration >= 0 && Date.parse(creationTime) > 0);
+    assert.deepEqual(how, { id: image.requestId, status: 'DONE', succeeded: true });
+  });
+
+  // Clients that wait ask for the status, except where the answer has `succeeded`.
+  test('a build that has failed does not look ready when it is requested again', async () => {
+    const { body, ...first } = await failing();
+    const again = (await sluice.request(body)) as BuildAnswer;
+    const { buildId } = first;
+    assert.equal(again.buildId, buildId);
+    assert.deepEqual([again.cached, again.succeeded], [false, undefined]);
+    assert.match(again.reason ?? '', /exit code 42/);
+    for (const id of [first.requestId, again.requestId]) {
+      const { creationTime, duration, reason, ...how } = await statusOf(id);
+      assert.ok(duration >= 0 && Date.parse(creationTime) > 0);
+      assert.match(reason ?? '', /exit code 42/);
+      const detailsUri = `${sluice.url}/v1alpha1/builds/${buildId}/logs`;
+      assert.deepEqual(how, { id, status: 'DONE', buildId, detailsUri, succeeded: false });
+    }
+  });
+
+  test('a dry run has an id, and no status', async () => {
+    const { requestId } = await sluice.request({ containerImage: base, dryRun: true });
+    assert.match(requestId, /^dry-run-/);
+    const none = await sluice.fetch(`/v1alpha2/container/${requestId}/status`);
+    assert.equal(none.status, 404);
+    assert.match(await none.text(), /dry run, which has no status/);
+  });
 
   test('who is sent around nine times is told how it stands', async () => {
     const { targetImage } = await build(30);

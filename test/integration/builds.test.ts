@@ -172,18 +172,23 @@ suite('builds', { concurrency: 2 }, () => {
     const dockerfile = `FROM ${base}\nRUN echo it goes wrong; exit 42\n`;
     const { targetImage, buildId } = await request(dockerfile);
     const answer = await manifestOf(targetImage);
-    assert.equal(answer.status, 404);
-    const { errors } = (await answer.json()) as { errors: { message: string }[] };
+    assert.equal(answer.status, 400);
+    const { errors } = (await answer.json()) as { errors: { code: string; message: string }[] };
+    assert.equal(errors[0]?.code, 'MANIFEST_UNKNOWN');
     assert.match(errors[0]?.message ?? '', /exit code 42/);
     const log = `${sluice.url}/v1alpha1/builds/${buildId}/logs`;
     const [, lastLines, end] = errors[0]?.message.split('\n') ?? [];
     assert.deepEqual([lastLines, end], ['it goes wrong', `(log: ${log})`]);
     assert.equal((await status(buildId)).succeeded, false);
     assert.match(await logs(buildId), /it goes wrong[\s\S]*The build failed: /);
-    const again = await request(dockerfile);
-    assert.equal(again.buildId, buildId);
-    assert.equal(again.cached, true);
-    assert.equal(again.succeeded, false);
+    const phrase = answer.statusText;
+    assert.match(
+      phrase,
+      /^The build of this image failed: '.*RUN echo it goes wrong; exit 42' ended with exit code 42 \(Dockerfile, line 2\) \(log: /,
+    );
+    assert.ok(phrase.endsWith(`(log: ${log})`));
+    const head = await fetch(sluice.at(targetImage, 'manifests/latest'), { method: 'HEAD' });
+    assert.deepEqual([head.status, head.statusText], [400, phrase]);
   });
 
   test('a Dockerfile that is wrong is told with its line', async () => {
@@ -350,7 +355,7 @@ suite('builds', { concurrency: 2 }, () => {
     const containerFile = Buffer.from(`FROM ${base}\n`).toString('base64');
     await assert.rejects(
       lonely.request({ containerFile }),
-      /503: .*docker compose -f builder\/compose\.yaml.*SLUICE_BUILDKIT/,
+      /501: .*docker compose -f builder\/compose\.yaml.*SLUICE_BUILDKIT/,
     );
     assert.ok(await lonely.request({ containerImage: base }));
   });

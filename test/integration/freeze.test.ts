@@ -14,6 +14,7 @@ import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess, change, injected } from './served.ts';
 
 interface FrozenAnswer {
+  readonly requestId: string;
   readonly targetImage: string;
   readonly containerImage: string;
   readonly containerToken?: string;
@@ -137,6 +138,18 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal(again.targetImage, answer.targetImage);
     assert.equal(again.buildId, answer.buildId);
     assert.deepEqual([again.cached, again.succeeded], [true, true]);
+
+    // Each has an id of its own, by which only its status can be asked for.
+    assert.notEqual(again.requestId, answer.requestId);
+    for (const { requestId } of [answer, again]) {
+      const status = await sluice.fetch(`/v1alpha2/container/${requestId}/status`);
+      const { id, buildId, succeeded } = (await status.json()) as Record<string, unknown>;
+      assert.deepEqual([id, buildId, succeeded], [requestId, answer.buildId, true]);
+    }
+    const path = `/v2/ct/${answer.requestId}/team/frozen/manifests/latest`;
+    const pulled = await sluice.fetch(path);
+    assert.equal(pulled.status, 404);
+    assert.match(await pulled.text(), new RegExp(`frozen: pull it as ${answer.targetImage}`));
   });
 
   test('a repository behind a token service takes an image of all its platforms', async () => {

@@ -83,7 +83,7 @@ test('keys for another pairing cannot be read, and the message tells what to do'
   const peer = await pair(at.address, () => reply({ keys: sealPacket('{}', other.publicKey) }));
   await assert.rejects(
     at.world.platform.keys(grant, 'c1'),
-    isFault('upstream', /cannot be decrypted.*pair it again/),
+    isFault('upstream-unusable', /cannot be decrypted.*pair it again/),
   );
   peer.socket.close();
 });

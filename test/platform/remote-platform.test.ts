@@ -125,7 +125,10 @@ test('keys come in clear from a platform that has not paired', async () => {
   assert.deepEqual([...(asked?.query ?? [])], [['workspaceId', '42']]);
   assert.equal((await at.platform.keys(at.grant, 'a2')).kind, 'container-reg');
   assert.deepEqual(await at.platform.keys(at.grant, 'a3'), { kind: 'other', discriminator: 'k8s' });
-  await assert.rejects(at.platform.keys(at.grant, 'a4'), isFault('upstream', /pair/, token));
+  await assert.rejects(
+    at.platform.keys(at.grant, 'a4'),
+    isFault('upstream-unusable', /pair/, token),
+  );
 });
 
 test('an id that is none never becomes part of an address', async () => {
@@ -214,7 +217,7 @@ test('what is wrong at the platform is told apart', async () => {
   await using at = await start();
   const cases: ReadonlyArray<readonly [number, string, RegExp]> = [
     [400, 'bad-request', /refused the request \(400\): workspace \*\*\* is odd Error ID: 1$/],
-    [302, 'upstream', /redirects to another address/],
+    [302, 'upstream-unusable', /redirects to another address/],
     [412, 'upstream', /failed \(412\)/],
   ];
   for (const [status, kind, message] of cases) {
@@ -232,7 +235,7 @@ test('what is wrong at the platform is told apart', async () => {
     at.scripted.on('/user-info', answer);
     await assert.rejects(
       at.platform.user(at.grant),
-      isFault('upstream', /check that the address/, token),
+      isFault('upstream-unusable', /check that the address/, token),
     );
   }
 });
@@ -290,7 +293,7 @@ test('no platform but the allowed ones hears of a token', async () => {
   at.scripted.on('/user-info', (_, response) =>
     send(response, 307, undefined, { location: `${other.url}/user-info` }),
   );
-  await assert.rejects(at.platform.user(at.grant), isFault('upstream', /redirects/));
+  await assert.rejects(at.platform.user(at.grant), isFault('upstream-unusable', /redirects/));
   assert.deepEqual(other.calls, []);
 
   await using allowing = await makePlatformWorld({ allow: [other.url] });

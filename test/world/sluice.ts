@@ -22,6 +22,7 @@ export interface SluiceOptions {
 }
 
 export interface ContainerAnswer {
+  readonly requestId: string;
   readonly containerToken: string;
   readonly targetImage: string;
   readonly digest: string;

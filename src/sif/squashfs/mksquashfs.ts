@@ -184,7 +184,7 @@ function drained(stream: Writable): Promise<void> {
 
 function unavailable(detail: string, cause?: unknown): Fault {
   const message = `Singularity images are made with mksquashfs, ${detail}: ${install}`;
-  return new Fault('unavailable', message, { phase: 'build', cause });
+  return new Fault('not-provided', message, { phase: 'build', cause });
 }
 
 function stalled(ms: number): Fault {
