@@ -6,8 +6,13 @@ import { sectionAdvice, sectionOfStep } from './definition-step.ts';
 import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';
 
-/** The failure as its user is told it: what happened, where, and what can be done about it. */
-export function buildFault(error: BuildError): Fault {
+/**
+ * The failure as its user is told it: what happened, where, and what can be done about it.
+ *
+ * @param isGenerated the caller has not written the Dockerfile, so that its lines are not shown
+ */
+export function buildFault(error: BuildError, isGenerated = false): Fault {
+  const place = isGenerated ? '' : placeOf(error);
   const { kind, message } = error;
   const fault = (what: string, phase: Phase = 'build', faultKind: FaultKind = 'bad-request') =>
     new Fault(faultKind, what, { phase, cause: error });
@@ -22,11 +27,10 @@ export function buildFault(error: BuildError): Fault {
     case 'timeout':
       return fault('it took too long', 'build', 'unavailable');
     case 'exec':
-      return fault(failedStep(error));
+      return fault(failedStep(error, place));
   }
   // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
   if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
-  const place = placeOf(error);
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
     return fault(
@@ -65,12 +69,12 @@ const lastLines = 5;
 export const lastLinesFollow = '. Its last lines:';
 
 /** A RUN whose process did not end well. */
-function failedStep(error: BuildError): string {
+function failedStep(error: BuildError, place: string): string {
   const { step = 'a step', lastLogLines } = error;
   const section = sectionOfStep(step);
   const end = section
     ? `${section} ${endOf(error)}${sectionAdvice(section)}`
-    : `'${cut(step, maxStepChars)}' ${endOf(error)}${placeOf(error)}`;
+    : `'${cut(step, maxStepChars)}' ${endOf(error)}${place}`;
   const reason = likelyReason(lastLogLines);
   const why = reason === undefined ? '' : `; most likely ${reason}`;
   if (lastLogLines.length === 0) return end + why;

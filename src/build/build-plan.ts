@@ -36,6 +36,8 @@ export interface SifPlan {
 export interface RecipeOrigin {
   readonly kind: 'recipe';
   readonly dockerfile: string;
+  /** The caller has not written the Dockerfile: its lines mean nothing to them. */
+  readonly isGenerated?: boolean;
   /** The build context: text by path. */
   readonly files: Readonly<Record<string, string>>;
   /** The stage whose files are the lock file of the environment, where there is one. */

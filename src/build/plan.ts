@@ -80,7 +80,7 @@ export function planBuild(
   const source = readBuildSource(wish);
   const { nameStrategy, context, format } = wish;
   const { dockerfile, files, lockStage, definition } = recipeIn(source, wish);
-  const parsed = platformsOf(wish.containerPlatform ?? defaultPlatform);
+  const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatform);
   checkPlatforms(source, parsed);
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
@@ -108,6 +108,7 @@ export function planBuild(
     origin: {
       kind: 'recipe',
       dockerfile,
+      ...(source.kind === 'conda' || definition ? { isGenerated: true } : {}),
       files: Object.fromEntries(files),
       lockStage,
       platforms,
@@ -222,7 +223,8 @@ function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
   return { text, headers: {}, labels: {} };
 }
 
-function checkOnePlatform(platforms: readonly Platform[]): void {
+/** Throws {@link Fault} (400) for several. */
+export function checkOnePlatform(platforms: readonly Platform[]): void {
   if (platforms.length === 1) return;
   throw new Fault(
     'bad-request',
@@ -231,8 +233,8 @@ function checkOnePlatform(platforms: readonly Platform[]): void {
   );
 }
 
-/** `linux/amd64,linux/arm64`: each once, in the order of their names. */
-function platformsOf(text: string): Platform[] {
+/** Reads `linux/amd64,linux/arm64`: each once, in the order of their names. Throws {@link Fault} (400). */
+export function readPlatforms(text: string): Platform[] {
   const platforms = inField('containerPlatform', () =>
     text.split(',').map(part => parsePlatform(part.trim())),
   );

@@ -81,7 +81,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
         return { ...image, lockFile };
       });
     } catch (error) {
-      throw error instanceof BuildError ? buildFault(error) : error;
+      throw error instanceof BuildError ? buildFault(error, recipe.isGenerated) : error;
     }
   };
 }

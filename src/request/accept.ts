@@ -13,7 +13,13 @@ import { formatReference, parseReference, type Reference } from '../oci/referenc
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/authorizer.ts';
 import type { CredentialSource } from '../upstream/credentials.ts';
-import { askedImage, askedTag, type BaseFinder, orasScheme, platformOf } from './asked-image.ts';
+import {
+  askedImage,
+  askedTag,
+  type BaseFinder,
+  orasScheme,
+  wantedPlatforms,
+} from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
 import type { ContainerToken } from './container-token.ts';
@@ -79,7 +85,7 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** What the asked image stands for now, in the right of who asks. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
-    return { access, document: await deps.baseOf(access, image, platformOf(submission)) };
+    return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
   };
 
   /** The container request of an image that is there. */
@@ -143,7 +149,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       const { image: found } = ticket;
       const document = await (found
         ? deps.manifest(access, found.digest, found.mediaType)
-        : deps.baseOf(access, image, undefined));
+        : deps.baseOf(access, image, []));
       return { ...(await serve(intake, image, { access, document }, about)), ticket };
     }
     return { ...(await serveLater(intake, image, about)), ticket };

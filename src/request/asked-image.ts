@@ -1,8 +1,9 @@
+import { checkOnePlatform, readPlatforms } from '../build/plan.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import type { BaseResolver } from '../images/base-image.ts';
 import type { Document } from '../oci/document.ts';
-import { type Platform, parsePlatform } from '../oci/platform.ts';
+import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { Submission } from './submission.ts';
@@ -22,27 +23,37 @@ export function askedTag({ tag = 'latest', digest }: Reference): string | undefi
 /** What clients write before the names of Singularity images. */
 export const orasScheme = /^oras:\/\//;
 
-/** The one platform that a submission wants of an image, if it wants one. Throws a {@link Fault} (400). */
-export function platformOf({ containerPlatform, format }: Submission): Platform | undefined {
-  if (containerPlatform !== undefined) {
-    return inField('containerPlatform', () => parsePlatform(containerPlatform));
+/** The platforms that a submission wants of an image; empty for all that the image has. Throws a {@link Fault} (400). */
+export function wantedPlatforms({ containerPlatform, format }: Submission): readonly Platform[] {
+  if (containerPlatform === undefined) {
+    // A Singularity image is for one platform, whatever its base is for.
+    return format === 'sif' ? [{ os: 'linux', architecture: 'amd64' }] : [];
   }
-  // A Singularity image is for one platform, whatever its base is for.
-  return format === 'sif' ? { os: 'linux', architecture: 'amd64' } : undefined;
+  const platforms = readPlatforms(containerPlatform);
+  if (format === 'sif') checkOnePlatform(platforms);
+  return platforms;
 }
 
-/** What an image name stands for now, or the image of a platform in it. Throws a {@link Fault}. */
+/**
+ * What an image name stands for now: the image of the one platform that is wanted, else the whole, which must have
+ * all platforms that are wanted. Throws a {@link Fault}.
+ */
 export type BaseFinder = (
   access: Access,
   image: Reference,
-  platform: Platform | undefined,
+  platforms: readonly Platform[],
 ) => Promise<Document>;
 
 export function createBaseFinder(bases: BaseResolver): BaseFinder {
-  return (access, image, platform) =>
+  return (access, image, platforms) =>
     asBadRequest(async () => {
       const root = await bases.resolve(access, image);
-      return platform ? bases.select(access, image, root, platform) : root;
+      const chosen: Document[] = [];
+      for (const platform of platforms) {
+        chosen.push(await bases.select(access, image, root, platform));
+      }
+      const [only = root, ...others] = chosen;
+      return others.length === 0 ? only : root;
     });
 }
 

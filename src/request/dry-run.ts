@@ -10,7 +10,7 @@ import type { Access } from '../upstream/authorizer.ts';
 import { findManifest } from '../upstream/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import { askedImage, askedTag, type BaseFinder, platformOf } from './asked-image.ts';
+import { askedImage, askedTag, type BaseFinder, wantedPlatforms } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
 import { changeOf } from './image-change.ts';
@@ -142,7 +142,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const { access, ...repository } = await lookAt(pinned, grant, false);
     const isThere = repository.canPull;
     const document = isThere
-      ? await deps.baseOf(access, pinned, platformOf(submission))
+      ? await deps.baseOf(access, pinned, wantedPlatforms(submission))
       : undefined;
     if (submission.freeze && document) {
       const frozen = await forecastOf(
@@ -188,10 +188,10 @@ async function problemOf(
   }
 }
 
-/** The one that was asked for, or those there are. */
+/** Those that were asked for, or those there are. */
 function platformsOf(submission: Submission, document: Document | undefined): readonly string[] {
-  const platform = platformOf(submission);
-  if (platform) return [formatPlatform(platform)];
+  const wanted = wantedPlatforms(submission);
+  if (wanted.length > 0) return wanted.map(formatPlatform);
   return document ? platformsIn(document) : [];
 }
 

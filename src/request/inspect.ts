@@ -1,3 +1,4 @@
+import { Fault } from '../fault.ts';
 import { type BaseResolver, selectImage } from '../images/base-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
@@ -42,7 +43,7 @@ export function createInspect(deps: InspectDeps): Inspect {
     // A single image is shown whatever its platform is: there is nothing to choose.
     const chosen =
       isIndex && platform !== 'all'
-        ? await selectImage(documents, access, image, root, platform)
+        ? await withAdvice(selectImage(documents, access, image, root, platform))
         : root;
     return { container: await describe({ ...deps, documents }, access, image, chosen) };
   };
@@ -55,6 +56,18 @@ async function open(
 ): Promise<InspectedImage> {
   const access = await accessTo(image, credentials);
   return { access, root: await bases.resolve(access, image), documents };
+}
+
+/** Names the parameter by which another platform is chosen. */
+async function withAdvice(selected: Promise<Document>): Promise<Document> {
+  try {
+    return await selected;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.phase !== 'request') throw error;
+    throw error.retold(
+      `${error.message}: choose one with ?platform=, or all of them with ?platform=all`,
+    );
+  }
 }
 
 async function describe(

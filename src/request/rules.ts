@@ -86,10 +86,16 @@ function checkRepository(field: string, value: string | undefined): void {
 
 function checkTimestamp(timestamp: string | undefined): void {
   if (timestamp === undefined) return;
-  const isIso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(timestamp);
-  if (!isIso || Number.isNaN(Date.parse(timestamp))) {
+  const [, day = ''] = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}/.exec(timestamp) ?? [];
+  if (!isDay(day) || Number.isNaN(Date.parse(timestamp))) {
     refuse("'timestamp' is not an ISO 8601 date and time, such as 2026-01-31T12:00:00Z");
   }
+}
+
+/** `Date` takes 30 February for the first days of March. */
+function isDay(day: string): boolean {
+  const date = new Date(`${day}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
 }
 
 // As much as a file that lists them may have.

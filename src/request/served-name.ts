@@ -32,7 +32,12 @@ export function createFindServed(deps: FindServedDeps): FindServed {
     }
     const [token = '', ...path] = repository.slice(servedPrefix.length).split('/');
     const request = getLive(tokens, token);
-    const { image, fixed } = request;
+    const { image, fixed, isFrozen, targetImage } = request;
+    if (isFrozen) {
+      throw new Fault('bad-request', `The image is frozen: name it as ${targetImage}`, {
+        phase: 'request',
+      });
+    }
     const isTag = digest === undefined && (tag ?? 'latest') === (image.tag ?? 'latest');
     const isIt = isTag || (digest !== undefined && digest === fixed?.served.digest);
     if (path.join('/') === image.repository && isIt) return request;

@@ -23,6 +23,12 @@ suite('why a step failed', () => {
     );
   });
 
+  test('lines of a Dockerfile that the caller has not written are not shown', () => {
+    const error = new BuildError('exec', 'exit code', { step: '[2/2] RUN make', source });
+    assert.match(buildFault(error).message, /\(Dockerfile, line 2\)$/);
+    assert.doesNotMatch(buildFault(error, true).message, /Dockerfile/);
+  });
+
   test('a program for another platform is told as one, with the way out', () => {
     assert.match(
       ofStep('[linux/arm64 2/2] RUN true', ['exec /bin/sh: exec format error']),

@@ -74,6 +74,7 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
     environment('['.repeat(100_000)),
     /'packages\.environment' has lists or mappings nested too deep/,
   ],
+  ['a list as a key', environment('? [b]\n: c'), /: a key is not a text/],
   ['no mapping', environment('- bwa'), /not a conda environment file/],
   ['two documents', environment('dependencies: [a]\n---\ndependencies: [b]'), /is not a YAML file/],
   ['no dependencies', environment('name: x'), /has no list 'dependencies'/],

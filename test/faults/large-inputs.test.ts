@@ -155,6 +155,25 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
     () => condaFile(`dependencies:\n${times(1200, '- ')}a`),
     /nested too deep/,
   ],
+  'deep YAML by indentation': [
+    () =>
+      condaFile(
+        Array.from({ length: 110 }, (_, at) => `${times(38 * at, ' ')}${times(19, '- ')}`).join(
+          '\n',
+        ),
+      ),
+    /nested too deep/,
+  ],
+  'lists as keys of lists in YAML': [
+    () =>
+      condaFile(
+        Array.from({ length: 100 }, (_, at) => `${times(10 * at, ' ')}${times(5, '? ')}`).join(
+          '\n',
+        ),
+      ),
+    /nested too deep/,
+  ],
+  'brackets in texts of deep YAML': [() => condaFile(times(800, '["]",')), /nested too deep/],
   'aliases that multiply': [
     () =>
       condaFile(

@@ -135,6 +135,39 @@ suite('corpus', () => {
     assert.equal(answer.digest, known('multi:arm64only').image.children[0]?.digest);
   });
 
+  test('an index serves several platforms at once if it has them all', async () => {
+    const containerPlatform = 'linux/arm64, linux/amd64';
+    const ask = (name: string) =>
+      sluice.request({ containerImage: known(name).reference, containerPlatform });
+    assert.equal((await ask('multi:index')).digest, known('multi:index').digest);
+    await assert.rejects(
+      ask('multi:arm64only'),
+      /has no image for linux\/amd64; it has: linux\/arm/,
+    );
+    await assert.rejects(ask('busybox:oci'), /has no image for linux\/arm64; it has: linux\/amd64/);
+  });
+
+  test('an inspection for no platform named is for linux/amd64, and names the parameter', async () => {
+    const inspect = async (name: string, query: string) => {
+      const answer = await sluice.fetch(`/v1alpha1/inspect${query}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ containerImage: known(name).reference }),
+      });
+      return { status: answer.status, text: await answer.text() };
+    };
+    for (const query of ['', '?platform=', '?platform=%20']) {
+      const { status, text } = await inspect('multi:index', query);
+      assert.deepEqual([status, JSON.parse(text).container.config.architecture], [200, 'amd64']);
+      const refused = await inspect('multi:arm64only', query);
+      assert.equal(refused.status, 400);
+      assert.match(
+        refused.text,
+        /has no image for linux\/amd64; it has: linux\/arm64\S*: choose one with \?platform=, or all/,
+      );
+    }
+  });
+
   test('unknown members and numbers beyond 2^53 survive', async () => {
     const answer = await request('cfg:unknown-fields');
     const { images } = await walk(sluice, answer);

@@ -7,7 +7,7 @@ import { readPipRequirement } from './pip-requirement.ts';
 import { refuse, shown } from './refuse.ts';
 import { sortedOnce } from './sorted.ts';
 import { isUrl } from './web-address.ts';
-import { tooMuchIn } from './yaml-shape.ts';
+import { tooDeep, tooMuchIn } from './yaml-shape.ts';
 
 /** An environment and the channels that came with it. */
 export interface ReadEnvironment {
@@ -99,6 +99,8 @@ function yamlValue(field: string, text: string): unknown {
     checkKeys(document);
     return document.toJS();
   } catch (error) {
+    // The parser reports the end of its stack as an error in the text.
+    if (/call stack/.test((error as Error).message)) refuse(`'${field}' ${tooDeep}`);
     const [sentence] = (error as Error).message.split('\n');
     refuse(`'${field}' is not a YAML file that can be read: ${sentence}`);
   }
@@ -109,7 +111,9 @@ function checkKeys(document: Document): void {
     Map(_, { items }) {
       const seen = new Set<unknown>();
       for (const { key } of items) {
-        const name = isScalar(key) ? key.value : key;
+        // To make a name of a list or mapping takes time by the power of its depth.
+        if (key !== null && !isScalar(key)) throw new Error('a key is not a text');
+        const name = key?.value;
         if (seen.has(name)) throw new Error(`${shown(String(name))} is there twice`);
         seen.add(name);
       }

@@ -1,6 +1,9 @@
+import { Lexer } from 'yaml';
+
 /** How much structure a YAML text may have: the parser takes 10 µs for each mark, and a call for each level. */
 const maxMarks = 2500;
 const maxDepth = 20;
+export const tooDeep = 'has lists or mappings nested too deep';
 const mark = /[\n,[\]{}&*!]|[-:?](?=\s)/g;
 
 /**
@@ -8,21 +11,52 @@ const mark = /[\n,[\]{}&*!]|[-:?](?=\s)/g;
  * Each list entry and each mapping has one or two marks.
  */
 export function tooMuchIn(text: string): string | undefined {
+  const first = text.slice(0, endOfMarks(text));
+  if (isTooDeep(flowDepths(first)) || isTooDeep(blockDepths(first))) return tooDeep;
+  if (first.length === text.length) return undefined;
+  return `has more than ${maxMarks} line ends, list marks, colons and brackets: list at most 1200 packages`;
+}
+
+/** Where the first mark is that is too much. */
+function endOfMarks(text: string): number {
   let count = 0;
-  let depth = 0;
-  let onLine = 0;
-  for (const [found] of text.matchAll(mark)) {
+  for (const { index } of text.matchAll(mark)) {
     count += 1;
-    onLine = found === '\n' ? 0 : onLine + Number(/[-:?]/.test(found));
-    if (found === '[' || found === '{') depth += 1;
-    else if (found === ']' || found === '}') depth = Math.max(0, depth - 1);
-    if (count > maxMarks) {
-      return `has more than ${maxMarks} line ends, list marks, colons and brackets: list at most 1200 packages`;
-    }
-    // Lists within lists can be on one line without a bracket: `- - - a`.
-    if (depth > maxDepth || (onLine > maxDepth && depth === 0)) {
-      return 'has lists or mappings nested too deep';
+    if (count > maxMarks) return index;
+  }
+  return text.length;
+}
+
+function isTooDeep(depths: Iterable<number>): boolean {
+  for (const depth of depths) if (depth > maxDepth) return true;
+  return false;
+}
+
+/** The depth of each list and mapping in brackets. Only the lexer knows which brackets are in a text. */
+function* flowDepths(text: string): Generator<number> {
+  let depth = 0;
+  for (const token of new Lexer().lex(text)) {
+    if (token === '[' || token === '{') yield ++depth;
+    else if (token === ']' || token === '}') depth = Math.max(0, depth - 1);
+  }
+}
+
+const blockMark = /[-:?](?:[ \t]+|$)/y;
+
+/** The depth of each list and mapping without brackets: by the indentation, and on one line as in `- - - a`. */
+function* blockDepths(text: string): Generator<number> {
+  const columns: number[] = [];
+  for (const [line] of text.matchAll(/[^\n]+/g)) {
+    let column = line.search(/[^ ]/);
+    if (column < 0 || line[column] === '#') continue;
+    while ((columns.at(-1) ?? -1) >= column) columns.pop();
+    for (;;) {
+      columns.push(column);
+      yield columns.length;
+      blockMark.lastIndex = column;
+      const [found] = blockMark.exec(line) ?? [];
+      if (found === undefined) break;
+      column += found.length;
     }
   }
-  return undefined;
 }
