@@ -10,10 +10,12 @@ import {
 import { createOpenApi } from '../src/http/openapi.ts';
 import { describePlatformApi } from '../src/http/platform/api.ts';
 import { readVersion } from '../src/version.ts';
+import { fieldsPage } from './fields-page.ts';
 
 const docs = new URL('../docs/', import.meta.url);
 
 writeFileSync(new URL('configuration.md', docs), configurationPage());
+writeFileSync(new URL('fields.md', docs), fieldsPage());
 const { version } = readVersion();
 writeJson('openapi.json', createOpenApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));

@@ -2,7 +2,7 @@
  * Names that clients in use send for fields and paths of this API, each with the name it has here.
  * The one place that knows them.
  */
-const fieldAliases: Readonly<Record<string, string>> = {
+export const fieldAliases: Readonly<Record<string, string>> = {
   towerAccessToken: 'platformAccessToken',
   towerRefreshToken: 'platformRefreshToken',
   towerEndpoint: 'platformEndpoint',

@@ -21,6 +21,7 @@ import {
   isDryRunId,
 } from './container-answer.ts';
 import { containerStatus } from './container-status.ts';
+import { createFieldCheck } from './field-check.ts';
 import type { Identify } from './identify.ts';
 import { limited } from './limited.ts';
 import { type Allowance, type Limiter, limitHeaders } from './limiter.ts';
@@ -55,9 +56,15 @@ const rowBytes = 4096;
 
 /** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
 export function containerRoutes(router: Router<RequestState>, deps: ContainerDeps): void {
+  const checkFields = createFieldCheck(containerRequestSchema);
   const create = async (ctx: RouterContext<RequestState>, version: ApiVersion) => {
     deps.gate.beforeRequest();
-    const submission = await readRequest(ctx, containerRequestSchema, deps.maxBodyBytes);
+    const { value: submission, body } = await readRequest(
+      ctx,
+      containerRequestSchema,
+      deps.maxBodyBytes,
+    );
+    const warnings = checkFields(body);
     const address = callerAddress(ctx.req, deps.trustedProxies);
     const identity = await deps.identify(ctx.req, submission);
     const caller: Caller = identity
@@ -80,11 +87,11 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
     ctx.body = await limited(deps.limiter, limit, setHeaders, async left => {
       if (submission.dryRun) {
         const forecast = await deps.dryRun(submission, version, caller);
-        return forecastAnswer(forecast, submission, []);
+        return forecastAnswer(forecast, submission, warnings);
       }
       deps.space.take(rowBytes);
       const accepted = await deps.accept(submission, version, caller, () => onBuild(left));
-      return containerAnswer(accepted, version, submission.freeze, []);
+      return containerAnswer(accepted, version, submission.freeze, warnings);
     });
   };
 

@@ -29,11 +29,8 @@ export interface InspectDeps {
 export function inspectRoutes(router: Router<RequestState>, deps: InspectDeps): void {
   router.post('/v1alpha1/inspect', async ctx => {
     deps.gate.beforeRequest();
-    const { containerImage, ...claim } = await readRequest(
-      ctx,
-      inspectRequestSchema,
-      deps.maxBodyBytes,
-    );
+    const { value } = await readRequest(ctx, inspectRequestSchema, deps.maxBodyBytes);
+    const { containerImage, ...claim } = value;
     const identity = await deps.identify(ctx.req, claim);
     deps.gate.request({ ...identity });
     const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));

@@ -6,15 +6,15 @@ import { parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
 
 /**
- * Reads the body of a request as a schema types it, and remembers which names the client uses for its fields.
+ * Reads the body of a request: as it came, and as a schema types it. Remembers which names the client uses for its fields.
  * Throws as {@link readJsonBody} and {@link parseBody}.
  */
 export async function readRequest<S extends z.ZodType>(
   { req, state }: Pick<ParameterizedContext<RequestState>, 'req' | 'state'>,
   schema: S,
   maxBytes: number,
-): Promise<z.output<S>> {
+): Promise<{ readonly value: z.output<S>; readonly body: unknown }> {
   const body = await readJsonBody(req, maxBytes);
   state.usesAliases = usesAliases(body);
-  return parseBody(schema, body);
+  return { value: parseBody(schema, body), body };
 }

@@ -88,7 +88,7 @@ const packagesSchema = z
     environment: optional(recipe).describe('Conda environment file, base64'),
     entries: optional(strings(most.entries)).describe('Package names, with versions where wanted'),
     channels: optional(strings(most.channels)).describe('Conda channels, the first one first'),
-    condaOpts: optional(condaOptionsSchema),
+    condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
     spackOpts: optional(z.unknown()).describe('Deprecated'),
   })
   .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
@@ -105,15 +105,17 @@ export const containerRequestSchema = z
       'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
     ),
     spackFile: optional(recipe).describe('Deprecated'),
-    containerPlatform: optional(short).describe('`linux/amd64` or `linux/arm64`'),
+    containerPlatform: optional(short).describe(
+      '`linux/amd64`, `linux/arm64`, or both separated by a comma',
+    ),
     buildRepository: optional(name).describe(
       'Where builds and frozen images are pushed: `registry/path`',
     ),
     cacheRepository: optional(name).describe(
       'Where build layers are put; they are taken from there only where the operator trusts all who build',
     ),
-    timestamp: optional(short).describe('Submission time, ISO 8601'),
-    fingerprint: optional(name).describe('Unique fingerprint of the request'),
+    timestamp: optional(short).describe('Submission time, ISO 8601; kept with the request'),
+    fingerprint: optional(name).describe('Unique fingerprint of the request; kept with it'),
     freeze: optional(z.boolean()).describe(
       'Push the image, with all changes in it, to `buildRepository`, under a name for good',
     ),
@@ -129,7 +131,7 @@ export const containerRequestSchema = z
       'How the built container is named',
     ),
     buildContext: optional(layerSchema).describe(
-      'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is heeded',
+      'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is honoured',
     ),
     dryRun: optional(z.boolean()).describe(
       'Only tell what the request would do, with which credentials',

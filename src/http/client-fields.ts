@@ -1,0 +1,150 @@
+/** What becomes of a request with a certain value in a field that this server does not act on. */
+export type Objection =
+  | { readonly refusal: string }
+  | { readonly warning: string }
+  /** The value asks for nothing. */
+  | undefined;
+
+/** A field that clients of this API send, and that is not in the schema of a request. */
+export interface ClientField {
+  /** `packages.pixiOpts` */
+  readonly path: string;
+  /** For the documentation. */
+  readonly handling: 'refused' | 'warning' | 'no effect';
+  readonly about: string;
+  /** What is wrong with a value, as the sentence that follows the name of the field. */
+  readonly objection: (value: unknown) => Objection;
+}
+
+const noScan = 'this server does not scan images';
+
+const ignored = (why: string) => (value: unknown) =>
+  isSomething(value) ? { warning: `is ignored: ${why}` } : undefined;
+
+const layerHint: Omit<ClientField, 'path'> = {
+  handling: 'no effect',
+  about: 'For the client itself: how it computes its fingerprint',
+  objection: () => undefined,
+};
+
+/**
+ * The fields of existing clients that this server does not act on. What would change the image, or is a promise about
+ * it, is refused; the rest is answered with a warning. Source: reference service, container request.
+ */
+export const clientFields: readonly ClientField[] = [
+  {
+    path: 'mirror',
+    handling: 'refused',
+    about:
+      '`true` is refused: `freeze` pushes a copy of an image to `buildRepository`, under a name of its own',
+    objection: value =>
+      isSomething(value)
+        ? {
+            refusal:
+              "is not provided by this server: send 'freeze' with 'buildRepository', which pushes a copy of the image under a name of its own",
+          }
+        : undefined,
+  },
+  {
+    path: 'scanMode',
+    handling: 'refused',
+    about: '`required` is refused, `async` is answered with a warning: images are not scanned',
+    objection: value => {
+      if (!isSomething(value) || value === 'none') return undefined;
+      if (value === 'async') return { warning: `is ignored: ${noScan}` };
+      return {
+        refusal: `cannot be honoured: ${noScan}. Scan the image before you use it, and leave the field out`,
+      };
+    },
+  },
+  {
+    path: 'scanLevels',
+    handling: 'warning',
+    about: 'Images are not scanned',
+    objection: ignored(noScan),
+  },
+  {
+    path: 'containerIncludes',
+    handling: 'refused',
+    about: 'Refused with an image in it: use `COPY --from=IMAGE` in a `containerFile`, or a layer',
+    objection: value =>
+      isSomething(value)
+        ? {
+            refusal:
+              "is not provided by this server: use COPY --from=IMAGE in a 'containerFile', or add the files as a layer",
+          }
+        : undefined,
+  },
+  {
+    path: 'buildTemplate',
+    handling: 'refused',
+    about:
+      '`conda/micromamba:v1` and `:v2` are answered with a warning: packages are built with a recipe of this server, which `dryRun` shows. Others are refused',
+    objection: value => {
+      if (!isSomething(value)) return undefined;
+      if (typeof value === 'string' && /^conda\/micromamba:v[12]$/.test(value)) {
+        return {
+          warning:
+            'is ignored: Conda packages are built with a recipe of this server, which a dry run shows',
+        };
+      }
+      return {
+        refusal:
+          "names a template that this server does not have: leave it out for Conda packages, or send a Dockerfile as 'containerFile'",
+      };
+    },
+  },
+  {
+    path: 'buildCompression',
+    handling: 'refused',
+    about:
+      'Layers are compressed with gzip: another `mode` is refused; `level` and `force` get a warning',
+    objection: compressionObjection,
+  },
+  {
+    path: 'workflowId',
+    handling: 'warning',
+    about: 'The life time of a container token does not depend on a workflow run',
+    objection: ignored('the life time of a container token does not depend on a workflow run'),
+  },
+  {
+    path: 'spackTarget',
+    handling: 'warning',
+    about: 'Spack is deprecated',
+    objection: ignored('Spack is deprecated'),
+  },
+  {
+    path: 'packages.pixiOpts',
+    handling: 'warning',
+    about: 'Conda packages are not installed with pixi',
+    objection: ignored('Conda packages are not installed with pixi here'),
+  },
+  {
+    path: 'packages.cranOpts',
+    handling: 'warning',
+    about: 'For packages of type `CRAN`, which is refused',
+    objection: ignored('it is for packages of type CRAN'),
+  },
+  { path: 'containerConfig.layers[].skipHashing', ...layerHint },
+  { path: 'buildContext.skipHashing', ...layerHint },
+];
+
+function compressionObjection(value: unknown): Objection {
+  if (!isSomething(value)) return undefined;
+  const { mode, ...others } = (typeof value === 'object' ? value : { mode: value }) as {
+    mode?: unknown;
+  };
+  if (isSomething(mode) && String(mode).toLowerCase() !== 'gzip') {
+    return { refusal: 'asks for another compression than gzip, which is the only one here' };
+  }
+  const isTuned = Object.values(others).some(isSomething);
+  return isTuned
+    ? { warning: 'is honoured as far as it says gzip: level and force are ignored' }
+    : undefined;
+}
+
+/** False for what clients send in a field that their user has not set. */
+function isSomething(value: unknown): boolean {
+  if (value === null || value === undefined || value === false || value === '') return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
+}

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { clientFields } from '../../src/http/client-fields.ts';
+import { nearestName } from '../../src/http/nearest-name.ts';
+import {
+  type FaultWorld,
+  postJson,
+  startFaultWorld,
+  stopWithoutErrors,
+} from '../faults/fault-world.ts';
+import { assertApiFault } from '../faults/http-client.ts';
+import { emptyLayer } from '../faults/scripted-upstream.ts';
+
+let world: FaultWorld;
+let containerImage: string;
+
+before(async () => {
+  world = await startFaultWorld();
+  containerImage = world.upstreams.relay.image('team/app').name;
+});
+
+after(async () => {
+  await stopWithoutErrors(world);
+  await world[Symbol.asyncDispose]();
+});
+
+/** Values by the path of their field, with what the answer says of them; undefined for nothing. */
+const refusals: readonly (readonly [body: object, message: RegExp])[] = [
+  [{ mirror: true }, /'mirror' is not provided by this server: send 'freeze' with/],
+  [{ scanMode: 'required' }, /'scanMode' cannot be honoured: this server does not scan images\./],
+  [{ scanMode: 'sometimes' }, /'scanMode' cannot be honoured/],
+  [{ containerIncludes: ['alpine'] }, /'containerIncludes' is not provided .* COPY --from=IMAGE/],
+  [{ buildTemplate: 'conda/pixi:v1' }, /'buildTemplate' names a template that this server/],
+  [{ buildTemplate: 'cran/installr:v1' }, /'buildTemplate' names a template/],
+  [{ buildCompression: { mode: 'zstd' } }, /'buildCompression' asks for another compression/],
+  [{ buildCompression: { mode: 'estargz', level: 3 } }, /'buildCompression' asks for another/],
+];
+const warned: readonly (readonly [body: object, message: RegExp])[] = [
+  [{ scanMode: 'async' }, /^'scanMode' is ignored: this server does not scan images$/],
+  [{ scanLevels: ['LOW'] }, /^'scanLevels' is ignored: this server does not scan/],
+  [{ buildTemplate: 'conda/micromamba:v2' }, /^'buildTemplate' is ignored: Conda packages are/],
+  [{ buildCompression: { mode: 'gzip', force: true } }, /^'buildCompression' is honoured as far/],
+  [{ workflowId: '5xK1' }, /^'workflowId' is ignored: the life time/],
+  [{ spackTarget: 'x86_64' }, /^'spackTarget' is ignored: Spack is deprecated$/],
+  [
+    { frezee: true },
+    /^'frezee' is not a field of this API, and is ignored: did you mean 'freeze'\?$/,
+  ],
+  [{ towerAcessToken: 'x' }, /: did you mean 'towerAccessToken'\?$/],
+  [{ miror: true }, /: did you mean 'mirror'\?$/],
+  [{ labels: { a: 'b' } }, /^'labels' is not a field of this API, and is ignored$/],
+  [{ somethingElse: 1 }, /^'somethingElse' is not a field of this API, and is ignored$/],
+  [
+    { containerConfig: { entrypont: ['/'] } },
+    /^'containerConfig\.entrypont' .* did you mean 'entrypoint'/,
+  ],
+  [{ 'a\u001b[31m\n': 1 }, /^'a\?\[31m\?' is not a field/],
+];
+const silent: readonly object[] = [
+  { mirror: false, scanMode: 'none', scanLevels: [], containerIncludes: [], buildCompression: {} },
+  { mirror: null, scanMode: null, buildTemplate: null, workflowId: null, whatever: null },
+  { buildTemplate: '', workflowId: '', spackTarget: '', buildCompression: { mode: 'gzip' } },
+];
+
+for (const [body, message] of refusals) {
+  test(`refused: ${JSON.stringify(body)}`, async () => {
+    for (const dryRun of [false, true]) {
+      assertApiFault(await world.ask({ containerImage, dryRun, ...body }), 400, message);
+    }
+  });
+}
+
+for (const [body, message] of warned) {
+  test(`answered with a warning: ${JSON.stringify(body)}`, async () => {
+    for (const dryRun of [false, true]) {
+      const reply = await world.ask({ containerImage, dryRun, ...body });
+      const { warnings = [] } = JSON.parse(reply.body.toString());
+      assert.equal(reply.status, 200, reply.body.toString());
+      assert.equal(warnings.length, 1);
+      assert.match(warnings[0], message);
+    }
+  });
+}
+
+for (const body of silent) {
+  test(`answered without a word: ${JSON.stringify(body)}`, async () => {
+    const reply = await world.ask({ containerImage, ...body });
+    assert.equal(reply.status, 200, reply.body.toString());
+    assert.equal(JSON.parse(reply.body.toString()).warnings, undefined);
+  });
+}
+
+test('fields of fields are looked at too, and the hints of clients to themselves are none', async () => {
+  const packages = { type: 'CONDA', entries: ['a'], pixiOpts: { pixiImage: 'x' }, chanels: ['b'] };
+  const reply = await world.ask({ packages, dryRun: true });
+  const { warnings = [] } = JSON.parse(reply.body.toString());
+  assert.deepEqual(warnings, [
+    "'packages.pixiOpts' is ignored: Conda packages are not installed with pixi here",
+    "'packages.chanels' is not a field of this API, and is ignored: did you mean 'channels'?",
+  ]);
+  const location = `data:${emptyLayer.toString('base64')}`;
+  const layers = [{ location, skipHashing: true, gzipdigest: 'x' }];
+  const served = await world.ask({ containerImage, containerConfig: { layers } });
+  assert.deepEqual(JSON.parse(served.body.toString()).warnings, [
+    "'containerConfig.layers[0].gzipdigest' is not a field of this API, and is ignored: did you mean 'gzipDigest'?",
+  ]);
+});
+
+test('the deprecated endpoint warns too', async () => {
+  const body = { containerImage, frezee: true };
+  const reply = await postJson(`${world.sluice.url}/container-token`, body);
+  assert.match(JSON.parse(reply.body.toString()).warnings[0], /did you mean 'freeze'/);
+});
+
+test('of many unknown fields ten are named', async () => {
+  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`unknown${at}`, at]));
+  const reply = await world.ask({ containerImage, ...many });
+  const { warnings } = JSON.parse(reply.body.toString());
+  assert.equal(warnings.length, 11);
+  assert.equal(warnings[10], 'Further fields are ignored, too');
+  assert.ok(reply.ms < 1000, `${reply.ms} ms`);
+  // What is refused is refused wherever it is.
+  const refused = await world.ask({ containerImage, ...many, scanMode: 'required' });
+  assertApiFault(refused, 400, /'scanMode' cannot be honoured/);
+});
+
+test('the nearest name is a slip away, or none', () => {
+  const known = ['freeze', 'format', 'containerImage'];
+  assert.equal(nearestName('frezee', known), 'freeze');
+  assert.equal(nearestName('FREEZE', known), 'freeze');
+  assert.equal(nearestName('containerimgae', known), 'containerImage');
+  assert.equal(nearestName('container', known), undefined);
+  assert.equal(nearestName('x', known), undefined);
+});
+
+// Source: reference service, container request; libraries of its clients.
+const sentByClients = [
+  ...['towerAccessToken', 'towerRefreshToken', 'towerEndpoint', 'towerWorkspaceId', 'workflowId'],
+  ...[
+    'containerImage',
+    'containerFile',
+    'containerConfig',
+    'condaFile',
+    'spackFile',
+    'spackTarget',
+  ],
+  ...['containerPlatform', 'buildRepository', 'cacheRepository', 'timestamp', 'fingerprint'],
+  ...['freeze', 'buildContext', 'format', 'dryRun', 'containerIncludes', 'packages', 'mirror'],
+  ...['nameStrategy', 'scanMode', 'scanLevels', 'buildCompression', 'buildTemplate'],
+  ...['entrypoint', 'cmd', 'env', 'workingDir', 'layers'].map(name => `containerConfig.${name}`),
+  ...['location', 'gzipDigest', 'gzipSize', 'tarDigest', 'skipHashing'].flatMap(name => [
+    `containerConfig.layers[].${name}`,
+    `buildContext.${name}`,
+  ]),
+  ...['type', 'environment', 'entries', 'channels', 'condaOpts', 'pixiOpts', 'cranOpts'].map(
+    name => `packages.${name}`,
+  ),
+  ...['mambaImage', 'baseImage', 'basePackages', 'commands'].map(
+    name => `packages.condaOpts.${name}`,
+  ),
+];
+
+test('the page on fields has all that clients send', () => {
+  const page = readFileSync(new URL('../../docs/fields.md', import.meta.url), 'utf8');
+  for (const field of sentByClients) {
+    assert.match(page, new RegExp(`^\\| \`${field.replace(/[[\].]/g, '\\$&')}\` \\| `, 'm'), field);
+  }
+  for (const { path, handling } of clientFields) {
+    assert.ok(page.includes(`| \`${path}\` | ${handling} |`), path);
+  }
+});
