@@ -66,7 +66,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
-      if (fault && res.statusCode >= 500) log.error(line, 'request');
+      if (fault && statusOf(fault, path) >= 500) log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {
@@ -84,7 +84,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         res.destroy();
         return;
       }
-      const isRegistry = path === '/v2' || path.startsWith('/v2/');
+      const isRegistry = isRegistryPath(path);
       const body = Buffer.from(
         JSON.stringify(
           isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
@@ -94,7 +94,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       if (res.closed) return;
       // After a failed HEAD some clients show nothing else.
       if (isRegistry) res.statusMessage = reasonPhrase(fault);
-      res.writeHead(isRegistry ? fault.status : fault.apiStatus, {
+      res.writeHead(statusOf(fault, path), {
         ...(isReadWhole ? {} : { connection: 'close' }),
         ...(isRegistry ? apiVersionHeader : {}),
         ...faultHeaders(fault),
@@ -109,6 +109,15 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
 function inNamesOfClient(fault: Fault): Fault {
   const message = inAliases(fault.message);
   return message === fault.message ? fault : fault.retold(message);
+}
+
+function isRegistryPath(path: string): boolean {
+  return path === '/v2' || path.startsWith('/v2/');
+}
+
+/** The status in the dialect of the path. */
+function statusOf({ status, apiStatus }: Fault, path: string): number {
+  return isRegistryPath(path) ? status : apiStatus;
 }
 
 function notPath(): Fault {
