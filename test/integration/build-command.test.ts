@@ -229,7 +229,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(later.stderr, /The build failed: .*exit code 42/);
     const brief = await run('build', place);
     assert.equal(brief.code, 1);
-    assert.match(brief.stderr, /^The build failed: 'sluice logs \w+' tells why$/m);
+    assert.match(brief.stderr, /^The build failed: 'sluice logs \w+' shows why$/m);
     const forecast = await run('build', place, '--dry-run');
     assert.equal(JSON.parse(assertSuccess(forecast)).containerFile.split('\n')[0], `FROM ${base}`);
   });

@@ -179,7 +179,7 @@ suite('registries', { concurrency: 2 }, () => {
     await using sluice = await startSluice({ config: settings(registry) });
     await assert.rejects(
       sluice.request({ containerImage: `${registry.host}/${image}` }),
-      /502: .*certificate that is not trusted.*\.ca/,
+      /400: .*certificate that is not trusted.*\.ca/,
     );
   });
 
