@@ -95,11 +95,10 @@ export const clientFields: readonly ClientField[] = [
     },
   },
   {
-    path: 'buildCompression',
-    handling: 'refused',
-    about:
-      'Layers are compressed with gzip: another `mode` is refused; `level` and `force` get a warning',
-    objection: compressionObjection,
+    path: 'buildCompression.force',
+    handling: 'warning',
+    about: 'Layers of base images stay as they are',
+    objection: ignored('layers of base images stay as they are'),
   },
   {
     path: 'workflowId',
@@ -128,20 +127,6 @@ export const clientFields: readonly ClientField[] = [
   { path: 'containerConfig.layers[].skipHashing', ...layerHint },
   { path: 'buildContext.skipHashing', ...layerHint },
 ];
-
-function compressionObjection(value: unknown): Objection {
-  if (!isSomething(value)) return undefined;
-  const { mode, ...others } = (typeof value === 'object' ? value : { mode: value }) as {
-    mode?: unknown;
-  };
-  if (isSomething(mode) && String(mode).toLowerCase() !== 'gzip') {
-    return { refusal: 'asks for another compression than gzip, which is the only one here' };
-  }
-  const isTuned = Object.values(others).some(isSomething);
-  return isTuned
-    ? { warning: 'is honoured as far as it says gzip: level and force are ignored' }
-    : undefined;
-}
 
 /** False for what clients send in a field that their user has not set. */
 function isSomething(value: unknown): boolean {

@@ -33,14 +33,11 @@ const refusals: readonly (readonly [body: object, message: RegExp])[] = [
   [{ containerIncludes: ['alpine'] }, /'containerIncludes' is not provided .* COPY --from=IMAGE/],
   [{ buildTemplate: 'conda/pixi:v1' }, /'buildTemplate' names a template that this server/],
   [{ buildTemplate: 'cran/installr:v1' }, /'buildTemplate' names a template/],
-  [{ buildCompression: { mode: 'zstd' } }, /'buildCompression' asks for another compression/],
-  [{ buildCompression: { mode: 'estargz', level: 3 } }, /'buildCompression' asks for another/],
 ];
 const warned: readonly (readonly [body: object, message: RegExp])[] = [
   [{ scanMode: 'async' }, /^'scanMode' is ignored: this server does not scan images$/],
   [{ scanLevels: ['LOW'] }, /^'scanLevels' is ignored: this server does not scan/],
   [{ buildTemplate: 'conda/micromamba:v2' }, /^'buildTemplate' is ignored: Conda packages are/],
-  [{ buildCompression: { mode: 'gzip', force: true } }, /^'buildCompression' is honoured as far/],
   [{ workflowId: '5xK1' }, /^'workflowId' is ignored: the life time/],
   [{ spackTarget: 'x86_64' }, /^'spackTarget' is ignored: Spack is deprecated$/],
   [
@@ -58,9 +55,9 @@ const warned: readonly (readonly [body: object, message: RegExp])[] = [
   [{ 'a\u001b[31m\n': 1 }, /^'a\?\[31m\?' is not a field/],
 ];
 const silent: readonly object[] = [
-  { mirror: false, scanMode: 'none', scanLevels: [], containerIncludes: [], buildCompression: {} },
+  { mirror: false, scanMode: 'none', scanLevels: [], containerIncludes: [] },
   { mirror: null, scanMode: null, buildTemplate: null, workflowId: null, whatever: null },
-  { buildTemplate: '', workflowId: '', spackTarget: '', buildCompression: { mode: 'gzip' } },
+  { buildTemplate: '', workflowId: '', spackTarget: '' },
 ];
 
 for (const [body, message] of refusals) {
