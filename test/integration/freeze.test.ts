@@ -301,6 +301,8 @@ suite('freeze', { concurrency: 2 }, () => {
         accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
         builds: { keepAnonymous: '1s' },
+        // A build is kept as long as its requests.
+        tokenLife: '1s',
         limits: { builds: { anonymous: 'off' } },
         freezeRepository: place,
         freezeSifRepository: `${open.host}/public/sif`,
