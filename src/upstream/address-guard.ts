@@ -1,7 +1,8 @@
-import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
-import { lookup as lookupAll } from 'node:dns/promises';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { Fault } from '../fault.ts';
+import { createNames } from './names.ts';
+
+const names = createNames();
 
 /**
  * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (cloud metadata among
@@ -70,23 +71,29 @@ export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
  */
 export function guardedLookup(host: string): LookupFunction {
   return (hostname, options, callback) => {
-    dnsLookup(hostname, { ...options, all: true } as LookupOptions, (error, found) => {
-      const addresses = found as unknown as LookupAddress[];
-      if (error) return callback(error, '', 0);
-      if (addresses.some(({ address }) => !isPublicAddress(address))) {
-        return callback(closedAddress(host) as NodeJS.ErrnoException, '', 0);
-      }
-      if (options.all) return callback(null, addresses);
-      const first = addresses[0];
-      callback(null, first?.address ?? '', first?.family ?? 0);
-    });
+    // What the caller throws is not the promise's.
+    const answer: typeof callback = (...results) => process.nextTick(callback, ...results);
+    names.addressesOf(hostname).then(
+      found => {
+        if (found.some(({ address }) => !isPublicAddress(address))) {
+          return answer(closedAddress(host) as NodeJS.ErrnoException, '', 0);
+        }
+        const wanted = Number(String(options.family ?? 0).replace('IPv', ''));
+        const addresses = found.filter(({ family }) => wanted === 0 || family === wanted);
+        const [first] = addresses;
+        if (!first) return answer(new Error(`'${hostname}' has no address of IPv${wanted}`), '', 0);
+        if (options.all) return answer(null, addresses);
+        answer(null, first.address, first.family);
+      },
+      error => answer(error, '', 0),
+    );
   };
 }
 
 /** Rejects with a {@link Fault} when a host name leads to a closed address; one that leads nowhere is left to others. */
 export async function checkName(url: URL): Promise<void> {
   const hostname = url.hostname.replace(/^\[|\]$/g, '');
-  const addresses = await lookupAll(hostname, { all: true }).catch(() => []);
+  const addresses = await names.addressesOf(hostname).catch(() => []);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
 }
 
@@ -96,9 +103,10 @@ export async function checkName(url: URL): Promise<void> {
  */
 export async function publicAddressOf(url: URL): Promise<string> {
   const hostname = url.hostname.replace(/^\[|\]$/g, '');
-  const addresses = await lookupAll(hostname, { all: true, order: 'ipv4first' });
+  const addresses = await names.addressesOf(hostname);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
-  return addresses[0]?.address ?? hostname;
+  const first = addresses.find(({ family }) => family === 4) ?? addresses[0];
+  return first?.address ?? hostname;
 }
 
 /** An address that is refused. */
