@@ -107,7 +107,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   buildRoutes(router, { ...building, requireAdministrator, urlOf, noteDeed });
   const { credentialsOf } = identities;
   inspectRoutes(router, { ...asking, inspect: containers.inspect, credentialsOf });
-  validateRoutes(router, { checkLogin, gate: accessGate, identify, logins, maxBodyBytes });
+  validateRoutes(router, { ...asking, checkLogin, logins });
   metricsRoutes(router, { usage, requireAdministrator });
   const metrics = createMetricsRegistry();
   const openapi = createOpenApi(version.version);

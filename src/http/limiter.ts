@@ -31,9 +31,10 @@ export interface Limiter {
   peek(key: string, rate: Rate): Allowance;
 }
 
-const maxKeys = 100_000;
-// A key with more events keeps them in groups, each counted until its last one is over: never too few.
-const exactEvents = 64;
+const maxKeys = 50_000;
+// A key with more events keeps them in groups, each counted until its last one is over: never too few. There are many
+// keys: one has 3 KiB at most.
+const exactEvents = 32;
 
 /** Events that end together. */
 interface Group {
@@ -45,7 +46,7 @@ interface Group {
 
 /**
  * Admits at most the count of a rate within any span of its time: a sliding window, without edges and timers.
- * An event is free again when its time is over; with more than 64 in a window up to 1/64 of the time later.
+ * An event is free again when its time is over; with more than 32 in a window up to 1/32 of the time later.
  *
  * @param what is limited, for the message: `pulls`
  * @param now ms on a scale that no change of the wall clock moves

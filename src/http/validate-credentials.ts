@@ -4,8 +4,11 @@ import { registryHost } from '../oci/registry-name.ts';
 import { faultOfError } from '../upstream/failure.ts';
 import type { CheckLogin } from '../upstream/login.ts';
 import type { Gate } from './access/gate.ts';
+import { callerAddress } from './caller.ts';
+import { type CallerRates, rateFor } from './caller-rates.ts';
 import type { Identify } from './identify.ts';
 import { readJsonBody } from './json-body.ts';
+import { type Limiter, limitHeaders } from './limiter.ts';
 import type { LoginLimit } from './login-limit.ts';
 import { credentialsSchema, parseBody } from './schema.ts';
 import type { RequestState } from './state.ts';
@@ -14,6 +17,10 @@ export interface ValidateDeps {
   readonly checkLogin: CheckLogin;
   readonly gate: Gate;
   readonly identify: Identify;
+  readonly trustedProxies: number;
+  /** The same as for container requests: registries are asked here, too. */
+  readonly limiter: Limiter;
+  readonly rates: CallerRates;
   /** Nobody is to find out through this service what the passwords of a registry are. */
   readonly logins: LoginLimit;
   readonly maxBodyBytes: number;
@@ -23,12 +30,15 @@ export interface ValidateDeps {
 export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps): void {
   const validate = async (ctx: RouterContext<RequestState>, unwrap: (body: unknown) => unknown) => {
     deps.gate.beforeRequest();
-    deps.gate.request({ ...(await deps.identify(ctx.req, {})) });
+    const identity = await deps.identify(ctx.req, {});
+    deps.gate.request({ ...identity });
+    const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
+    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate, limit.advice)));
     const body = await readJsonBody(ctx.req, deps.maxBodyBytes);
     const { registry, userName, password } = parseBody(credentialsSchema, unwrap(body));
     const host = hostOf(registry);
     const credentials = { kind: 'password', username: userName, password } as const;
-    deps.logins.check(ctx.req);
+    const end = deps.logins.begin(ctx.req);
     try {
       const isGood = await deps.checkLogin(host, credentials);
       if (!isGood) deps.logins.fail(ctx.req);
@@ -37,6 +47,8 @@ export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps)
     } catch (error) {
       const access = { registry: host, repository: '', credentials: undefined };
       throw faultOfError(error, access, { what: 'a login' });
+    } finally {
+      end();
     }
   };
 

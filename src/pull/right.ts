@@ -75,7 +75,8 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
       latest.set(request.token, { ...question, at });
       return question;
     } catch (error) {
-      const isUnavailable = error instanceof Fault && error.status >= 500;
+      const isUnavailable =
+        error instanceof Fault && (error.status >= 500 || error.kind === 'too-many-requests');
       if (last && isUnavailable && at - last.at < graceMs) return last;
       throw error;
     }

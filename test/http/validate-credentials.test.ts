@@ -24,6 +24,16 @@ suite('a check of credentials', () => {
     assert.ok(!sluice.output().includes('docker.io:443'));
   });
 
+  test('that comes with many others guesses no more passwords than may fail', async () => {
+    const config = { accounts: { tester: 'right' }, limits: { logins: '5/minute' } };
+    await using sluice = await startSluice({ config });
+    assert.equal((await valid(sluice, sluice.host, 'right')).body.toString(), 'true');
+    const guesses = Array.from({ length: 60 }, (_, at) => valid(sluice, sluice.host, `wrong${at}`));
+    const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+    assert.equal(statuses.filter(status => status === 200).length, 5);
+    assert.equal(statuses.filter(status => status === 429).length, 55);
+  });
+
   test('takes a registry in every spelling', async () => {
     await using registry = await startRegistry({ auth: 'basic' });
     await using sluice = await startSluice({
