@@ -116,8 +116,18 @@ export function createAuthorizer(
 
   return {
     async known(access, signal) {
-      const challenge = challenges.get(`${access.registry} ${access.repository}`);
-      return challenge ? respond(access, challenge, signal) : undefined;
+      const name = `${access.registry} ${access.repository}`;
+      const challenge = challenges.get(name);
+      if (!challenge) return undefined;
+      try {
+        return await respond(access, challenge, signal);
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (access.pushes) throw error;
+        // The token service may have moved, or no login be needed any more: the registry says so when it is asked.
+        challenges.delete(name);
+        return undefined;
+      }
     },
 
     async answer(access, offered, refused, signal) {

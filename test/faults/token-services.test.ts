@@ -71,6 +71,24 @@ for (const member of ['token', 'access_token'] as const) {
   });
 }
 
+test('a registry that needs no login any more is asked without one', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('own/moved');
+  let isGuarded = true;
+  relay.on('/tokens/moved', (_, response) => json(response, 400, {}));
+  relay.on('/v2/own/moved/', (_, response, serve) => {
+    if (!isGuarded) return serve();
+    response.writeHead(401, {
+      'www-authenticate': `Bearer realm="http://${relay.host}/tokens/moved"`,
+    });
+    response.end();
+  });
+  await assert.rejects(world.serve(image));
+  isGuarded = false;
+  const pull = await world.serve(image);
+  assert.equal((await pull(`blobs/${image.layers[0]?.digest}`)).status, 200);
+});
+
 test('a token service that the operator listed may be elsewhere', async () => {
   const image = guarded('listed/app', `http://${tokens.host}/auth`);
   tokens.on('/auth', (_request, response) => json(response, 200, { token: bearer }));

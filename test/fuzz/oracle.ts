@@ -28,8 +28,10 @@ export function judge(
   const shown = `${[...headers].flat().join('\n')}\n${text}`;
   const leak =
     leaks.find(pattern => pattern.test(shown)) ?? secrets.find(secret => shown.includes(secret));
-  // What a client sends comes back to it in a message: only what it did not send was the server's.
-  if (leak !== undefined && !isEcho(leak, request)) return `an answer with ${leak} in it`;
+  // What a client sends comes back to it in a message: only what it did not send was the server's. A forecast shows the
+  // Dockerfile that a definition file becomes, with the paths that an image has.
+  if (leak !== undefined && !isEcho(leak, request) && !isForecast(text))
+    return `an answer with ${leak} in it`;
   if (headers.has('x-injected')) return 'a header that came from the request';
   if (status >= 500 && !isReasoned(status, text)) return `status ${status}`;
   if (status < 400) return undefined;
@@ -67,6 +69,10 @@ function isReasoned(status: number, text: string): boolean {
     return /registry |registry's|platform |redirects /.test(text);
   if (status === 503) return /builder|build/.test(text);
   return status === 501 || status === 505;
+}
+
+function isForecast(text: string): boolean {
+  return /^\{[^}]*"dryRun":true|"containerFile":"/.test(text);
 }
 
 function isEcho(leak: RegExp | string, { bytes, target }: WireRequest): boolean {

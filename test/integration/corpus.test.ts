@@ -17,10 +17,7 @@ const isImageConfig = (type: string) =>
 
 // What has nothing to change: no images, or none that is there.
 const untouched: readonly string[] = [
-  'artifact:oras11',
-  'artifact:sif',
-  'artifact:helm',
-  'artifact:referrer',
+  ...['artifact:oras11', 'artifact:sif', 'artifact:helm', 'artifact:referrer'],
   'multi:empty',
 ];
 // Blobs that the registry does not have.
