@@ -104,7 +104,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     logUrlOf: building.logUrlOf,
     space,
   });
-  buildRoutes(router, { ...building, requireAdministrator, urlOf, noteDeed });
+  buildRoutes(router, { ...building, ...asking, requireAdministrator, urlOf, noteDeed });
   const { credentialsOf } = identities;
   inspectRoutes(router, { ...asking, inspect: containers.inspect, credentialsOf });
   validateRoutes(router, { ...asking, checkLogin, logins });

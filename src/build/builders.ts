@@ -4,6 +4,7 @@ import type { Logger } from '../telemetry.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { IsBusy } from './keep-builder.ts';
+import { platformRank } from './platform-rank.ts';
 import { canPush, isInDocker } from './push-ability.ts';
 
 /** The builder went away, or none answers: another one, or another try, may do. */
@@ -20,15 +21,23 @@ export class BuilderLost extends Fault {
 /** Whose build it is: builds of strangers run only where they cannot connect to closed addresses. */
 export type Customer = 'known' | 'stranger';
 
+/** A build, as far as it decides which builder does it. */
+export interface BuilderWish {
+  readonly customer: Customer;
+  /** `linux/amd64` each. */
+  readonly platforms: readonly string[];
+}
+
 /** The builders there are. */
 export interface Builders {
   /**
-   * Runs the work on the healthy builder with the least of it. Throws {@link BuilderLost} when none
+   * Runs the work on the healthy builder that suits the platforms best: its own before those it emulates, and those
+   * before others. Of equal ones that with the least work does it. Throws {@link BuilderLost} when none
    * answers, a {@link Fault} (501) with instructions when there is no builder, and one (401) when there is
    * none for strangers.
    */
   use<T>(
-    customer: Customer,
+    wish: BuilderWish,
     signal: AbortSignal,
     work: (client: BuildkitClient) => Promise<T>,
   ): Promise<T>;
@@ -67,8 +76,11 @@ interface Builder {
   readonly client: BuildkitClient;
   readonly tls: TlsOptions | undefined;
   load: number;
+  /** Its platforms, as it told them. */
+  told?: { readonly at: number; readonly platforms: Promise<readonly string[]> };
 }
 
+const toldMs = 60_000;
 const healthMs = 3000;
 
 export function createBuilders(
@@ -136,12 +148,19 @@ export function createBuilders(
   };
 
   /** The builder to use next, its load counted already: who chooses meanwhile sees it. */
-  const choose = async (customer: Customer, signal: AbortSignal): Promise<Builder> => {
+  const choose = async (
+    { customer, platforms }: BuilderWish,
+    signal: AbortSignal,
+  ): Promise<Builder> => {
     const left = new Set(await unlessAborted(known(customer), signal));
     if (left.size === 0) throw noBuilder(troubles());
+    const ranks = await unlessAborted(ranksOf([...left], platforms), signal);
+    const rankOf = (builder: Builder) => ranks.get(builder) ?? 0;
+    const isBetter = (one: Builder, best: Builder) =>
+      rankOf(one) === rankOf(best) ? one.load < best.load : rankOf(one) < rankOf(best);
     const silent = new Set<string>();
     while (left.size > 0) {
-      const builder = [...left].reduce((best, one) => (one.load < best.load ? one : best));
+      const builder = [...left].reduce((best, one) => (isBetter(one, best) ? one : best));
       left.delete(builder);
       builder.load += 1;
       let able: Awaited<ReturnType<typeof isAble>> | undefined;
@@ -164,8 +183,8 @@ export function createBuilders(
       await unlessAborted(find(customer), signal);
     },
 
-    async use(customer, signal, work) {
-      const builder = await choose(customer, signal);
+    async use(wish, signal, work) {
+      const builder = await choose(wish, signal);
       try {
         return await work(builder.client);
       } finally {
@@ -187,6 +206,34 @@ export function createBuilders(
       for (const { client } of [...builders.values(), ...leaving]) client.close();
     },
   };
+}
+
+/** How well each builder suits the platforms, 0 best. One that does not answer is tried last. */
+async function ranksOf(
+  builders: readonly Builder[],
+  platforms: readonly string[],
+): Promise<ReadonlyMap<Builder, number>> {
+  if (builders.length < 2) return new Map();
+  const ranked = builders.map(async builder => {
+    try {
+      return [builder, platformRank(platforms, await platformsOf(builder))] as const;
+    } catch {
+      return [builder, Number.POSITIVE_INFINITY] as const;
+    }
+  });
+  return new Map(await Promise.all(ranked));
+}
+
+function platformsOf(builder: Builder): Promise<readonly string[]> {
+  const { told } = builder;
+  if (told && performance.now() - told.at < toldMs) return told.platforms;
+  const platforms = builder.client
+    .listWorkers({ timeoutMs: healthMs })
+    .then(workers => workers.flatMap(worker => worker.platforms));
+  builder.told = { at: performance.now(), platforms };
+  // It is asked again for the next build.
+  platforms.catch(() => delete builder.told);
+  return platforms;
 }
 
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -9,6 +9,7 @@ import type { BuildLogs, LogWriter } from './build-logs.ts';
 import { type BuildPlan, pullName } from './build-plan.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { BuilderLost, type Builders } from './builders.ts';
+import { type KeepTimes, keepMs } from './keep-times.ts';
 import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
 import { ownQueueFull, queueFull, stopping } from './refusals.ts';
@@ -49,6 +50,8 @@ export interface BuildRun {
   readonly signal: AbortSignal;
 }
 
+export type Cancellation = 'cancelled' | 'others-wait' | 'over';
+
 export interface Builds {
   /**
    * The build of a plan: one that is there or runs already, or a new one. Throws {@link Fault}, also
@@ -61,8 +64,15 @@ export interface Builds {
   waitsFor(build: BuildRow): string;
   /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
-  /** Ends a build that is queued or runs; false when it is over. */
-  cancel(id: string): boolean;
+  /**
+   * Ends a build that is queued or runs; `over` when it is finished. For one of several askers it goes on: the others
+   * wait for it.
+   *
+   * @param owner the asker; undefined for an administrator, who ends it for all
+   */
+  cancel(id: string, owner?: string): Cancellation;
+  /** True for who has asked for the build since the server started, or began it. */
+  isAsker(id: string, owner: string): boolean;
   /** Resumes the builds that the last process left, a few at a time, except those that are no longer allowed. */
   resume(mayBuild?: (build: Pick<BuildRow, 'isTrusted'>) => boolean): Promise<void>;
   /** Deletes finished builds that need not be kept any longer, and their logs. */
@@ -104,18 +114,12 @@ export interface BuildsDeps {
   readonly now?: () => number;
 }
 
-/** How long finished builds are kept, in ms; the shortest that fits counts, but none is shorter than its requests. */
-export interface KeepTimes {
-  readonly usual: number;
-  readonly failed: number;
-  /** Builds of callers without a login. */
-  readonly anonymous: number;
-}
-
 interface Active {
   readonly row: BuildRow;
   readonly stop: AbortController;
   readonly done: Promise<void>;
+  /** Owners of the requests that wait for it. */
+  readonly askers: Set<string>;
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
@@ -204,11 +208,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const done = run(row, writer, stop, undo)
       .catch(err => log.error({ buildId: row.id, err }, 'build'))
       .finally(() => active.delete(row.id));
-    active.set(row.id, { row, stop, done });
+    active.set(row.id, { row, stop, done, askers: new Set([row.owner]) });
   };
 
-  const underWay = (target: string): BuildTicket | undefined => {
+  const underWay = (target: string, owner: string): BuildTicket | undefined => {
     const running = [...active.values()].find(({ row }) => row.target === target);
+    running?.askers.add(owner);
     return running && ticketOf(get(running.row.id));
   };
 
@@ -266,13 +271,15 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const { target } = plan;
       const before = store.latest(target);
       // Looked for first: who may not see the image is not to see a build of it either.
-      const known = (await lookTogether(target, asker)) ?? underWay(target);
+      const known = (await lookTogether(target, asker)) ?? underWay(target, owner);
       if (known) return known;
       await deps.admit(plan, { grant, isTrusted });
       // Of those who came together the first begins the build, and the others find it, even when it is
       // over already.
-      const begun = beginning.get(target) ?? underWay(target);
-      if (begun) return begun;
+      const begun = beginning.get(target);
+      if (begun) return begun.finally(() => underWay(target, owner));
+      const running = underWay(target, owner);
+      if (running) return running;
       const last = store.latest(target);
       const isNews = last?.id !== before?.id || last?.finishedAt !== before?.finishedAt;
       if (last && isNews) return ticketOf(last);
@@ -311,11 +318,19 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return get(id);
     },
 
-    cancel(id) {
+    isAsker(id, owner) {
+      return active.get(id)?.askers.has(owner) ?? get(id).owner === owner;
+    },
+
+    cancel(id, owner) {
       const running = active.get(id);
-      if (!running || get(id).finishedAt !== null) return false;
+      if (!running || get(id).finishedAt !== null) return 'over';
+      if (owner !== undefined) {
+        running.askers.delete(owner);
+        if (running.askers.size > 0) return 'others-wait';
+      }
       running.stop.abort(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
-      return true;
+      return 'cancelled';
     },
 
     async resume(mayBuild = () => true) {
@@ -359,12 +374,6 @@ export function createBuilds(deps: BuildsDeps): Builds {
 }
 
 const purgedAtOnce = 100;
-
-function keepMs(keep: KeepTimes, { isTrusted }: BuildRow, { succeeded }: BuildOutcome): number {
-  const failed = succeeded ? keep.usual : keep.failed;
-  const anonymous = isTrusted ? keep.usual : keep.anonymous;
-  return Math.min(keep.usual, failed, anonymous);
-}
 
 const notAllowed: BuildOutcome = {
   succeeded: false,

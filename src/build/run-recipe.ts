@@ -74,7 +74,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
         : await openBuildContext(content, recipe.context, signal);
     const run = { ...given, context: contextOf(recipe, sent) };
     try {
-      return await builders.use(customer, signal, async client => {
+      return await builders.use({ customer, platforms: recipe.platforms }, signal, async client => {
         const image = await makeImage(client, run, deps);
         const lockFile =
           recipe.lockStage === undefined ? undefined : await exportLockFile(client, run, deps);

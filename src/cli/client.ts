@@ -43,6 +43,13 @@ export function get(values: Values, path: string): Promise<unknown> {
   return json(values, path, {});
 }
 
+/** Sends DELETE in the right of `SLUICE_TOKEN`, and returns the JSON answer. Throws like {@link post}. */
+export function remove(values: Values, path: string): Promise<unknown> {
+  const token = process.env.SLUICE_TOKEN || undefined;
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return json(values, path, { method: 'DELETE', headers });
+}
+
 /** The bytes at a path, as they come. Throws like {@link post}, and the reason of the signal. */
 export async function stream(
   values: Values,

@@ -1,4 +1,6 @@
+import { createInterface } from 'node:readline/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { cancelBuild } from './cancel.ts';
 import { get, RefusedError, stream } from './client.ts';
 import { CommandError, type Option, type Values } from './command.ts';
 import { type ProgressDisplay, progressDisplay } from './progress/display.ts';
@@ -20,8 +22,8 @@ export function exitCodeOf(end: BuildEnd): number {
 const pauseMs = 1000;
 
 /**
- * Shows how a build goes on until it is over; Ctrl-C leaves it running, and says how to come back. Throws
- * a {@link CommandError} when the server does not answer.
+ * Shows how a build goes on until it is over. Ctrl-C ends that. On a terminal it asks whether to cancel the build too;
+ * a build that goes on can be followed again. Throws a {@link CommandError} when the server does not answer.
  */
 export async function followBuild(
   values: Values,
@@ -45,8 +47,44 @@ export async function followBuild(
     process.off('SIGINT', leave);
     display.end(end?.succeeded);
   }
-  if (!end) console.error(`The build goes on: ${again}`);
-  return end;
+  if (end) return end;
+  const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
+  if (!isCancelled) console.error(`The build goes on: ${again}`);
+  return undefined;
+}
+
+/** Asks the user, if there is one. */
+async function isToBeCancelled(): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
+  const question = createInterface({ input: process.stdin, output: process.stderr });
+  const leaving = new AbortController();
+  // Ctrl-C once more, or the end of the input, means no.
+  question.once('SIGINT', () => leaving.abort());
+  question.once('close', () => leaving.abort());
+  try {
+    const { signal } = leaving;
+    return /^y(es)?$/i.test(
+      (await question.question('Cancel the build? [y/N] ', { signal })).trim(),
+    );
+  } catch (error) {
+    if (!leaving.signal.aborted) throw error;
+    console.error();
+    return false;
+  } finally {
+    question.close();
+  }
+}
+
+async function tryToCancel(values: Values, id: string): Promise<boolean> {
+  try {
+    const { cancelled, message } = await cancelBuild(values, id);
+    console.error(message);
+    return cancelled;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(error.message);
+    return false;
+  }
 }
 
 /** The log to its end; where the connection breaks, from there on by another one. */

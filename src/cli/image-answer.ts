@@ -19,12 +19,13 @@ export const answerOptions: Readonly<Record<string, Option>> = {
   await: {
     type: 'boolean',
     description:
-      'Wait until the image is made and show how it goes on; the exit code is 1 when it failed',
+      'Wait until the image is made and show how it goes on. Print its name if that succeeds; the exit code is 1 when it fails',
   },
   plain: plainOption,
   'dry-run': {
     type: 'boolean',
-    description: 'Only tell what would be done, with which credentials, as JSON',
+    description:
+      'Only tell what would be done, with which credentials, as JSON; the exit code is 1 when something cannot be pulled or pushed',
   },
   json: jsonOption,
 };
@@ -36,10 +37,12 @@ export async function tellImage(values: Values, answer: ImageAnswer): Promise<nu
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // The log of one that failed before tells why.
     const end = await followBuild(values, buildId, process.stderr);
-    print(values, { ...answer, ...end });
+    // Scripts take what is printed for an image that exists.
+    if (end?.succeeded || values.json) print(values, { ...answer, ...end });
     return exitCodeOf(end);
   }
   print(values, answer);
+  if (values['dry-run']) return succeeded === false ? 1 : 0;
   if (reason !== undefined) {
     console.error(`The build failed: 'sluice logs ${buildId}' shows why`);
     return 1;

@@ -4,6 +4,7 @@ import { accountCommand } from './account.ts';
 import { auditCommand } from './audit.ts';
 import { backupCommand } from './backup.ts';
 import { buildCommand } from './build.ts';
+import { cancelCommand } from './cancel.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
 import { credentialsCommand } from './credentials.ts';
 import { gcCommand } from './gc.ts';
@@ -25,6 +26,7 @@ const commands: Readonly<Record<string, Command>> = {
   build: buildCommand,
   name: nameCommand,
   logs: logsCommand,
+  cancel: cancelCommand,
   inspect: inspectCommand,
   gc: gcCommand,
   verify: verifyCommand,

@@ -35,7 +35,7 @@ export const containerAnswerSchema = z
       .boolean()
       .optional()
       .describe(
-        'True if the image exists, and with `dryRun`. Absent while it is built and when that has failed: the status of the request reports how it ends',
+        'True if the image exists; with `dryRun`, if everything can be pulled and pushed. Absent while it is built and when that has failed: the status of the request reports how it ends',
       ),
     reason: z
       .string()
@@ -108,6 +108,14 @@ export const buildStatusSchema = z
     succeeded: z.boolean().optional().describe('Once it is over'),
   })
   .meta({ title: 'BuildStatus' });
+
+export const buildCancelSchema = z
+  .object({
+    id: z.string(),
+    cancelled: z.boolean(),
+    message: z.string().describe('Why the build goes on, or that it does not'),
+  })
+  .meta({ title: 'BuildCancel' });
 
 export const buildDetailsSchema = buildStatusSchema
   .extend({

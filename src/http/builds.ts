@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Router, RouterContext } from '@koa/router';
 import type { BuildLogs } from '../build/build-logs.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
-import type { Builds } from '../build/builds.ts';
+import type { Builds, Cancellation } from '../build/builds.ts';
 import { maskAddresses } from '../buildkit/index.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -10,6 +10,8 @@ import { parseReference } from '../oci/reference.ts';
 import type { BuildRow } from '../store/builds.ts';
 import type { NoteDeed } from './audit.ts';
 import type { RequireAdministrator } from './basic-auth.ts';
+import { callerAddress, networkOf } from './caller.ts';
+import type { Identify } from './identify.ts';
 import { logEvents } from './log-events.ts';
 import { queryOf } from './request-target.ts';
 import type { RequestState } from './state.ts';
@@ -18,6 +20,8 @@ export interface BuildRoutesDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
   readonly requireAdministrator: RequireAdministrator;
+  readonly identify: Identify;
+  readonly trustedProxies: number;
   readonly noteDeed: NoteDeed;
   /** Address of a registry. */
   readonly urlOf: (registry: string) => string;
@@ -29,7 +33,15 @@ const quietMs = 15_000;
 /** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export function buildRoutes(
   router: Router<RequestState>,
-  { builds, logs, requireAdministrator, urlOf, noteDeed }: BuildRoutesDeps,
+  {
+    builds,
+    logs,
+    requireAdministrator,
+    identify,
+    trustedProxies,
+    urlOf,
+    noteDeed,
+  }: BuildRoutesDeps,
 ): void {
   const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
 
@@ -78,12 +90,36 @@ export function buildRoutes(
     ctx.body = lockFile;
   });
 
+  /** The owner of what a caller asks for: the same as that of the builds. */
+  const ownerOf = async ({ req }: RouterContext<RequestState>): Promise<string> => {
+    const platformEndpoint = queryOf(req).get('towerEndpoint') ?? undefined;
+    const identity = await identify(req, { platformEndpoint });
+    return identity?.user ?? networkOf(callerAddress(req, trustedProxies));
+  };
+
   router.delete('/v1alpha1/builds/:id', async ctx => {
-    await requireAdministrator(ctx.req);
+    const owner = await ownerOf(ctx);
     const { id } = builds.get(idOf(ctx));
-    if (builds.cancel(id)) noteDeed(ctx.req, 'build.cancel', id);
-    ctx.body = {};
+    const isOwn = builds.isAsker(id, owner);
+    if (!isOwn) await requireAdministrator(ctx.req).catch(refuseCancel);
+    const outcome = builds.cancel(id, isOwn ? owner : undefined);
+    if (outcome === 'cancelled') noteDeed(ctx.req, 'build.cancel', id);
+    ctx.body = { id, cancelled: outcome === 'cancelled', message: cancelWords[outcome] };
   });
+}
+
+const cancelWords: Readonly<Record<Cancellation, string>> = {
+  cancelled: 'The build was cancelled',
+  'others-wait': 'The build goes on: other callers wait for it',
+  over: 'The build is finished',
+};
+
+/** Throws why somebody else may not end a build. */
+function refuseCancel(error: unknown): never {
+  if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
+  throw error.retold(
+    `Only the caller who asked for a build, or an administrator, can cancel it: ${error.message}`,
+  );
 }
 
 /** Source: container service specification, section 2.5. */

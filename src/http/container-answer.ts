@@ -43,7 +43,8 @@ export function forecastAnswer(
     ...(platforms.length === 0 ? {} : { platforms }),
     cached: isCached,
     ...(freeze === undefined ? {} : { freeze }),
-    succeeded: true,
+    // Where something is pushed, that decides: some registries show no repository that does not exist yet.
+    succeeded: registries.every(({ canPull, canPush = canPull }) => canPush),
     registries,
   };
 }

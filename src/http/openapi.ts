@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  buildCancelSchema,
   buildDetailsSchema,
   buildStatusSchema,
   containerAnswerSchema,
@@ -109,8 +110,9 @@ const operations: readonly Operation[] = [
   {
     method: 'delete',
     path: '/v1alpha1/builds/{buildId}',
-    summary: 'Cancel a build',
-    security: ['account'],
+    summary: 'Cancel a build: for the caller who asked for it, and for administrators',
+    answer: buildCancelSchema,
+    query: { towerEndpoint: 'The platform of the access token in the Authorization header' },
   },
   ...(['v1alpha2', 'v1alpha3'] as const).flatMap(version =>
     (['builds', 'pulls', 'mounted/pulls'] as const).map(

@@ -75,7 +75,8 @@ suite('Docker engines', { concurrency: 3 }, () => {
         await using found = findAll(directory, more);
         const { builders } = found;
         assert.deepEqual(await found.find(), [address]);
-        const use = () => builders.use('known', never, async client => client.address);
+        const use = () =>
+          builders.use({ customer: 'known', platforms: [] }, never, async client => client.address);
         if (isAble) {
           assert.equal(await refusal(builders), 'none');
           assert.equal(await use(), address);
@@ -114,16 +115,24 @@ test('strangers get a contained builder of our own although another runs, or non
   const usual = [buildkitd.address];
   const more = { usual, folders: [buildkitDirectory()], path: undefined };
   await using contained = findAll(directory, { ...more, containment });
-  const known = await contained.builders.use('known', never, async ({ address }) => address);
+  const known = await contained.builders.use(
+    { customer: 'known', platforms: [] },
+    never,
+    async ({ address }) => address,
+  );
   assert.equal(known, buildkitd.address);
-  const own = await contained.builders.use('stranger', never, async ({ address }) => address);
+  const own = await contained.builders.use(
+    { customer: 'stranger', platforms: [] },
+    never,
+    async ({ address }) => address,
+  );
   assert.match(own, /^unix:.*sluice-buildkit-/);
 
   await using foreign = findAll(directory, more);
   assert.equal(await refusal(foreign.builders), 'none');
   const refused = { kind: 'unauthorized', message: /only for callers with an access token/ };
   await assert.rejects(foreign.builders.require('stranger'), refused);
-  const use = foreign.builders.use('stranger', never, async () => {});
+  const use = foreign.builders.use({ customer: 'stranger', platforms: [] }, never, async () => {});
   await assert.rejects(use, refused);
 
   await using listed = findAll(directory, { ...more, open: [buildkitd.address] });
@@ -142,7 +151,7 @@ test('a contained builder that failed to start, or lost its disk, is started aga
   await using found = findAll(directory, more);
   const { builders } = found;
   const addressFor = (customer: Customer) =>
-    builders.use(customer, never, async ({ address }) => address);
+    builders.use({ customer, platforms: [] }, never, async ({ address }) => address);
   const standIn = await addressFor('known');
   await assert.rejects(addressFor('stranger'), { kind: 'unauthorized' });
   await rm(broken);
@@ -259,7 +268,7 @@ test('one that is being installed is waited for, and an installation that fails 
   assert.equal(await refusal(builders), 'none');
   const waiting = builders.untilThere('known', never);
   const using = assert.rejects(
-    builders.use('known', never, async () => {}),
+    builders.use({ customer: 'known', platforms: [] }, never, async () => {}),
     /no builder/,
   );
   installed.reject(new Error('no network'));
@@ -306,7 +315,8 @@ suite('a builder of our own', () => {
     await using directory = await makeTempDir('find');
     await using found = findAll(directory, { folders, path: undefined });
     const { builders } = found;
-    const pid = () => builders.use('known', never, async () => processOf(directory));
+    const pid = () =>
+      builders.use({ customer: 'known', platforms: [] }, never, async () => processOf(directory));
     const [first, same] = await Promise.all([pid(), pid()]);
     assert.equal(first, same, 'one for all who come together');
     process.kill(first, 'SIGKILL');

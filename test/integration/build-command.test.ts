@@ -234,12 +234,34 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(JSON.parse(assertSuccess(forecast)).containerFile.split('\n')[0], `FROM ${base}`);
   });
 
+  test('Ctrl-C asks whether to cancel the build', async () => {
+    const place = await project('cancelled', {
+      Dockerfile: `FROM ${base}\nRUN echo begun; sleep 60\n`,
+    });
+    const left = terminal('build', place, '--await');
+    await eventually('it has begun', () => left.output().includes('=> begun'), 60_000);
+    left.type('\x03');
+    await eventually('it asks', () => left.output().includes('Cancel the build? [y/N]'));
+    left.type('y\r');
+    assert.equal(await left.exitCode, 130, left.output());
+    assert.match(left.output(), /The build was cancelled/);
+    assert.doesNotMatch(left.output(), /goes on/);
+    const failed = await run('build', place, '--await');
+    assert.deepEqual(
+      [failed.code, failed.stdout],
+      [1, ''],
+      'no name of an image that does not exist',
+    );
+  });
+
   test('Ctrl-C leaves the build running, and its log can be followed again', async () => {
     const place = await project('left', {
       Dockerfile: `FROM ${base}\nRUN echo begun; sleep 8; echo ended-at-last\n`,
     });
     const left = terminal('build', place, '--await');
     await eventually('it has begun', () => left.output().includes('=> begun'), 60_000);
+    left.type('\x03');
+    await eventually('it asks', () => left.output().includes('Cancel the build? [y/N]'));
     left.type('\x03');
     assert.equal(await left.exitCode, 130, left.output());
     const [, id = ''] =

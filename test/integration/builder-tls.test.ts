@@ -50,7 +50,7 @@ suite('a builder behind TLS', () => {
     const tls = createBuilderTls(new Map(files ? [[address, files]] : []), log);
     const builders = createBuilders(source, log, tls);
     try {
-      await builders.use('known', never, async () => {});
+      await builders.use({ customer: 'known', platforms: [] }, never, async () => {});
       return 'none';
     } catch (error) {
       return (error as Error).message;

@@ -10,6 +10,7 @@ import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess, fetchJson } from './served.ts';
 
 interface BuildAnswer extends ContainerAnswer {
@@ -297,16 +298,35 @@ suite('builds', { concurrency: 2 }, () => {
     assert.match(await events.text(), /^data: [\s\S]*event: end/);
   });
 
-  test('a build can be cancelled', async () => {
-    const { buildId, targetImage } = await request(`FROM ${base}\nRUN sleep 600\n`);
-    await sleep(1000);
+  test('a build can be cancelled by its caller and by an administrator, and by nobody else', async () => {
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
-    const path = `/v1alpha1/builds/${buildId}`;
-    assert.equal((await sluice.fetch(path, { method: 'DELETE' })).status, 401);
-    assert.equal((await sluice.fetch(path, { method: 'DELETE', headers })).status, 200);
-    const answer = await manifestOf(targetImage);
-    assert.match(await answer.text(), /cancelled/);
-    assert.equal((await status(buildId)).succeeded, false);
+    const cancel = (id: string, more = {}) =>
+      sluice.fetch(`/v1alpha1/builds/${id}`, { method: 'DELETE', ...more });
+    const dockerfile = `FROM ${base}\nRUN sleep 600\n`;
+    const begun = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ containerFile: Buffer.from(dockerfile).toString('base64') }),
+    });
+    const theirs = (await begun.json()) as BuildAnswer;
+    const refusal = await cancel(theirs.buildId);
+    assert.equal(refusal.status, 401);
+    assert.match(await refusal.text(), /Only the caller who asked for a build/);
+    // Somebody who waits for it too.
+    assert.equal((await request(dockerfile)).buildId, theirs.buildId);
+    const left = (await (await cancel(theirs.buildId)).json()) as { cancelled: boolean };
+    assert.equal(left.cancelled, false);
+    assert.equal((await status(theirs.buildId)).status, 'PENDING');
+    assert.equal((await cancel(theirs.buildId, { headers })).status, 200);
+    assert.match(await (await manifestOf(theirs.targetImage)).text(), /cancelled/);
+    assert.equal((await status(theirs.buildId)).succeeded, false);
+
+    const own = await request(`FROM ${base}\nRUN sleep 601\n`);
+    const done = await sluiceCommand(['cancel', own.buildId], { SLUICE_URL: sluice.url });
+    assert.equal(assertSuccess(done), 'The build was cancelled\n');
+    await eventually('it ends', async () => (await status(own.buildId)).status === 'COMPLETED');
+    const late = await sluiceCommand(['cancel', own.buildId], { SLUICE_URL: sluice.url });
+    assert.deepEqual([late.code, late.stdout], [1, 'The build is finished\n']);
   });
 
   test('when its builder dies a build goes to another one', async () => {
