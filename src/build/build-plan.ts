@@ -2,6 +2,7 @@ import type { ImageChange } from '../augment/image-change.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { DefinitionRuntime } from '../sif/definition-runtime.ts';
 import type { Compression } from '../sif/squashfs/compression.ts';
+import type { BuildOptions } from './build-options.ts';
 import type { NamedContexts } from './named-contexts.ts';
 
 /** All that a build needs, and all that decides its result. No credentials are in it: it is kept as JSON. */
@@ -21,6 +22,11 @@ export interface BuildPlan {
 /** What clients pull the image of a plan by: a Singularity image through ORAS. */
 export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): string {
   return sif ? `oras://${target}` : target;
+}
+
+/** True for a recipe; an image that exists is only changed and copied. */
+export function needsBuilder({ origin }: BuildPlan): boolean {
+  return origin.kind === 'recipe';
 }
 
 /** A Singularity image, which is made of an image of one platform. */
@@ -54,6 +60,8 @@ export interface RecipeOrigin {
   readonly context?: Digest | undefined;
   /** True where what symbolic links of the context lead to is used in their places. */
   readonly followsLinks?: true;
+  /** How it is built; none of the caller's secrets are in it. */
+  readonly options?: BuildOptions | undefined;
   /** Images that take the place of others, or of stages. */
   readonly namedContexts?: NamedContexts | undefined;
 }

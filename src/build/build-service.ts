@@ -76,6 +76,8 @@ export interface BuildServiceDeps {
     readonly maxWaitingPerCaller: number;
     /** Caches that requests name are read too. */
     readonly trustCaches: boolean;
+    /** Which builds share what cache mounts keep. */
+    readonly cacheMounts: 'build' | 'owner';
   };
   readonly sourceRules: readonly SourceRule[];
   readonly places: BuildPlaces;
@@ -112,7 +114,9 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { content, isPlainHttp, places } = deps;
     const isTrustedCache = (name: string) => limits.trustCaches || name === places.cache;
     const { sourceRules } = deps;
-    return createRunRecipe({ builders, content, isPlainHttp, isTrustedCache, sourceRules })(run);
+    const sharesMounts = limits.cacheMounts === 'owner';
+    const common = { builders, content, isPlainHttp, isTrustedCache, sourceRules };
+    return createRunRecipe({ ...common, sharesMounts })(run);
   };
 
   // The same for what makes Singularity images.

@@ -1,19 +1,23 @@
 import { maskAddresses } from '../buildkit/index.ts';
-import { Fault, isDiskFull } from '../fault.ts';
+import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore, ExpiredBuild } from '../store/builds.ts';
 import { eachRow } from '../store/small-steps.ts';
 import type { Logger } from '../telemetry.ts';
 import type { BuildLogs, LogWriter } from './build-logs.ts';
-import { type BuildPlan, pullName } from './build-plan.ts';
+import { isOwnFailure, notAllowed, reasonOf } from './build-outcome.ts';
+import { type BuildPlan, needsBuilder, pullName } from './build-plan.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
-import { BuilderLost, type Builders } from './builders.ts';
+import type { BuilderLost, Builders } from './builders.ts';
 import { type KeepTimes, keepMs } from './keep-times.ts';
 import { withPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
-import { ownQueueFull, queueFull, stopping } from './refusals.ts';
+import { lostSecrets, ownQueueFull, queueFull, stopping } from './refusals.ts';
 import { startTimeLimit, type TimeLimits } from './time-limit.ts';
+
+/** Base64 by id. */
+export type Secrets = Readonly<Record<string, string>>;
 
 /** Who asks for a build. */
 export interface Asker {
@@ -25,6 +29,8 @@ export interface Asker {
   readonly isTrusted: boolean;
   /** In whose right images are pulled and pushed; undefined for nobody known. */
   readonly grant: SealedGrant | undefined;
+  /** Secrets of the build, base64 by id; kept in memory only. */
+  readonly secrets?: Secrets | undefined;
   /**
    * Called before a new build begins, and for nobody else's; what it throws prevents it. What it returns is
    * called when the service itself is why the build fails.
@@ -44,8 +50,10 @@ export interface BuildRun {
   readonly plan: BuildPlan;
   /** In whose right images are pulled and pushed. */
   readonly grant: SealedGrant | undefined;
+  readonly owner: string;
   /** False for the build of a caller whom nobody knows. */
   readonly isTrusted: boolean;
+  readonly secrets?: Secrets | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -126,10 +134,17 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const { store, logs, builders, log, keep, now = Date.now } = deps;
   const permits = createPermits(deps.concurrent);
   const active = new Map<string, Active>();
+  const secrets = new Map<string, Secrets>();
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
   const beginning = new Map<string, Promise<BuildTicket>>();
   const closing = new Error('the server is stopping');
   let isClosing = false;
+
+  const secretsOf = (id: string, { origin }: BuildPlan): Secrets | undefined => {
+    const isNeeded = origin.kind === 'recipe' && origin.options?.secretIds !== undefined;
+    if (isNeeded && !secrets.has(id)) throw lostSecrets();
+    return secrets.get(id);
+  };
 
   const attempt = async (row: BuildRow, writer: LogWriter, stop: AbortController) => {
     const { signal } = stop;
@@ -148,8 +163,14 @@ export function createBuilds(deps: BuildsDeps): Builds {
     };
     const outcome = await withPatience(signal, onLost, () =>
       deps.solve({
-        ...{ id: row.id, plan, grant: grantOf(row), isTrusted: row.isTrusted },
-        ...{ log: writer, signal },
+        ...{
+          id: row.id,
+          plan,
+          grant: (row.grant ?? undefined) as SealedGrant | undefined,
+          owner: row.owner,
+          isTrusted: row.isTrusted,
+        },
+        ...{ secrets: secretsOf(row.id, plan), log: writer, signal },
       }),
     );
     // The steps may end with a failure that does no harm, as of a cache.
@@ -207,7 +228,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
     if (firstWords !== '') writer.write(firstWords);
     const done = run(row, writer, stop, undo)
       .catch(err => log.error({ buildId: row.id, err }, 'build'))
-      .finally(() => active.delete(row.id));
+      .finally(() => {
+        active.delete(row.id);
+        secrets.delete(row.id);
+      });
     active.set(row.id, { row, stop, done, askers: new Set([row.owner]) });
   };
 
@@ -271,7 +295,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const { target } = plan;
       const before = store.latest(target);
       // Looked for first: who may not see the image is not to see a build of it either.
-      const known = (await lookTogether(target, asker)) ?? underWay(target, owner);
+      const { origin } = plan;
+      const isAnew = origin.kind === 'recipe' && origin.options?.noCache === true;
+      const there = isAnew ? undefined : await lookTogether(target, asker);
+      const known = there ?? underWay(target, owner);
       if (known) return known;
       await deps.admit(plan, { grant, isTrusted });
       // Of those who came together the first begins the build, and the others find it, even when it is
@@ -292,6 +319,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
         grant: grant ?? null,
       };
       const entered = store.insert(build, now()).then(row => {
+        if (asker.secrets) secrets.set(row.id, asker.secrets);
         begin(row, '', undo);
         return ticketOf(row);
       });
@@ -374,30 +402,3 @@ export function createBuilds(deps: BuildsDeps): Builds {
 }
 
 const purgedAtOnce = 100;
-
-const notAllowed: BuildOutcome = {
-  succeeded: false,
-  reason:
-    'The operator has restricted builds since this build was requested: request it again, with a login',
-};
-
-function grantOf({ grant }: BuildRow): SealedGrant | undefined {
-  return grant === null ? undefined : (grant as SealedGrant);
-}
-
-/** An image that is there already is only changed and copied. */
-function needsBuilder({ origin }: BuildPlan): boolean {
-  return origin.kind === 'recipe';
-}
-
-/** True where neither the recipe nor an upstream is the reason. A builder that went away in the middle may have been killed by the build. */
-function isOwnFailure(error: unknown): boolean {
-  if (!(error instanceof Fault)) return true;
-  return error.cause instanceof BuilderLost && !error.cause.hadBegun;
-}
-
-function reasonOf(cause: unknown): string {
-  if (cause instanceof Fault) return cause.message;
-  if (isDiskFull(cause)) return 'The disk of the service is full: have its operator make room';
-  return 'Something went wrong inside the service: its log tells more, under the id of the build';
-}

@@ -10,6 +10,7 @@ import { isDefinition, type TranslatedDefinition, translateDefinition } from '..
 import { changeDefinition } from '../sif/definition-change.ts';
 import { type DefinitionRuntime, imageDefinition } from '../sif/definition-runtime.ts';
 import { buildKey } from './build-key.ts';
+import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
@@ -28,7 +29,7 @@ import {
 } from './sif-compression.ts';
 
 /** What is asked for, as far as it decides what is built. */
-export interface BuildWish extends SubmittedBuild {
+export interface BuildWish extends SubmittedBuild, BuildOptionsWish {
   readonly containerPlatform?: string | undefined;
   readonly buildRepository?: string | undefined;
   readonly cacheRepository?: string | undefined;
@@ -37,8 +38,6 @@ export interface BuildWish extends SubmittedBuild {
   readonly freeze?: boolean | undefined;
   /** Image by the name of an image or stage of the Dockerfile, which it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
-  /** Value by the name of a build argument. */
-  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
   readonly buildCompression?: SubmittedCompression | undefined;
@@ -87,17 +86,27 @@ export function planBuild(
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
   const compression = readSifCompression(wish.buildCompression, format);
+  const options = readBuildOptions(wish, {
+    what: source.kind === 'conda' ? 'packages' : definition ? 'definition' : 'Dockerfile',
+    isSif: format === 'sif',
+    hasRepository: wish.buildRepository !== undefined,
+  });
+  const { args: buildArgs = {}, target } = options;
   const key = buildKey({
     ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
     contextDigest: context?.tarDigest,
     options: {
       ...contextOptions(namedContexts),
-      ...definitionOptions(wish),
       ...compressionOption(compression),
+      ...argumentOptions(wish),
+      ...optionsInKey(options),
     },
   });
   const pulled = parsed.map(platform => {
-    const images = baseImagesOf(dockerfile, { platform, namedContexts });
+    const images = baseImagesOf(dockerfile, {
+      ...{ platform, namedContexts, buildArgs },
+      ...(target === undefined ? {} : { target }),
+    });
     return chooseFrontend(images, places.syntax ?? 'declared');
   });
   const bases = pulled.flatMap(choice => choice.bases);
@@ -118,6 +127,7 @@ export function planBuild(
       ...(context ? { context: context.gzipDigest } : {}),
       ...(definition ? { followsLinks: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
+      ...(Object.keys(options).length > 0 ? { options } : {}),
     },
     change,
     ...(format === 'sif'
@@ -193,9 +203,8 @@ function recipeIn(
   { format, buildArgs, noTest }: BuildWish,
 ): Recipe & { definition?: TranslatedDefinition } {
   if (source.kind !== 'containerFile' || !isDefinition(source.text)) {
-    const field = noTest ? 'noTest' : Object.keys(buildArgs ?? {}).length > 0 && 'buildArgs';
-    if (field) {
-      refuse(`'${field}' is for Singularity definition files, and 'containerFile' is a Dockerfile`);
+    if (noTest) {
+      refuse("'noTest' is for Singularity definition files, and 'containerFile' is a Dockerfile");
     }
     return recipeOf(source);
   }
@@ -210,8 +219,8 @@ function recipeIn(
   return { ...recipeOf({ ...source, text: definition.dockerfile }), definition };
 }
 
-/** What of the wish changes the image of a definition file, besides its text. */
-function definitionOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
+/** The arguments of a Dockerfile or definition file, as the key has them. */
+function argumentOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
   const values = Object.entries(buildArgs).map(([name, value]) => [`arg:${name}`, value]);
   return { ...Object.fromEntries(values), ...(noTest ? { test: 'off' } : {}) };
 }

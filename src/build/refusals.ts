@@ -27,3 +27,12 @@ export function stopping(): Fault {
     retryAfterSeconds: 5,
   });
 }
+
+/** Secrets are in memory only. */
+export function lostSecrets(): Fault {
+  return new Fault(
+    'unavailable',
+    'The server was restarted, and keeps no secrets: request the build again, with its secrets',
+    { phase: 'build' },
+  );
+}

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   BuildError,
   type BuildkitClient,
@@ -5,6 +6,7 @@ import {
   type FileTree,
   memoryTree,
   plainLog,
+  SecretMask,
   type SourceRule,
 } from '../buildkit/index.ts';
 import type { ContentStore } from '../content/content-store.ts';
@@ -32,6 +34,10 @@ export interface RecipeRun {
   readonly target: Reference;
   readonly access: BuilderAccess;
   readonly customer: Customer;
+  /** Whose build it is. */
+  readonly owner: string;
+  /** Base64 by id. */
+  readonly secrets?: Readonly<Record<string, string>> | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -55,6 +61,8 @@ export interface RunRecipeDeps {
    * keeps it for everybody who has the same step.
    */
   readonly isTrustedCache: (repository: string) => boolean;
+  /** What cache mounts keep is shared by the builds of one known owner. */
+  readonly sharesMounts: boolean;
   /** What a Dockerfile may fetch with ADD. */
   readonly sourceRules: readonly SourceRule[];
 }
@@ -99,9 +107,11 @@ function contextOf(
 }
 
 function commonOptions(
-  { key, recipe, context, access }: PreparedRun,
-  sourceRules: readonly SourceRule[],
+  run: PreparedRun,
+  { sourceRules, sharesMounts }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts'>,
 ) {
+  const { key, recipe, context, access, secrets = {} } = run;
+  const { args, target, labels } = recipe.options ?? {};
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
     dockerfile: recipe.dockerfile,
@@ -113,7 +123,14 @@ function commonOptions(
     allowedImages: recipe.baseImages,
     sourceRules,
     // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
-    cacheNamespace: key,
+    cacheNamespace: sharesMounts && run.customer === 'known' ? namespaceOf(run.owner) : key,
+    ...(args ? { buildArgs: args } : {}),
+    ...(labels ? { labels } : {}),
+    target,
+    secrets: Object.fromEntries(
+      Object.entries(secrets).map(([id, base64]) => [id, Buffer.from(base64, 'base64')]),
+    ),
+    noCache: recipe.options?.noCache === true || usesSecrets(run),
     platforms: recipe.platforms,
     frontendAttrs: frontendAttrs(recipe),
     sourceDateEpoch: buildTime,
@@ -128,6 +145,27 @@ function commonOptions(
   };
 }
 
+function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
+  const annotations = Object.entries(options?.annotations ?? {});
+  return Object.fromEntries(annotations.map(([name, text]) => [`annotation.${name}`, text]));
+}
+
+function namespaceOf(owner: string): string {
+  return createHash('sha256').update(`owner ${owner}`).digest('hex');
+}
+
+/**
+ * True where a step may see a secret. A builder takes two such steps for the same whatever their secrets are, so
+ * neither may find what the other has made.
+ */
+function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
+  const { dockerfile } = recipe;
+  return (
+    Object.keys(secrets).length > 0 ||
+    (/--mount/i.test(dockerfile) && /secret|ssh|\btype=\S*\$/i.test(dockerfile))
+  );
+}
+
 /**
  * Source: BuildKit's Dockerfile frontend, `builder/build.go`: with a command line it is the frontend that was asked
  * for, and the build argument names another image.
@@ -138,21 +176,22 @@ function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
   return { 'build-arg:BUILDKIT_SYNTAX': frontend };
 }
 
-async function makeImage(
-  client: BuildkitClient,
-  run: PreparedRun,
-  { isPlainHttp, isTrustedCache, sourceRules }: RunRecipeDeps,
-) {
+async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunRecipeDeps) {
+  const { isPlainHttp, isTrustedCache } = deps;
   const { recipe, target, log, signal } = run;
-  const text = plainLog(line => log.write(line));
+  const mask = new SecretMask();
+  for (const base64 of Object.values(run.secrets ?? {})) mask.add(Buffer.from(base64, 'base64'));
+  // Whole lines come, so that no secret is cut in two.
+  const text = plainLog(lines => log.write(mask.apply(lines)));
   const { cache } = recipe;
-  const caches = cache === undefined ? [] : [{ type: 'registry' as const, ref: cache }];
-  const mayRead = cache !== undefined && isTrustedCache(cache);
+  const isCached = cache !== undefined && !usesSecrets(run);
+  const caches = !isCached ? [] : [{ type: 'registry' as const, ref: cache }];
+  const mayRead = isCached && isTrustedCache(cache);
   try {
     const { digest, descriptor } = await build(
       client,
       {
-        ...commonOptions(run, sourceRules),
+        ...commonOptions(run, deps),
         exporters: [
           {
             type: 'image',
@@ -163,6 +202,7 @@ async function makeImage(
               ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
               // Byte code has the time of its source in it: both are dated here, see dating/redate-image.
               'rewrite-timestamp': 'false',
+              ...annotationAttrs(recipe),
             },
           },
         ],
@@ -181,14 +221,16 @@ async function makeImage(
 function exportLockFile(
   client: BuildkitClient,
   run: PreparedRun,
-  { sourceRules }: RunRecipeDeps,
+  deps: RunRecipeDeps,
 ): Promise<string | undefined> {
   const { recipe, signal } = run;
   return readLockFile(sink =>
     build(
       client,
       {
-        ...commonOptions(run, sourceRules),
+        ...commonOptions(run, deps),
+        // Nothing of it runs again.
+        noCache: false,
         target: recipe.lockStage,
         exporters: [{ type: 'tar', sink }],
       },

@@ -72,7 +72,7 @@ export function createSolve(deps: SolveDeps): Solve {
   };
 
   const runRecipe = (
-    { plan: { key }, isTrusted, log, signal }: BuildRun,
+    { plan: { key }, owner, isTrusted, secrets, log, signal }: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
@@ -80,7 +80,7 @@ export function createSolve(deps: SolveDeps): Solve {
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
     const customer = isTrusted ? 'known' : 'stranger';
-    return deps.runRecipe({ key, recipe, target, access, customer, log, signal });
+    return deps.runRecipe({ key, recipe, target, access, customer, owner, secrets, log, signal });
   };
 
   /** The image of a recipe, under the target of the plan. */
@@ -94,7 +94,8 @@ export function createSolve(deps: SolveDeps): Solve {
       const made = await runRecipe(run, rights, recipe, place);
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
-      const written = await deps.redate(source, image, line => log.write(line), signal);
+      const { created } = recipe.options ?? {};
+      const written = await deps.redate(source, image, created, line => log.write(line), signal);
       const { digest } = written.root;
       const mediaType = manifestType(written.root);
       const placed = { repository: formatReference(place), digest, mediaType, written };

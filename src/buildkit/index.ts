@@ -35,6 +35,7 @@ export type {
 } from './options.ts';
 export { PlainLog, type PlainLogWriter, plainLog } from './plain-log.ts';
 export type { LogText, Progress, Status, Vertex, Warning } from './progress.ts';
+export { SecretMask } from './secret-mask.ts';
 export { readTlsFiles, type TlsFiles } from './tls-files.ts';
 export type { TokenQuestion, TokenSource } from './token-source.ts';
 export type { ConnectOptions, TlsOptions } from './transport.ts';

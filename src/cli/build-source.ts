@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Submission } from '../request/submission.ts';
 import { CommandError, type Option, text, texts, type Values } from './command.ts';
 import { packContext } from './context/build-context.ts';
+import { recipeOptions, recipeOptionsOf } from './recipe-options.ts';
 
 /** The options that say what to build. */
 export const sourceOptions: Readonly<Record<string, Option>> = {
@@ -41,6 +42,12 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     value: 'PACKAGES',
     description: "Conda packages that every image gets, separated by blanks; '' for none",
   },
+  command: {
+    type: 'string',
+    multiple: true,
+    value: 'COMMAND',
+    description: 'Command that is run in the image with Conda packages; repeatable',
+  },
   'build-context': {
     type: 'string',
     multiple: true,
@@ -52,8 +59,9 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     multiple: true,
     value: 'NAME=VALUE',
-    description: 'Build argument of a Singularity definition file; repeatable',
+    description: 'Build argument of a Dockerfile or Singularity definition file; repeatable',
   },
+  ...recipeOptions,
   'no-test': {
     type: 'boolean',
     description: 'Do not run the %test of a Singularity definition file',
@@ -124,6 +132,7 @@ export async function buildRequestOf(
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
     ...compressionOf(text(values, 'compression')),
+    ...(await recipeOptionsOf(values)),
     ...(values['no-test'] === true ? { noTest: true } : {}),
     ...(values.freeze === true ? { freeze: true } : {}),
     format: choiceOf(values, 'format', formats),
@@ -163,8 +172,12 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
     }
     return { containerFile: await base64Of(dockerfile) };
   }
-  const [mambaImage, baseImage, basePackages] = condaOptions.map(option => text(values, option));
-  const condaOpts = { mambaImage, baseImage, basePackages };
+  const [mambaImage, baseImage, basePackages] = condaTexts.map(option => text(values, option));
+  const commands = texts(values, 'command');
+  const condaOpts = {
+    ...{ mambaImage, baseImage, basePackages },
+    ...(commands.length > 0 ? { commands } : {}),
+  };
   return {
     packages: {
       type: 'CONDA',
@@ -175,7 +188,8 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
   };
 }
 
-const condaOptions = ['mamba-image', 'base-image', 'base-packages'] as const;
+const condaTexts = ['mamba-image', 'base-image', 'base-packages'] as const;
+const condaOptions = [...condaTexts, 'command'] as const;
 
 /** `NAME=docker-image://IMAGE` each, as Docker has it. */
 function namedContextsOf(given: readonly string[]): Record<string, string> {

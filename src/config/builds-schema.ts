@@ -43,6 +43,12 @@ export const builds = z.strictObject({
     .describe(
       'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers: enable this only where all callers trust each other',
     ),
+  cacheMounts: z
+    .enum(['build', 'owner'])
+    .default('build')
+    .describe(
+      'Which builds share what `RUN --mount=type=cache` keeps. `build`: only builds of the same key. `owner`: all builds of one caller with a login. What one build leaves there can then change what another one makes',
+    ),
   syntax: z
     .string()
     .refine(

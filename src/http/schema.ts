@@ -21,12 +21,16 @@ const most = {
   layers: 500,
   namedContexts: 100,
   buildArgs: 1000,
+  labels: 500,
+  secrets: 20,
 } as const;
 
 /** The longest texts, in characters. */
 const longest = {
   /** One word of a command, or one variable of an environment: what Linux passes to a program. */
   word: 128 * 1024,
+  /** A secret of a build, base64. */
+  secret: 64 * 1024,
   /** An access token. */
   token: 16 * 1024,
   /** A list of package names on one line. */
@@ -53,6 +57,9 @@ const withoutNul = (length: number) =>
   upTo(length).refine(value => !value.includes('\0'), 'has a NUL character in it');
 const strings = (count: number) =>
   z.array(withoutNul(longest.word)).max(count, `has more than ${count} entries`);
+
+const texts = (count: number) =>
+  z.record(z.string(), upTo(longest.word)).meta({ maxProperties: count });
 
 const layerSchema = z.object({
   location: z.string().describe('HTTP URL of a tar.gz file, or `data:` and its base64'),
@@ -144,7 +151,25 @@ export const containerRequestSchema = z
     buildArgs: optional(
       z.record(z.string(), z.string()).meta({ maxProperties: most.buildArgs }),
     ).describe(
-      'Value by the name of a build argument of a Singularity definition file, `{{ NAME }}`: it comes before the one in %arguments',
+      'Value by the name of a build argument: an ARG of a Dockerfile, or `{{ NAME }}` in a Singularity definition file',
+    ),
+    buildTarget: optional(short).describe(
+      'Stage of the Dockerfile that is built: the last one by default',
+    ),
+    labels: optional(texts(most.labels)).describe('Labels of the image that is built'),
+    annotations: optional(texts(most.labels)).describe(
+      'Annotations of its manifest; not for Singularity images',
+    ),
+    created: optional(short).describe(
+      'Date in the config of the image, ISO 8601. By default builds have a fixed date, so that the same recipe gives the same digest',
+    ),
+    noCache: optional(z.boolean()).describe(
+      'Run all steps, also when the image exists: its name then stands for the new one',
+    ),
+    secrets: optional(
+      z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
+    ).describe(
+      'For `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`, and are in no key, log or database: a build that a restart of the server interrupts fails',
     ),
     buildCompression: optional(
       z.object({

@@ -126,7 +126,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     async make(wish, onBegin) {
       const plan = await planOf(wish);
       const isPublic = await requireRights(wish, plan);
-      const asker = { ...askerOf(wish.caller), onBegin };
+      const { secrets } = wish.submission;
+      const asker = { ...askerOf(wish.caller), secrets, onBegin };
       const ticket = builds.request(plan, asker);
       const isNamed = wish.submission.buildRepository !== undefined;
       return {

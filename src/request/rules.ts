@@ -26,6 +26,7 @@ export function checkRules(
   checkContexts(submission);
   checkArguments(submission);
   readSifCompression(submission.buildCompression, submission.format);
+  checkBuildOptions(submission);
 }
 
 function checkLegacy({ packages, nameStrategy }: Submission): void {
@@ -162,6 +163,15 @@ function checkArguments({ buildArgs = {}, noTest, containerFile }: Submission): 
   refuse(
     `'buildArgs': a name has letters, digits and _ only, not ${JSON.stringify(wrong.slice(0, 80))}`,
   );
+}
+
+function checkBuildOptions(submission: Submission): void {
+  const { containerImage, buildTarget, labels, annotations, created, noCache, secrets } =
+    submission;
+  if (containerImage === undefined) return;
+  const given = Object.entries({ buildTarget, labels, annotations, created, noCache, secrets });
+  const [field] = given.find(([, value]) => value !== undefined && value !== false) ?? [];
+  if (field) refuse(`'${field}' is for builds: send it with 'containerFile' or 'packages'`);
 }
 
 function refuse(message: string): never {

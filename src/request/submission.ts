@@ -42,6 +42,15 @@ export interface Submission extends Claim {
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
   /** Value by the name of a build argument. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** The stage of a Dockerfile that is built. */
+  readonly buildTarget?: string | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  /** Date in the config of the image. */
+  readonly created?: string | undefined;
+  readonly noCache?: boolean | undefined;
+  /** Base64 by id, for `RUN --mount=type=secret`. */
+  readonly secrets?: Readonly<Record<string, string>> | undefined;
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
   readonly buildCompression?: SubmittedCompression | undefined;

@@ -36,6 +36,7 @@ test('what a Singularity image is made of is dropped, however its build ends', a
         ...(sif ? { sif: { definition: { text: '', headers: {}, labels: {} } } } : {}),
       },
       grant: undefined,
+      owner: 'nobody',
       isTrusted: false,
       log: { write() {}, async written() {}, async end() {} },
       signal: new AbortController().signal,

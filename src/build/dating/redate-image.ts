@@ -36,16 +36,20 @@ export interface RedatedImage {
 /**
  * Gives what a build has made the date of a build, in all layers that are not the base image's. BuildKit can do
  * this too, but leaves compiled Python code behind that is out of date. Throws a `Fault`.
+ *
+ * @param created the date in the config of the image, where it is to have another
  */
 export type RedateImage = (
   source: Access,
   root: Document,
+  created: string | undefined,
   log: (line: string) => void,
   signal: AbortSignal,
 ) => Promise<RedatedImage>;
 
 interface Run {
   readonly source: Access;
+  readonly created: string | undefined;
   readonly generated: Map<Digest, Document>;
   readonly layers: InjectedLayer[];
   readonly blobs: MadeBlobs;
@@ -86,10 +90,10 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { source, generated, log, signal } = run;
+    const { source, created, generated, log, signal } = run;
     const config = await documents.config(source, manifest.config);
     const own = ownLayers(manifest, config);
-    if (own.length === 0) return document;
+    if (own.length === 0 && created === undefined) return document;
     const began = performance.now();
     await using files = new AsyncDisposableStack();
     const redating = new Redating();
@@ -105,9 +109,9 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       const layer = await redateLayer(path, redating, content, signal);
       if (layer) changed.set(index, layer);
     }
-    if (changed.size === 0) return document;
+    if (changed.size === 0 && created === undefined) return document;
     run.layers.push(...changed.values());
-    const newConfig = documentOf(changeConfig(config.bytes, changed), config.mediaType);
+    const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
     const body = parseLossless(document.bytes, 'manifest');
     body.config = pointTo(body.config, newConfig);
     body.layers = listOf(body.layers).map((raw, index) => {
@@ -148,12 +152,20 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return written;
   };
 
-  return async (source, root, log, signal) => {
+  return async (source, root, created, log, signal) => {
     const generated = new Map<Digest, Document>();
     const layers: InjectedLayer[] = [];
     const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
     try {
-      const redated = await redate(root, { source, generated, layers, blobs, log, signal });
+      const redated = await redate(root, {
+        source,
+        created,
+        generated,
+        layers,
+        blobs,
+        log,
+        signal,
+      });
       for (const document of generated.values()) await documents.receive(source, document);
       return { root: redated, generated, layers };
     } catch (error) {
@@ -180,8 +192,13 @@ function ownLayers(manifest: ImageManifest, config: Document): number[] {
     });
 }
 
-function changeConfig(bytes: Buffer, changed: ReadonlyMap<number, InjectedLayer>): Buffer {
+function changeConfig(
+  bytes: Buffer,
+  changed: ReadonlyMap<number, InjectedLayer>,
+  created: string | undefined,
+): Buffer {
   const config = parseLossless(bytes, 'config');
+  if (created !== undefined) config.created = created;
   const rootfs = asObject(config.rootfs) ?? {};
   const diffIds = listOf(rootfs.diff_ids).map((id, index) => changed.get(index)?.tarDigest ?? id);
   config.rootfs = { ...rootfs, diff_ids: diffIds };

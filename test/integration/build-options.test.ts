@@ -1,0 +1,156 @@
+/** What a request says about how its image is built, on a real BuildKit. */
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { assertSuccess } from './served.ts';
+
+interface Details {
+  readonly digest: string;
+  readonly succeeded: boolean;
+  readonly reason?: string;
+}
+
+suite('options of builds', { concurrency: 1 }, () => {
+  let registry: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let base: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    buildkitd = await startBuildkitd();
+    sluice = await startSluice({
+      config: {
+        accounts: { admin: 'secret' },
+        buildkit: [buildkitd.address],
+        builds: { cacheMounts: 'owner' },
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await registry?.stop();
+  });
+
+  const build = async (dockerfile: string, body: object, headers = {}) => {
+    const containerFile = Buffer.from(dockerfile).toString('base64');
+    const answer = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ containerFile, ...body }),
+    });
+    const { buildId } = (await answer.json()) as { buildId: string };
+    const path = `/v1alpha1/builds/${buildId}`;
+    const log = await (await sluice.fetch(`${path}/logs?follow=true`)).text();
+    const details = (await (await sluice.fetch(path)).json()) as Details;
+    return { ...details, buildId, log };
+  };
+  const documentOf = async (repository: string, digest: string, kind: 'manifests' | 'blobs') => {
+    const accept = { accept: 'application/vnd.oci.image.manifest.v1+json' };
+    const url = `http://${registry.host}/v2/${repository}/${kind}/${digest}`;
+    return (await fetch(url, { headers: accept })).json();
+  };
+
+  test('arguments, a stage, labels, annotations and a date, from the command line', async () => {
+    await using place = await makeTempDir('options');
+    const file = place.join('Dockerfile');
+    const lines = [
+      `FROM ${base} AS wanted`,
+      'ARG GREETING=none',
+      'RUN echo "said $GREETING"',
+      `FROM ${base}`,
+      'RUN exit 42',
+    ];
+    await writeFile(file, lines.join('\n'));
+    const options = [
+      ...['--build-arg', 'GREETING=hello you', '--target', 'wanted', '--label', 'a.b=c d'],
+      ...['--annotation', 'org.opencontainers.image.source=https://x.test/'],
+      ...['--created', '2026-02-03T04:05:06Z', '--push-to', `${registry.host}/options`],
+    ];
+    const env = { SLUICE_URL: sluice.url };
+    const done = await sluiceCommand(['build', '-f', file, ...options, '--await', '--json'], env);
+    const { buildId } = JSON.parse(assertSuccess(done)) as { buildId: string };
+    const path = `/v1alpha1/builds/${buildId}`;
+    assert.match(await (await sluice.fetch(`${path}/logs`)).text(), /said hello you/);
+    const { digest } = (await (await sluice.fetch(path)).json()) as Details;
+    const manifest = (await documentOf('options', digest, 'manifests')) as {
+      annotations: Record<string, string>;
+      config: { digest: string };
+    };
+    assert.equal(manifest.annotations['org.opencontainers.image.source'], 'https://x.test/');
+    const config = (await documentOf('options', manifest.config.digest, 'blobs')) as {
+      created: string;
+      config: { Labels: Record<string, string> };
+    };
+    assert.equal(config.created, '2026-02-03T04:05:06Z');
+    assert.equal(config.config.Labels['a.b'], 'c d');
+    const named = await sluiceCommand(['name', '-f', file, ...options], env);
+    assert.match(assertSuccess(named), new RegExp(`:${buildId.split('_')[0]}\n$`));
+  });
+
+  test('without its cache a build runs again, and its name stands for the new image', async () => {
+    const dockerfile = `FROM ${base}\nRUN head -c 8 /dev/urandom > /random\n`;
+    const first = await build(dockerfile, {});
+    const cached = await build(dockerfile, {});
+    assert.equal(cached.digest, first.digest);
+    const again = await build(dockerfile, { noCache: true });
+    assert.notEqual(again.digest, first.digest);
+    assert.notEqual(again.buildId, first.buildId);
+    assert.equal((await build(dockerfile, {})).digest, again.digest);
+  });
+
+  test('a secret is seen by its step alone, and no step takes what one with another secret has made', async () => {
+    const dockerfile = [
+      `FROM ${base}`,
+      'RUN --mount=type=secret,id=token cat /run/secrets/token; wc -c < /run/secrets/token > /size',
+      '',
+    ].join('\n');
+    const secretOf = (text: string) => ({ token: Buffer.from(text).toString('base64') });
+    const one = await build(dockerfile, {
+      buildRepository: `${registry.host}/one`,
+      secrets: secretOf('first-secret-value'),
+    });
+    assert.equal(one.succeeded, true, one.log);
+    assert.match(one.log, /\*\*\*/);
+    const two = await build(dockerfile, {
+      buildRepository: `${registry.host}/two`,
+      secrets: secretOf('another, which is longer'),
+    });
+    assert.notEqual(two.digest, one.digest);
+    const without = await build(dockerfile, { buildRepository: `${registry.host}/three` });
+    assert.equal(without.succeeded, false, 'it does not find what the others have made');
+    const database = await Promise.all(
+      ['sluice.db', 'sluice.db-wal'].map(name =>
+        readFile(`${sluice.data}/${name}`, 'latin1').catch(() => ''),
+      ),
+    );
+    const encoded = secretOf('first-secret-value').token;
+    for (const text of [one.log, sluice.output(), ...database]) {
+      assert.ok(!text.includes('first-secret-value') && !text.includes(encoded));
+    }
+  });
+
+  test('cache mounts are shared by the builds of one owner, where that is set', async () => {
+    const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
+    const mount = 'RUN --mount=type=cache,target=/cache';
+    const first = await build(`FROM ${base}\n${mount} echo kept > /cache/file\n`, {}, headers);
+    assert.equal(first.succeeded, true, first.log);
+    const second = `FROM ${base}\n${mount} cat /cache/file\n`;
+    assert.equal(
+      (await build(second, {})).succeeded,
+      false,
+      'callers without a login share nothing',
+    );
+    assert.match((await build(second, {}, headers)).log, /^#\d+ [\d.]+ kept$/m);
+  });
+});
