@@ -58,6 +58,8 @@ export interface RecipeOrigin {
   readonly frontend?: string | undefined;
   /** The tar.gz file that came as the build context, in the content store. */
   readonly context?: Digest | undefined;
+  /** True where the `.dockerignore` of the context is a file like others. */
+  readonly isFiltered?: true;
   /** True where what symbolic links of the context lead to is used in their places. */
   readonly followsLinks?: true;
   /** How it is built; none of the caller's secrets are in it. */

@@ -163,13 +163,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
     };
     const outcome = await withPatience(signal, onLost, () =>
       deps.solve({
-        ...{
-          id: row.id,
-          plan,
-          grant: (row.grant ?? undefined) as SealedGrant | undefined,
-          owner: row.owner,
-          isTrusted: row.isTrusted,
-        },
+        ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
+        grant: (row.grant ?? undefined) as SealedGrant | undefined,
         ...{ secrets: secretsOf(row.id, plan), log: writer, signal },
       }),
     );

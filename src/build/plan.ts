@@ -41,6 +41,8 @@ export interface BuildWish extends SubmittedBuild, BuildOptionsWish {
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
   readonly buildCompression?: SubmittedCompression | undefined;
+  /** As it was sent: `isFiltered` where its `.dockerignore` is a file like others. */
+  readonly buildContext?: { readonly isFiltered?: boolean | undefined } | undefined;
   /** The build context, once it is taken in. */
   readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
@@ -92,6 +94,7 @@ export function planBuild(
     hasRepository: wish.buildRepository !== undefined,
   });
   const { args: buildArgs = {}, target } = options;
+  const isFiltered = context !== undefined && wish.buildContext?.isFiltered === true;
   const key = buildKey({
     ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
     contextDigest: context?.tarDigest,
@@ -100,6 +103,7 @@ export function planBuild(
       ...compressionOption(compression),
       ...argumentOptions(wish),
       ...optionsInKey(options),
+      ...(isFiltered ? { dockerignore: 'off' } : {}),
     },
   });
   const pulled = parsed.map(platform => {
@@ -125,6 +129,7 @@ export function planBuild(
       cache: wish.cacheRepository ?? places.cache,
       ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.gzipDigest } : {}),
+      ...(isFiltered ? { isFiltered: true as const } : {}),
       ...(definition ? { followsLinks: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),

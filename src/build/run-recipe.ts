@@ -115,6 +115,7 @@ function commonOptions(
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
     dockerfile: recipe.dockerfile,
+    ...(recipe.isFiltered ? { dockerignore: '# nothing\n' } : {}),
     context,
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),

@@ -9,6 +9,8 @@ export interface BuildOptions {
   readonly dockerfile: string;
   /** How messages call it; `Dockerfile` unless told. */
   readonly dockerfileName?: string;
+  /** What takes the place of the context's `.dockerignore`; not empty. */
+  readonly dockerignore?: string;
   /** What COPY and ADD take files from; nothing unless told. Its `.dockerignore` is heeded. */
   readonly context?: FileTree;
   /** What `FROM name` and `COPY --from=name` mean: files, or `docker-image://ref` or a URL. */

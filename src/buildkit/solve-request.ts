@@ -17,8 +17,13 @@ export interface SolveInput {
 export function solveInput(options: BuildOptions, ref: string): SolveInput {
   const { dockerfileName = 'Dockerfile', context = memoryTree({}) } = options;
   const named = Object.entries(options.namedContexts ?? {});
+  // Source: BuildKit's Dockerfile frontend, which looks for it beside the Dockerfile first.
+  const ignoreFile: Record<string, string> =
+    options.dockerignore === undefined
+      ? {}
+      : { [`${dockerfileName}.dockerignore`]: options.dockerignore };
   const trees = new Map<string, FileTree>([
-    ['dockerfile', memoryTree({ [dockerfileName]: options.dockerfile })],
+    ['dockerfile', memoryTree({ [dockerfileName]: options.dockerfile, ...ignoreFile })],
     ['context', context],
   ]);
   const attrs = frontendAttrs(options, dockerfileName);

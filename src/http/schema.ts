@@ -68,6 +68,12 @@ const layerSchema = z.object({
   gzipSize: optional(numeric).describe('Size of the tar.gz file in bytes'),
 });
 
+const contextSchema = layerSchema.extend({
+  isFiltered: optional(z.boolean()).describe(
+    'The client has left out what is not for the build: the `.dockerignore` in the context is a file like others',
+  ),
+});
+
 const configSchema = z
   .object({
     entrypoint: optional(strings(most.words)).describe('Replaces the entrypoint of the image'),
@@ -137,7 +143,7 @@ export const containerRequestSchema = z
     nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
       'How the built container is named',
     ),
-    buildContext: optional(layerSchema).describe(
+    buildContext: optional(contextSchema).describe(
       'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is honoured',
     ),
     dryRun: optional(z.boolean()).describe(

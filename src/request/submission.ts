@@ -37,7 +37,9 @@ export interface Submission extends Claim {
   readonly packages?: SubmittedPackages | undefined;
   readonly nameStrategy?: 'none' | 'tagPrefix' | 'imageSuffix' | undefined;
   /** Files that the build may use. */
-  readonly buildContext?: SubmittedLayer | undefined;
+  readonly buildContext?:
+    | (SubmittedLayer & { readonly isFiltered?: boolean | undefined })
+    | undefined;
   /** Image by the name of what it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
   /** Value by the name of a build argument. */

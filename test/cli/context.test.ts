@@ -63,21 +63,25 @@ for (const [ignored, sent] of cases) {
   test(`.dockerignore: ${JSON.stringify(ignored)}`, async () => {
     await using directory = await makeTempDir('context');
     await fill(directory, { ...tree, '.dockerignore': ignored });
-    const files = await contextFiles(directory.path, undefined);
+    const { files } = await contextFiles(directory.path, undefined);
     const paths = files.filter(({ entry }) => entry.kind === 'file').map(({ path }) => path);
     assert.deepEqual(paths.filter(path => path !== '.dockerignore').sort(), [...sent].sort());
   });
 }
 
-test('the .dockerignore of a Dockerfile counts in place of the other one, which is not sent', async () => {
+test('the .dockerignore of a Dockerfile counts in place of the other one, which is a file like others', async () => {
   await using directory = await makeTempDir('context');
   await fill(directory, {
     ...{ a: 'a', b: 'b', 'other/Dockerfile': '', '.dockerignore': 'a' },
     'other/Dockerfile.dockerignore': 'b\nother',
   });
   const sent = async (dockerfile?: string) =>
-    (await contextFiles(directory.path, dockerfile)).map(({ path }) => path);
-  assert.deepEqual(await sent(directory.join('other/Dockerfile')), ['a']);
+    (await contextFiles(directory.path, dockerfile)).files.map(({ path }) => path);
+  const dockerfile = directory.join('other/Dockerfile');
+  assert.deepEqual(await sent(dockerfile), ['.dockerignore', 'a']);
+  const packed = await packContext(directory.path, dockerfile);
+  assert.equal(packed.layer.isFiltered, true);
+  assert.equal((await packContext(directory.path, undefined)).layer.isFiltered, undefined);
   assert.deepEqual(await sent(), [
     ...['.dockerignore', 'b', 'other', 'other/Dockerfile', 'other/Dockerfile.dockerignore'],
   ]);

@@ -81,6 +81,18 @@ suite('build contexts', { concurrency: 2 }, () => {
   const run = async ({ targetImage }: BuildAnswer) =>
     assertSuccess(await runWithPodman(root, targetImage));
 
+  test('a context that its client has filtered has a .dockerignore that is a file like others', async () => {
+    const tar = await tarOf([
+      [{ name: '.dockerignore' }, 'kept\n'],
+      [{ name: 'kept' }, 'kept\n'],
+    ]);
+    const dockerfile = `FROM ${base}\nCOPY . /context/\nCMD ls -A /context\n`;
+    const answer = await request(dockerfile, {
+      buildContext: { ...inline(gzipSync(tar)), isFiltered: true },
+    });
+    assert.equal(await run(answer), '.dockerignore\nkept\n');
+  });
+
   test('COPY takes files, modes and links from it, and its .dockerignore is heeded', async () => {
     const tar = await tarOf([
       [{ name: '.dockerignore' }, '# none of these\n*.secret\n!kept.secret\nbuild\n'],

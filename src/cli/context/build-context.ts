@@ -8,7 +8,7 @@ import { largestIn } from './largest.ts';
 
 /** A build context as a request carries it. */
 export interface PackedContext {
-  readonly layer: { readonly location: string } & Partial<PackedLayer>;
+  readonly layer: { readonly location: string; readonly isFiltered?: true } & Partial<PackedLayer>;
   /** What to do when a server finds it too large. */
   readonly advice: string | undefined;
 }
@@ -32,7 +32,8 @@ export async function packContext(
   if (!status?.isDirectory()) {
     throw new CommandError(`${location} is neither a directory nor the URL of a tar.gz file`, 2);
   }
-  const files = await contextFiles(location, dockerfile);
+  const { files, isFiltered } = await contextFiles(location, dockerfile);
+  const hasIgnoreFile = files.some(({ path }) => path === '.dockerignore');
   const bytes = files.reduce((sum, { entry }) => sum + entry.size, 0);
   const advice = adviceFor(location, files, bytes);
   if (bytes > mostBytes) {
@@ -46,7 +47,9 @@ export async function packContext(
       else add({ name: path, type: kind, mode }, await readFile(join(location, path)));
     }
   });
-  return { layer, advice: `${advice} Packed it has ${sizeText(layer.gzipSize)}.` };
+  // Only where the server would apply it: other contexts have the same key with and without.
+  const marked = isFiltered && hasIgnoreFile ? { ...layer, isFiltered: true as const } : layer;
+  return { layer: marked, advice: `${advice} Packed it has ${sizeText(layer.gzipSize)}.` };
 }
 
 function adviceFor(location: string, files: readonly Found[], bytes: number): string {

@@ -7,6 +7,13 @@ import { readIgnoreFile } from './ignore-file.ts';
 
 const ignoreFile = '.dockerignore';
 
+/** The files of a directory that a build may see. */
+export interface ContextFiles {
+  readonly files: readonly Found[];
+  /** True where another file than the `.dockerignore` among them has decided. */
+  readonly isFiltered: boolean;
+}
+
 /**
  * What a build may see of a directory, in a fixed order: all but what its .dockerignore names, or
  * `<Dockerfile>.dockerignore` in place of that. Throws a {@link CommandError} for what cannot be read.
@@ -15,7 +22,7 @@ const ignoreFile = '.dockerignore';
 export async function contextFiles(
   directory: string,
   dockerfile: string | undefined,
-): Promise<Found[]> {
+): Promise<ContextFiles> {
   const own = dockerfile === undefined ? undefined : await read(`${dockerfile}${ignoreFile}`);
   const excludes = readIgnoreFile(own ?? (await read(join(directory, ignoreFile))) ?? '');
   const found: Found[] = [];
@@ -23,13 +30,12 @@ export async function contextFiles(
     for await (const file of walkTree(directoryTree(directory), {
       ...{ includes: [], follows: [], excludes },
     })) {
-      // The server would heed it once more, and it is not the one that counts.
-      if (own === undefined || file.path !== ignoreFile) found.push(file);
+      found.push(file);
     }
   } catch (error) {
     throw new CommandError(`The directory ${directory}: ${(error as Error).message}`, 2);
   }
-  return found;
+  return { files: found, isFiltered: own !== undefined };
 }
 
 async function read(path: string): Promise<string | undefined> {
