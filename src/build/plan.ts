@@ -17,7 +17,7 @@ import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
 import type { RecipeSource } from './recipe/build-source.ts';
 import { baseImagesOf } from './recipe/dockerfile/base-images.ts';
-import { checkPlatforms } from './recipe/platform-fit.ts';
+import { checkPlatforms, subdirOf } from './recipe/platform-fit.ts';
 import { readBuildSource } from './recipe/read-source.ts';
 import { type Recipe, recipeOf } from './recipe/recipe.ts';
 import { refuse } from './recipe/refuse.ts';
@@ -78,10 +78,10 @@ export function planBuild(
   places: BuildPlaces,
   change: ImageChange = {},
 ): BuildPlan {
-  const source = readBuildSource(wish);
   const { nameStrategy, context, format } = wish;
-  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish);
   const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatform);
+  const source = readBuildSource(wish, parsed.map(subdirOf));
+  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish);
   checkPlatforms(source, parsed);
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);

@@ -123,9 +123,9 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   ],
   ['a name that is a number', environment('name: 1\ndependencies: [a]'), /name' is number '1'/],
   [
-    'a conda-lock file',
+    'a conda-lock file without a package',
     environment('version: 1\nmetadata: {}\npackage: []'),
-    /conda-lock file: give its address/,
+    /locks no package for linux-64/,
   ],
   ['pip::', entries('pip::numpy'), /write 'pip:numpy', with one colon/],
   ['pip with nothing', entries('pip:'), /'packages\.entries\[0\]' is empty/],

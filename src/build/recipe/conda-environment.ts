@@ -21,12 +21,7 @@ export interface ReadEnvironment {
  * Source: conda, Creating an environment file manually.
  */
 export function readEnvironmentFile(field: string, text: string): ReadEnvironment {
-  const { name, channels, dependencies, variables, ...rest } = parseYaml(field, text);
-  if ('package' in rest && 'metadata' in rest) {
-    refuse(
-      `'${field}' is a conda-lock file: give its address as the single item of 'packages.entries'`,
-    );
-  }
+  const { name, channels, dependencies, variables } = parseYaml(field, text);
   if (!Array.isArray(dependencies) || dependencies.length === 0) {
     refuse(`'${field}' has no list 'dependencies' with a package in it: add one`);
   }

@@ -8,6 +8,12 @@ const subdirs: Readonly<Record<string, string>> = {
   'linux/arm64': 'linux-aarch64',
 };
 
+/** What conda calls a platform. */
+export function subdirOf(platform: Platform): string {
+  const name = formatPlatform(platform);
+  return subdirs[name] ?? name;
+}
+
 /**
  * Throws a `Fault` when the source names a package that is for another platform than one to build for:
  * it would be installed all the same, and not run. What a lock file given by its address holds is not

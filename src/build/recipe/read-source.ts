@@ -3,6 +3,7 @@ import type { CondaSource, CondaWanted, RecipeSource } from './build-source.ts';
 import { orderedChannels, readChannel } from './channel.ts';
 import { readEntries, readEnvironmentFile } from './conda-environment.ts';
 import { isExplicitLock, isLockUrl, readExplicitLock, readLockUrl } from './conda-lock.ts';
+import { isCondaLockYml, readCondaLockYml } from './conda-lock-yml.ts';
 import { readCondaOptions } from './conda-options.ts';
 import { refuse, shown } from './refuse.ts';
 import type { SubmittedBuild, SubmittedPackages } from './submitted.ts';
@@ -14,8 +15,13 @@ const spackRetired =
  * What a request wants built, decoded, checked and normalised.
  * Throws a `Fault` (400) that names the field and the remedy, also when there is nothing to build.
  * Source: specification, sections 2.1 and 2.3.
+ *
+ * @param subdirs the platforms that it is built for, as conda calls them
  */
-export function readBuildSource(submitted: SubmittedBuild): RecipeSource {
+export function readBuildSource(
+  submitted: SubmittedBuild,
+  subdirs: readonly string[] = ['linux-64'],
+): RecipeSource {
   const { containerFile, condaFile, spackFile, packages } = submitted;
   const { spackOpts } = packages ?? {};
   if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);
@@ -32,12 +38,12 @@ export function readBuildSource(submitted: SubmittedBuild): RecipeSource {
       ...(condaFile === undefined ? {} : { condaFile: base64Text('condaFile', condaFile) }),
     };
   }
-  if (condaFile !== undefined) return readFile('condaFile', condaFile, [], {});
-  if (packages !== undefined) return readPackages(packages);
+  if (condaFile !== undefined) return readFile('condaFile', condaFile, [], {}, subdirs);
+  if (packages !== undefined) return readPackages(packages, subdirs);
   refuse("There is nothing to build: send 'containerFile', 'packages' or 'condaFile'");
 }
 
-function readPackages(packages: SubmittedPackages): CondaSource {
+function readPackages(packages: SubmittedPackages, subdirs: readonly string[]): CondaSource {
   const { type, environment, entries, channels = [] } = packages;
   checkType(type);
   if (environment !== undefined && entries !== undefined && entries.length > 0) {
@@ -47,14 +53,14 @@ function readPackages(packages: SubmittedPackages): CondaSource {
     readChannel(`packages.channels[${position}]`, channel),
   );
   if (environment !== undefined) {
-    return readFile('packages.environment', environment, ordered, packages);
+    return readFile('packages.environment', environment, ordered, packages, subdirs);
   }
   if (entries === undefined || entries.length === 0) {
     refuse(
       "'packages' names no package: list them in 'packages.entries' or 'packages.environment'",
     );
   }
-  return condaSource(readList('packages.entries', entries), ordered, packages);
+  return condaSource(readList('packages.entries', entries, subdirs), ordered, packages);
 }
 
 function checkType(type: string | undefined): void {
@@ -72,15 +78,24 @@ function readFile(
   base64: string,
   channels: readonly string[],
   packages: SubmittedPackages,
+  subdirs: readonly string[],
 ): CondaSource {
   const text = base64Text(field, base64);
+  if (isCondaLockYml(text)) {
+    return condaSource(readCondaLockYml(field, text, subdirs), channels, packages);
+  }
   if (isExplicitLock(text)) return condaSource(readExplicitLock(field, text), channels, packages);
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);
 }
 
-function readList(field: string, entries: readonly string[]): CondaWanted {
+function readList(
+  field: string,
+  entries: readonly string[],
+  subdirs: readonly string[],
+): CondaWanted {
   const whole = entries.join('\n');
+  if (isCondaLockYml(whole)) return readCondaLockYml(field, whole, subdirs);
   if (isExplicitLock(whole)) return readExplicitLock(field, whole);
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
