@@ -14,3 +14,22 @@ export function boundedCache<K extends {}, V extends {}>(
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({ ...options, maxSize: entries, sizeCalculation: () => 1 });
 }
+
+// What an entry takes beside its content.
+const entryBytes = 300;
+
+/**
+ * A cache that holds so many bytes and then drops the least recently used: for entries whose size depends on what a
+ * caller or a registry sends. It does not keep an entry that is larger than the whole cache.
+ *
+ * @param sizeOf bytes of an entry, key included; measured when it is set
+ */
+export function cacheOfBytes<K extends {}, V extends {}>(
+  bytes: number,
+  sizeOf: (value: V, key: K) => number,
+): LRUCache<K, V> {
+  return new LRUCache<K, V>({
+    maxSize: bytes,
+    sizeCalculation: (value, key) => entryBytes + sizeOf(value, key),
+  });
+}

@@ -23,39 +23,56 @@ export interface AugmentedImage {
 }
 
 /**
- * Applies a change to an image or to every image of an index. Pure: the same base and change give the
- * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
- * those that nothing of the change is for, and those whose documents are not among `documents` (an
- * index may be sparse), stay as they are, except that the annotation by which an attestation names its image
- * follows the image.
- * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
+ * Applies a change to an image or to every image of an index, all at once; see {@link augmentInSteps}.
  */
 export function augment(
   root: Document,
   documents: BaseDocuments,
   change: ImageChange,
 ): AugmentedImage {
-  const nothing: AugmentedImage = { root, generated: new Map(), maxLayers: 0 };
-  return changesIn(change).reduce((before, one) => {
+  const steps = augmentInSteps(root, documents, change);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/**
+ * Applies a change to an image or to every image of an index, an image a step, and yields the bytes that the step has
+ * written. Pure: the same base and change give the
+ * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
+ * those that nothing of the change is for, and those whose documents are not among `documents` (an
+ * index may be sparse), stay as they are, except that the annotation by which an attestation names its image
+ * follows the image.
+ * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
+ */
+export function* augmentInSteps(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): Generator<number, AugmentedImage> {
+  let before: AugmentedImage = { root, generated: new Map(), maxLayers: 0 };
+  for (const one of changesIn(change)) {
     const known = new Map([...documents, ...before.generated]);
-    const { root, generated, maxLayers } = augmentOnce(before.root, known, one);
-    return {
+    const { root, generated, maxLayers } = yield* augmentOnce(before.root, known, one);
+    before = {
       root,
       generated: new Map([...before.generated, ...generated]),
       maxLayers: Math.max(before.maxLayers, maxLayers),
     };
-  }, nothing);
+  }
+  return before;
 }
 
-function augmentOnce(
+function* augmentOnce(
   root: Document,
   documents: BaseDocuments,
   change: ImageChange,
-): AugmentedImage {
+): Generator<number, AugmentedImage> {
   const generated = new Map<Digest, Document>();
   if (isUnchanged(change)) return { root, generated, maxLayers: 0 };
   const run: Run = { documents, change, generated, seen: new Map(), maxLayers: 0 };
-  const changed = augmentDocument(root, run) ?? root;
+  const changed = (yield* augmentDocument(root, run)) ?? root;
   return { root: changed, generated, maxLayers: run.maxLayers };
 }
 
@@ -68,8 +85,10 @@ interface Run {
   maxLayers: number;
 }
 
+type Steps = Generator<number, Document | undefined>;
+
 /** The changed document, or undefined when it stays as it is. */
-function augmentDocument(document: Document, run: Run): Document | undefined {
+function* augmentDocument(document: Document, run: Run): Steps {
   const manifest = parseManifest(document);
   switch (manifest.kind) {
     case 'schema1':
@@ -78,7 +97,7 @@ function augmentDocument(document: Document, run: Run): Document | undefined {
         'The image has the retired Docker schema 1 format, which cannot be changed: push it again with a current docker or skopeo and ask for that',
       );
     case 'index':
-      return augmentIndex(document, manifest.manifests, run);
+      return yield* augmentIndex(document, manifest.manifests, run);
     case 'manifest': {
       if (!isImage(manifest)) return undefined;
       const config = run.documents.get(manifest.config.digest);
@@ -88,6 +107,7 @@ function augmentDocument(document: Document, run: Run): Document | undefined {
       run.generated.set(image.config.digest, image.config);
       run.generated.set(image.manifest.digest, image.manifest);
       run.maxLayers = Math.max(run.maxLayers, image.layerCount);
+      yield image.config.bytes.length + image.manifest.bytes.length;
       return image.manifest;
     }
     case 'opaque':
@@ -95,35 +115,32 @@ function augmentDocument(document: Document, run: Run): Document | undefined {
   }
 }
 
-function augmentIndex(
-  index: Document,
-  entries: readonly Descriptor[],
-  run: Run,
-): Document | undefined {
+function* augmentIndex(index: Document, entries: readonly Descriptor[], run: Run): Steps {
   const body = parseLossless(index.bytes, 'index');
   const rawEntries = Array.isArray(body.manifests) ? body.manifests : [];
   const replaced = new Map<string, Digest>();
-  const manifests = rawEntries.map((raw, position) => {
+  const manifests: unknown[] = [];
+  for (const [position, raw] of rawEntries.entries()) {
     const entry = entries[position];
     const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
-    if (!entry || !child) return raw;
     // An entry that declares a type of its own is read by that type, as clients read it.
-    const replacement = augmentChild({ ...child, mediaType: entry.mediaType }, run);
-    if (!replacement) return raw;
-    replaced.set(entry.digest, replacement.digest);
-    return pointTo(raw, replacement);
-  });
+    const replacement =
+      entry && child && (yield* augmentChild({ ...child, mediaType: entry.mediaType }, run));
+    if (replacement) replaced.set(entry.digest, replacement.digest);
+    manifests.push(replacement ? pointTo(raw, replacement) : raw);
+  }
   if (replaced.size === 0) return undefined;
   body.manifests = manifests.map(raw => sayAbout(raw, replaced));
   const document = documentOf(writeJson(body), manifestType(index));
   run.generated.set(document.digest, document);
+  yield document.bytes.length;
   return document;
 }
 
-function augmentChild(child: Document, run: Run): Document | undefined {
+function* augmentChild(child: Document, run: Run): Steps {
   const key = `${child.digest} ${child.mediaType}`;
   if (run.seen.has(key)) return run.seen.get(key);
-  const changed = augmentDocument(child, run);
+  const changed = yield* augmentDocument(child, run);
   run.seen.set(key, changed);
   return changed;
 }

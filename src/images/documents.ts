@@ -1,15 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import { boundedCache } from '../bounded-cache.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { Fault, isUnwritable } from '../fault.ts';
+import { isUnwritable } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { mayBeImage } from '../oci/index-entry.ts';
-import { isImage, parseManifest } from '../oci/manifest.ts';
 import type { AnonymousShare } from '../store/anonymous-share.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { collectDocuments } from './collect.ts';
 
 /**
  * Manifests, indexes and image configs: in memory, in the content store, at the registry they come
@@ -23,7 +22,7 @@ export interface Documents {
   manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
   /** The manifest, but only when it is here already. */
   local(digest: Digest, mediaType: string): Promise<Document | undefined>;
-  /** Every manifest, index and image config below a root, by digest; what an index lacks is left out. */
+  /** Every manifest, index and image config below a root, by digest, see {@link collectDocuments}. */
   collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
   /** Keeps a document that was made here, in the share of the access. Throws a {@link Fault} (429, 507). */
   keep(document: Document, access: Pick<Access, 'network'>): Promise<void>;
@@ -36,8 +35,6 @@ export interface Documents {
 }
 
 const memoryBytes = 64 * 1024 * 1024;
-const deepestIndex = 4;
-const mostDocuments = 500;
 
 /**
  * @param renewMs how long a document counts as just used; well below the grace of the sweep
@@ -122,29 +119,6 @@ export function createDocuments(
       registry.getBlob(access, descriptor.digest, descriptor.mediaType),
     );
 
-  const collectInto = async (
-    found: Map<Digest, Document>,
-    access: Access,
-    document: Document,
-    depth: number,
-  ): Promise<void> => {
-    found.set(document.digest, document);
-    const parsed = parseManifest(document);
-    if (parsed.kind === 'manifest' && isImage(parsed)) {
-      found.set(parsed.config.digest, await config(access, parsed.config));
-    }
-    if (parsed.kind !== 'index' || depth >= deepestIndex) return;
-    const entries = parsed.manifests.filter(mayBeImage);
-    // Indexes in indexes multiply.
-    if (found.size + entries.length > mostDocuments) throw tooMany(access);
-    await Promise.all(
-      entries.map(async entry => {
-        const child = await unlessMissing(manifest(access, entry.digest, entry.mediaType));
-        if (child) await collectInto(found, access, child, depth + 1);
-      }),
-    );
-  };
-
   return {
     manifest,
     config,
@@ -152,32 +126,10 @@ export function createDocuments(
     keep,
     receive,
     renew,
-    async collect(access, root) {
-      const found = new Map<Digest, Document>();
-      await collectInto(found, access, root, 0);
-      return found;
-    },
+    collect: (access, root) => collectDocuments({ manifest, config }, access, root),
   };
 }
 
 function placeOf({ registry, repository }: Access, digest: Digest): string {
   return `${registry}/${repository}@${digest}`;
-}
-
-function tooMany({ registry, repository }: Access): Fault {
-  return new Fault(
-    'bad-request',
-    `An index of ${registry}/${repository} refers to more than ${mostDocuments} manifests: name one of its images by digest`,
-    { phase: 'upstream' },
-  );
-}
-
-// An index may name images that were never pushed or were deleted: it is sparse, not broken.
-async function unlessMissing(document: Promise<Document>): Promise<Document | undefined> {
-  try {
-    return await document;
-  } catch (error) {
-    if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
-    throw error;
-  }
 }

@@ -1,8 +1,11 @@
-import { type AugmentedImage, augment } from '../augment/augment.ts';
+import { hash } from 'node:crypto';
+import { type AugmentedImage, augment, augmentInSteps } from '../augment/augment.ts';
 import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
-import { boundedCache } from '../bounded-cache.ts';
+import { cacheOfBytes } from '../bounded-cache.ts';
+import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
+import { createTurnPause } from '../turn-pause.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { Documents } from './documents.ts';
 
@@ -19,14 +22,15 @@ export type ImageMaker = (
   change: ImageChange,
 ) => Promise<MadeImage>;
 
-const keptImages = 1000;
+const keptBytes = 32 * 1024 * 1024;
+const mostWrittenBytes = 16 * 1024 * 1024;
 
 export function createImageMaker(documents: Documents): ImageMaker {
-  const made = boundedCache<string, MadeImage>(keptImages);
+  const made = cacheOfBytes<string, MadeImage>(keptBytes, sizeOfImage);
 
   const make = async (access: Access, base: Document, change: ImageChange): Promise<MadeImage> => {
     const found = await documents.collect(access, base);
-    const image = augment(base, found, change);
+    const image = await augmentInTurns(access, base, found, change);
     return { ...image, members: [...new Set([...found.keys(), ...image.generated.keys()])] };
   };
 
@@ -37,7 +41,8 @@ export function createImageMaker(documents: Documents): ImageMaker {
     }
     // Another repository that has the base need not have what belongs to it.
     const { registry, repository } = access;
-    const key = `${registry}/${repository}@${base.digest} ${JSON.stringify(change)}`;
+    const changed = hash('sha256', JSON.stringify(change), 'base64url');
+    const key = `${registry}/${repository}@${base.digest} ${changed}`;
     const kept = made.get(key);
     const image = kept ?? (await make(access, base, change));
     // Kept as what they are: a later version, or an index that was sparse, must not change them.
@@ -46,4 +51,36 @@ export function createImageMaker(documents: Documents): ImageMaker {
     made.set(key, image);
     return image;
   };
+}
+
+/** Changes an index image by image, with turns for others in between. */
+async function augmentInTurns(
+  { registry, repository }: Access,
+  base: Document,
+  found: ReadonlyMap<Digest, Document>,
+  change: ImageChange,
+): Promise<AugmentedImage> {
+  const pause = createTurnPause();
+  const steps = augmentInSteps(base, found, change);
+  let written = 0;
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    written += value;
+    if (written > mostWrittenBytes) {
+      throw new Fault(
+        'bad-request',
+        `The index ${registry}/${repository} with the containerConfig has more than ${mostWrittenBytes} bytes in its manifests and configs: name one of its images by digest`,
+        { phase: 'augment' },
+      );
+    }
+    await pause();
+  }
+}
+
+const memberBytes = 100;
+
+function sizeOfImage({ root, generated, members }: MadeImage): number {
+  const sizes = [...generated.values()].map(({ bytes }) => bytes.length + memberBytes);
+  return sizes.reduce((sum, size) => sum + size, root.bytes.length + members.length * memberBytes);
 }

@@ -2,7 +2,6 @@ import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { Fault, isUnwritable } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import { isElsewhere } from '../oci/media-type.ts';
 import { checkNotEmpty } from '../upstream/blob-answer.ts';
 import { credentialKey } from '../upstream/credentials.ts';
 import type { OpenedBlob, RegistryClient } from '../upstream/registry-client.ts';
@@ -69,7 +68,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       if (image.access.isService) throw notOfImage(image, digest);
       return { member, size: undefined };
     }
-    const mayServe = image.owns(digest) || (!isElsewhere(member) && (await isShown(image, digest)));
+    const mayServe = image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest)));
     const size = mayServe ? await content.size(digest) : undefined;
     // Kept through another image, whose manifest is right.
     if (size !== undefined && size !== member.size) throw wrongSize(digest, size, member.size);

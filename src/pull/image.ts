@@ -1,5 +1,5 @@
 import { type ImageChange, layersIn } from '../augment/image-change.ts';
-import { boundedCache } from '../bounded-cache.ts';
+import { cacheOfBytes } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
@@ -7,6 +7,7 @@ import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
+import { isElsewhere } from '../oci/media-type.ts';
 import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
 import type { Access } from '../upstream/authorizer.ts';
 import type { LookAtRight, Standing } from './right.ts';
@@ -15,8 +16,8 @@ import type { LookAtRight, Standing } from './right.ts';
 export interface PulledImage {
   readonly root: Document;
   readonly access: Access;
-  /** The descriptor of a manifest, config or layer that belongs to the image; undefined when it is not known to. */
-  member(digest: Digest): Promise<Descriptor | undefined>;
+  /** A manifest, config or layer that belongs to the image; undefined when it is not known to. */
+  member(digest: Digest): Promise<Member | undefined>;
   /**
    * True for what was written or taken in for this image, or was shown to who asked for it: that is
    * served from what is kept, whatever its registry says now. The rest is only named by the image.
@@ -24,11 +25,20 @@ export interface PulledImage {
   owns(digest: Digest): boolean;
   /** Makes known what a manifest of the image holds. */
   learn(manifest: Document): void;
+  /** What it takes in memory, about; grows with what it learns. */
+  bytes(): number;
+}
+
+/** Content that a manifest names. */
+export interface Member extends Pick<Descriptor, 'mediaType' | 'digest' | 'size'> {
+  /** The manifest says that it may be elsewhere. */
+  readonly isElsewhere: boolean;
 }
 
 export type ImageFinder = (request: ContainerRequest) => Promise<PulledImage>;
 
-const keptImages = 2000;
+// About 4000 usual images. How large an image is in memory depends on its registry.
+const keptBytes = 64 * 1024 * 1024;
 
 export interface ImageFinderDeps {
   readonly documents: Documents;
@@ -50,7 +60,7 @@ export function createImageFinder({
   lookAtRight,
   builtBy,
 }: ImageFinderDeps): ImageFinder {
-  const images = boundedCache<string, Kept>(keptImages);
+  const images = cacheOfBytes<string, Kept>(keptBytes, ({ image }) => image.bytes());
   const renewing = new Set<string>();
 
   const find = async (request: ContainerRequest, access: Access): Promise<PulledImage> => {
@@ -59,7 +69,12 @@ export function createImageFinder({
       ? await findRoot(documents, makeImage, access, fixed, change)
       : await makeRoot(documents, makeImage, access, await builtBy(request), change);
     const layers = layersIn(change).map(({ gzipDigest }) => gzipDigest);
-    return createImage(root, new Set([...members, ...layers]), access, documents);
+    // Measured again when it has grown.
+    const onGrow = () => {
+      const kept = images.peek(request.token);
+      if (kept) images.set(request.token, { ...kept });
+    };
+    return createImage(root, new Set([...members, ...layers]), access, documents, onGrow);
   };
 
   const look = async (request: ContainerRequest, image?: PulledImage): Promise<PulledImage> => {
@@ -129,25 +144,38 @@ async function makeRoot(
   return makeImage(access, document, change);
 }
 
+const bytesOfMember = 300;
+const bytesOfDigest = 100;
+
 function createImage(
   root: Document,
   owned: ReadonlySet<Digest>,
   access: Access,
   documents: Documents,
+  onGrow: () => void,
 ): PulledImage {
-  const members = new Map<Digest, Descriptor>();
+  const members = new Map<Digest, Member>();
+  let memberBytes = 0;
   const learned = new Set<Digest>();
   let searched: Promise<void> | undefined;
+
+  const add = (
+    { digest, mediaType, size }: Omit<Member, 'isElsewhere'>,
+    isElsewhere: boolean,
+  ): void => {
+    if (!members.has(digest)) memberBytes += bytesOfMember + mediaType.length;
+    members.set(digest, { digest, mediaType, size, isElsewhere });
+  };
 
   const learn = (document: Document): readonly Descriptor[] => {
     if (learned.has(document.digest)) return [];
     learned.add(document.digest);
     const manifest = parseManifest(document);
     if (manifest.kind === 'manifest') {
-      for (const part of [manifest.config, ...manifest.layers]) members.set(part.digest, part);
+      for (const part of [manifest.config, ...manifest.layers]) add(part, isElsewhere(part));
     }
     if (manifest.kind !== 'index') return [];
-    for (const entry of manifest.manifests) members.set(entry.digest, entry);
+    for (const entry of manifest.manifests) add(entry, isElsewhere(entry));
     return manifest.manifests;
   };
 
@@ -159,19 +187,24 @@ function createImage(
   };
 
   const { digest, bytes } = root;
-  members.set(digest, { digest, mediaType: manifestType(root), size: bytes.length });
+  add({ digest, mediaType: manifestType(root), size: bytes.length }, false);
   const entries = learn(root);
 
   return {
     root,
     access,
-    learn,
+    learn(document) {
+      if (learned.has(document.digest)) return;
+      learn(document);
+      onGrow();
+    },
+    bytes: () => bytes.length + memberBytes + (owned.size + learned.size) * bytesOfDigest,
     owns: digest => owned.has(digest),
     async member(digest) {
       const found = members.get(digest);
       if (found) return found;
       // All who come while it runs wait for it: what belongs to the image must not seem foreign.
-      searched ??= search(entries);
+      searched ??= search(entries).then(onGrow);
       await searched;
       return members.get(digest);
     },

@@ -1,4 +1,4 @@
-import { boundedCache } from '../bounded-cache.ts';
+import { cacheOfBytes } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { AnonymousShare } from '../store/anonymous-share.ts';
 import type { RequestStore } from '../store/requests.ts';
@@ -26,6 +26,12 @@ export interface TokenRegistry {
   purge(signal?: AbortSignal): Promise<void>;
 }
 
+interface Live {
+  readonly request: ContainerRequest;
+  /** What it takes in memory, about. */
+  readonly bytes: number;
+}
+
 type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
 
 /** What {@link TokenRegistry.issue} has stored, without the token. */
@@ -33,7 +39,8 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
   return JSON.parse(body);
 }
 
-const cachedRequests = 20_000;
+// About 15,000 usual requests, or 30 of the largest.
+const cachedBytes = 32 * 1024 * 1024;
 // The token gives access, so what is stored has this in its place.
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
@@ -51,7 +58,7 @@ export function createTokenRegistry(
   share: Pick<AnonymousShare, 'admitRequest'>,
   now: () => number = Date.now,
 ): TokenRegistry {
-  const live = boundedCache<string, ContainerRequest>(cachedRequests);
+  const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
 
   const find = (token: string) => {
     const row = isToken(token) ? store.find(hashToken(token)) : undefined;
@@ -61,7 +68,7 @@ export function createTokenRegistry(
     const targetImage = body.targetImage.replace(tokenMark, token);
     const own = identity(token as ContainerToken);
     const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
-    return { request, revokedAt };
+    return { request, revokedAt, bytes: 1000 + row.body.length };
   };
 
   return {
@@ -81,13 +88,14 @@ export function createTokenRegistry(
     },
 
     get(token) {
-      let request = live.get(token);
-      if (!request) {
+      let kept = live.get(token);
+      if (!kept) {
         const found = find(token);
         if (found.revokedAt !== null) throw revoked(found.revokedAt);
-        request = found.request;
-        live.set(token, request);
+        kept = { request: found.request, bytes: found.bytes };
+        live.set(token, kept);
       }
+      const { request } = kept;
       if (request.expiresAt <= now()) {
         live.delete(token);
         throw expired(request);

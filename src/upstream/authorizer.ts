@@ -1,4 +1,4 @@
-import { boundedCache } from '../bounded-cache.ts';
+import { cacheOfBytes } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import { type BearerToken, fetchBearer } from './bearer.ts';
 import type { Challenge } from './challenge.ts';
@@ -50,7 +50,9 @@ export interface Authorizer {
   ): Promise<string | undefined>;
 }
 
-const cacheSize = 10_000;
+// Several thousand usual tokens, and as many challenges. Registries choose how long they are.
+const tokenBytes = 16 * 1024 * 1024;
+const challengeBytes = 8 * 1024 * 1024;
 
 interface KeptToken extends BearerToken {
   /** ms of `performance.now()`: from then on the token service is asked whether the credentials are still good. */
@@ -68,8 +70,11 @@ export function createAuthorizer(
   rightLifeMs: number,
   retry: RetryPolicy,
 ): Authorizer {
-  const challenges = boundedCache<string, Challenge>(cacheSize);
-  const tokens = boundedCache<string, KeptToken>(cacheSize);
+  const challenges = cacheOfBytes<string, Challenge>(challengeBytes, sizeOfChallenge);
+  const tokens = cacheOfBytes<string, KeptToken>(
+    tokenBytes,
+    ({ token }, key) => token.length + key.length,
+  );
   const running = new Map<string, Promise<BearerToken>>();
 
   const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
@@ -142,6 +147,13 @@ export function createAuthorizer(
       return value === refused ? undefined : value;
     },
   };
+}
+
+function sizeOfChallenge({ scheme, parameters }: Challenge, key: string): number {
+  const lengths = Object.entries(parameters).map(
+    ([name, value]) => 100 + name.length + value.length,
+  );
+  return lengths.reduce((sum, length) => sum + length, scheme.length + key.length);
 }
 
 function keyOf(access: Access): string {

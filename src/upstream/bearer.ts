@@ -32,6 +32,8 @@ export interface TokenRequest {
 }
 
 const answerLimit = 1024 * 1024;
+// No registry takes a head as long as this.
+const maxTokenLength = 64 * 1024;
 const answerShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
 // What the token specification says a client must assume when the answer does not tell.
 const defaultLifeSeconds = 60;
@@ -73,8 +75,8 @@ export async function fetchBearer(
   const body = await readAll(answer.body, answerLimit, `The token of ${realm.host}`);
   const parsed = answerSchema.safeParse(parseJson(body));
   const token = parsed.success ? parsed.data.token || parsed.data.access_token : undefined;
-  if (!token || /[\r\n]/.test(token)) {
-    throw new Fault('upstream', `The token service ${realm.host} answered without a token`, {
+  if (!token || token.length > maxTokenLength || /[\r\n]/.test(token)) {
+    throw new Fault('upstream', `The token service ${realm.host} answered without a usable token`, {
       phase: 'credentials',
     });
   }

@@ -199,9 +199,9 @@ test('what a token service says is quoted, without what it was sent', async () =
 });
 
 const failures = [
-  [200, { nothing: 'here' }, 502, /answered without a token/],
-  [200, 'no object', 502, /answered without a token/],
-  [200, { token: 'two\r\nlines' }, 502, /answered without a token/],
+  [200, { nothing: 'here' }, 502, /answered without a usable token/],
+  [200, 'no object', 502, /answered without a usable token/],
+  [200, { token: 'two\r\nlines' }, 502, /answered without a usable token/],
   [401, { errors: [] }, 403, /refused the credentials configured for it \(401\)/],
   [403, {}, 403, /refused the credentials configured for it \(403\)/],
   [429, {}, 429, /token service .* limits the rate/],

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Fault } from '../../src/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { createTokenRegistry } from '../../src/request/token-registry.ts';
@@ -9,7 +11,7 @@ import { createRequestStore } from '../../src/store/requests.ts';
 const hourMs = 3_600_000;
 const unlimited = { admitRequest() {} };
 
-function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
+function issueOne(registry: ReturnType<typeof createTokenRegistry>, env = ['A=1']) {
   return registry.issue(token => ({
     caller: { address: '192.0.2.1' },
     image: { registry: 'docker.io', repository: 'library/alpine', tag: 'latest' },
@@ -17,7 +19,7 @@ function issueOne(registry: ReturnType<typeof createTokenRegistry>) {
       base: { mediaType: 'm', digest: digestOf('base') },
       served: { mediaType: 'm', digest: digestOf('served') },
     },
-    change: { env: ['A=1'] },
+    change: { env },
     targetImage: `sluice.example.com/ct/${token}/library/alpine:latest`,
     isMounted: false,
   }));
@@ -73,4 +75,21 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
   }
   await registry.purge();
   assert.equal(registry.describe(token).token, token, 'remembered for a while');
+});
+
+test('large requests that are asked for do not stay in memory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const database = openDatabase(':memory:');
+  const registry = createTokenRegistry(createRequestStore(database), hourMs, unlimited);
+  const large = `A=${'x'.repeat(960 * 1024)}`;
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  for (let count = 0; count < 80; count += 1) {
+    const { token } = await issueOne(registry, [large]);
+    assert.equal(registry.get(token).change.env?.[0]?.length, large.length);
+  }
+  collectGarbage();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.ok(grown < 40 * 1024 * 1024, `${grown} bytes more than before`);
 });

@@ -126,3 +126,11 @@ test('a token lives as long as it is told, or a minute', async () => {
     assert.ok(Number(least) > seconds * 0.8 && Number(most) <= seconds, `${least} of ${seconds}`);
   }
 });
+
+test('a token that no registry takes is refused', async () => {
+  const realm = 'https://registry.example.com/token';
+  await assert.rejects(
+    ask({ realm, body: { token: 'a'.repeat(65 * 1024) } }),
+    /answered without a usable token/,
+  );
+});

@@ -1,0 +1,114 @@
+import { Fault } from '../fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { mayBeImage } from '../oci/index-entry.ts';
+import { isImage, parseManifest } from '../oci/manifest.ts';
+import { createTurnPause } from '../turn-pause.ts';
+import type { Access } from '../upstream/authorizer.ts';
+import type { Documents } from './documents.ts';
+
+const deepestIndex = 4;
+const mostManifests = 500;
+const mostBytes = 16 * 1024 * 1024;
+const atOnce = 16;
+
+/**
+ * Returns every manifest, index and image config below a root, by digest; what an index lacks is left out. Throws a
+ * {@link Fault} when they are too many, or too large together.
+ */
+export async function collectDocuments(
+  { manifest, config }: Pick<Documents, 'manifest' | 'config'>,
+  access: Access,
+  root: Document,
+): Promise<Map<Digest, Document>> {
+  const found = new Map([[root.digest, root]]);
+  const pause = createTurnPause();
+  let bytes = 0;
+
+  const check = (more: number): void => {
+    if (bytes + more > mostBytes) throw tooLarge(access);
+  };
+
+  const take = (document: Document): void => {
+    check(document.bytes.length);
+    bytes += document.bytes.length;
+    found.set(document.digest, document);
+  };
+
+  /** Takes the config of an image, and returns the entries of an index. */
+  const visit = async (document: Document): Promise<readonly Descriptor[]> => {
+    await pause();
+    const parsed = parseManifest(document);
+    if (parsed.kind === 'manifest' && isImage(parsed) && !found.has(parsed.config.digest)) {
+      // Before it is fetched; a registry may have told a wrong size.
+      check(parsed.config.size);
+      take(await config(access, parsed.config));
+    }
+    return parsed.kind === 'index' ? parsed.manifests.filter(mayBeImage) : [];
+  };
+
+  const fetchAndVisit = async (entry: Descriptor): Promise<readonly Descriptor[]> => {
+    check(entry.size);
+    const child = await unlessMissing(manifest(access, entry.digest, entry.mediaType));
+    if (!child) return [];
+    take(child);
+    return visit(child);
+  };
+
+  // Level by level, each manifest once: indexes that name each other's children would multiply.
+  const named = new Set([root.digest]);
+  let entries = await visit(root);
+  for (let depth = 0; depth < deepestIndex && entries.length > 0; depth += 1) {
+    const level = entries.filter(({ digest }) => !named.has(digest) && named.add(digest));
+    if (named.size > mostManifests) throw tooMany(access);
+    entries = (await inOrder(level, fetchAndVisit)).flat();
+  }
+  return found;
+}
+
+/** Does the work for each item, for so many at a time; the first failure ends it. */
+async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const queue = items.entries();
+  let hasFailed = false;
+  const workOn = async (): Promise<void> => {
+    for (const [position, item] of queue) {
+      if (hasFailed) return;
+      try {
+        results[position] = await work(item);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, workOn));
+  return results;
+}
+
+function tooMany({ registry, repository }: Access): Fault {
+  return new Fault(
+    'bad-request',
+    `An index of ${registry}/${repository} refers to more than ${mostManifests} manifests: name one of its images by digest`,
+    { phase: 'upstream' },
+  );
+}
+
+function tooLarge({ registry, repository }: Access): Fault {
+  return new Fault(
+    'bad-request',
+    `The manifests and configs of an index of ${registry}/${repository} have more than ${mostBytes} bytes together: name one of its images by digest`,
+    { phase: 'upstream' },
+  );
+}
+
+// An index may name images that were never pushed or were deleted: it is sparse, not broken.
+async function unlessMissing(document: Promise<Document>): Promise<Document | undefined> {
+  try {
+    return await document;
+  } catch (error) {
+    if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+    throw error;
+  }
+}
