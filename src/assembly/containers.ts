@@ -121,7 +121,7 @@ export function createContainers(
     cachedBlobs,
     fetched: state.fetchedLayers,
     source: createLayerSource({
-      fetch: url => fetchUrl(registries.layerTransport, url),
+      fetch: (url, signal) => fetchUrl(registries.layerTransport, url, signal),
       registry,
       credentialsOf,
       registries: registries.settings,

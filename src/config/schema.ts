@@ -124,6 +124,7 @@ const layers = z.strictObject({
   maxCount: count.default(20).describe('Injected layers in one container request'),
   maxInlineBytes: size.prefault('10 MiB').describe('Largest layer inside a request (`data:`)'),
   maxUrlBytes: size.prefault('1 GiB').describe('Largest layer behind a URL'),
+  fetchTimeout: duration.prefault('15m').describe('Longest time to fetch a layer behind a URL'),
   maxTarBytes: size.prefault('8 GiB').describe('Largest tar file that a layer may unpack to'),
   privateHosts: list
     .default([])

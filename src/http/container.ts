@@ -83,14 +83,17 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
       deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
       return () => builds && deps.buildLimiter.giveBack(builds.key, builds.rate);
     };
+    const gone = new AbortController();
+    ctx.res.once('close', () => gone.abort());
     const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
     ctx.body = await limited(deps.limiter, limit, setHeaders, async left => {
       if (submission.dryRun) {
-        const forecast = await deps.dryRun(submission, version, caller);
+        const forecast = await deps.dryRun(submission, version, caller, gone.signal);
         return forecastAnswer(forecast, submission, warnings);
       }
       deps.space.take(rowBytes);
-      const accepted = await deps.accept(submission, version, caller, () => onBuild(left));
+      const begin = () => onBuild(left);
+      const accepted = await deps.accept(submission, version, caller, begin, gone.signal);
       return containerAnswer(accepted, version, submission.freeze, warnings);
     });
   };

@@ -79,6 +79,8 @@ export type Accept = (
   caller: Caller,
   /** Called before a new build begins; what it throws prevents it. */
   onBuild: OnBegin,
+  /** Aborts when the caller has left. */
+  signal?: AbortSignal,
 ) => Promise<Accepted>;
 
 export function createAccept(deps: AcceptDeps): Accept {
@@ -135,10 +137,10 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** The container request of an image that is built, now or before. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
-    const { submission, caller } = intake;
+    const { submission, caller, signal } = intake;
     // What is asked for besides is put in when it is served: many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
-      { submission, caller, change: {} },
+      { submission, caller, change: {}, signal },
       onBuild,
     );
     const image = parseReference(plan.target);
@@ -180,16 +182,19 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'frozen', request, warnings, ticket };
   };
 
-  return async (submission, version, caller, onBuild) => {
+  return async (submission, version, caller, onBuild, signal) => {
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
     // Another container request's name stands for its image with its changes, in the right of who asks now.
     const source = asked && deps.findServed(asked);
-    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
+      ...caller,
+      signal,
+    });
     const own = changeOf(submission, layers);
     const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
     const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
-    const intake = { submission, caller, change, isMounted };
+    const intake = { submission, caller, change, isMounted, signal };
     if (source?.isBuilt) {
       if (submission.freeze) throw cannotFreeze();
       const { image, buildId, isPublic } = source;
@@ -228,6 +233,7 @@ interface Intake {
   readonly change: ImageChange;
   /** One of the layers is a mounted file system. */
   readonly isMounted: boolean;
+  readonly signal: AbortSignal | undefined;
 }
 
 function commonOf(submission: Submission, caller: Caller) {

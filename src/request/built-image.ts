@@ -42,6 +42,8 @@ export interface MakeWish {
   readonly base?: AskedBase | undefined;
   /** What is baked into it. */
   readonly change: ImageChange;
+  /** Aborts when the caller has left. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Takes in what is to be made. Both throw {@link Fault}. */
@@ -82,7 +84,13 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
   };
 
-  const planOf = async ({ submission, caller, base, change }: MakeWish): Promise<BuildPlan> => {
+  const planOf = async ({
+    submission,
+    caller,
+    base,
+    change,
+    signal,
+  }: MakeWish): Promise<BuildPlan> => {
     if (base) {
       const { access, document, tag } = base;
       const { buildRepository = frozenPlace(submission, places) } = submission;
@@ -93,7 +101,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       );
     }
     const { buildContext } = submission;
-    const context = buildContext && (await layers.takeContext(buildContext, caller));
+    const context = buildContext && (await layers.takeContext(buildContext, { ...caller, signal }));
     return planBuild({ ...submission, context }, places, change);
   };
 

@@ -51,6 +51,8 @@ export type DryRun = (
   submission: Submission,
   version: ApiVersion,
   caller: Caller,
+  /** Aborts when the caller has left. */
+  signal?: AbortSignal,
 ) => Promise<Forecast>;
 
 export interface DryRunDeps {
@@ -93,12 +95,15 @@ export function createDryRun(deps: DryRunDeps): DryRun {
 
   /** What would be made. */
   const forecastOf = async (
-    { submission, caller }: Asked,
+    { submission, caller, signal }: Asked,
     base: AskedBase | undefined,
   ): Promise<Forecast> => {
-    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], caller);
+    const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
+      ...caller,
+      signal,
+    });
     const change = submission.freeze ? changeOf(submission, layers) : {};
-    const plan = await deps.build.plan({ submission, caller, base, change });
+    const plan = await deps.build.plan({ submission, caller, base, change, signal });
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
     const missing = await problemOf(findManifest(registry, access, target.tag ?? 'latest'));
@@ -130,11 +135,11 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     };
   };
 
-  return async (submission, version, caller) => {
+  return async (submission, version, caller, signal) => {
     checkRules(submission, version, deps.places);
     const { grant } = caller;
     const asked = askedImage(submission);
-    if (!asked) return forecastOf({ submission, caller }, undefined);
+    if (!asked) return forecastOf({ submission, caller, signal }, undefined);
     const source = deps.findServed(asked);
     const image = source?.image ?? asked;
     const digest = source?.fixed?.base.digest;
@@ -146,7 +151,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       : undefined;
     if (submission.freeze && document) {
       const frozen = await forecastOf(
-        { submission, caller },
+        { submission, caller, signal },
         { access, document, tag: askedTag(image) },
       );
       return { ...frozen, registries: [repository, ...frozen.registries] };
@@ -172,6 +177,7 @@ async function tell(
 interface Asked {
   readonly submission: Submission;
   readonly caller: Caller;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Why something cannot be done, in words; undefined when it can. What is not there yet is no problem where it is made. */

@@ -16,13 +16,13 @@ export interface LayerBytes {
 /** Where the files behind layer URLs come from. Both methods throw a `Fault`. */
 export interface LayerSource {
   /** Makes sure that the caller may have what is behind the URL, also where it is kept here already. */
-  admit(url: URL, grant: SealedGrant | undefined): Promise<void>;
-  open(url: URL, grant: SealedGrant | undefined): Promise<LayerBytes>;
+  admit(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<void>;
+  open(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<LayerBytes>;
 }
 
 export interface LayerSourceDeps {
   /** Fetches from addresses that are open to everybody. */
-  readonly fetch: (url: URL) => Promise<LayerBytes>;
+  readonly fetch: (url: URL, signal?: AbortSignal) => Promise<LayerBytes>;
   readonly registry: RegistryClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly registries: Registries;
@@ -40,16 +40,19 @@ export function createLayerSource(deps: LayerSourceDeps): LayerSource {
     accessTo({ registry, repository }, credentialsOf(grant));
 
   return {
-    async admit(url, grant) {
+    async admit(url, grant, signal) {
       const blob = blobOf(url, registries);
-      if (blob) await registry.headBlob(await accessOf(blob, grant), blob.digest);
+      if (blob) await registry.headBlob(await accessOf(blob, grant), blob.digest, signal);
     },
 
-    async open(url, grant) {
+    async open(url, grant, signal) {
       const blob = blobOf(url, registries);
-      if (!blob) return fetch(url);
+      if (!blob) return fetch(url, signal);
       const access = await accessOf(blob, grant);
-      const opened = await registry.openBlob(access, blob.digest, { redirects: 'follow' });
+      const opened = await registry.openBlob(access, blob.digest, {
+        redirects: 'follow',
+        signal,
+      });
       if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
       const { body, contentLength } = opened.answer;
       return { body, contentLength };

@@ -11,6 +11,7 @@ import type { FetchedLayerStore } from '../store/fetched-layers.ts';
 import { WireError } from '../upstream/wire-error.ts';
 import type { Caller } from './container-request.ts';
 import { digestTar } from './layer-check.ts';
+import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
 import type { SubmittedLayer } from './submission.ts';
 
@@ -23,6 +24,8 @@ export interface LayerLimits {
   readonly maxUrlBytes: number;
   /** Bytes of the tar file inside. */
   readonly maxTarBytes: number;
+  /** Longest time to fetch what is behind a URL, in ms. */
+  readonly fetchTimeout: number;
 }
 
 export interface LayerDeps {
@@ -46,12 +49,18 @@ export interface LayerIntake {
 }
 
 /** The caller: its rights are used for URLs, and its share for content. */
-export type LayerCaller = Pick<Caller, 'grant' | 'network'>;
+export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> {
+  /** Aborts when the caller has left: a fetch that nobody waits for ends. */
+  readonly signal?: AbortSignal | undefined;
+}
 
 /** What the bytes of a layer turned out to be. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
 const maxUrlLength = 8192;
+// A server that is slower than this for so long keeps a connection and its memory for next to nothing.
+const minBytesPerSecond = 16 * 1024;
+const patienceMs = 60_000;
 
 const architectureNames: Readonly<Record<string, string>> = {
   amd64: 'amd64',
@@ -69,7 +78,7 @@ export function createLayerIntake({
   share,
 }: LayerDeps): LayerIntake {
   const known = boundedCache<Digest, Measured>(10_000);
-  const running = new Map<string, Promise<Measured>>();
+  const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
 
   const ingest = async (
     source: ByteSource,
@@ -143,18 +152,25 @@ export function createLayerIntake({
     return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, payer);
   };
 
-  const fetchLayer = async (url: URL, name: string, caller: LayerCaller): Promise<Measured> => {
+  const fetchLayer = async (
+    url: URL,
+    name: string,
+    caller: LayerCaller,
+    signal: AbortSignal,
+  ): Promise<Measured> => {
     try {
-      const { body, contentLength = 0 } = await source.open(url, caller.grant);
+      const { body, contentLength = 0 } = await source.open(url, caller.grant, signal);
+      signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
       if (contentLength > limits.maxUrlBytes) {
         body.destroy();
         throw tooLarge(name, limits.maxUrlBytes);
       }
-      const measured = await ingest(body, name, limits.maxUrlBytes, caller.network);
+      const flowing = requireFlow(body, url);
+      const measured = await ingest(flowing, name, limits.maxUrlBytes, caller.network);
       fetched.put(url.href, JSON.stringify(measured), Date.now());
       return measured;
     } catch (error) {
-      throw failedFetch(error, url, name);
+      throw failedFetch(signal.aborted ? signal.reason : error, url, name);
     }
   };
 
@@ -168,7 +184,7 @@ export function createLayerIntake({
     }
     if (!URL.canParse(layer.location)) throw malformed(`${name}.location is not a URL`);
     const url = new URL(layer.location);
-    await source.admit(url, caller.grant).catch(error => {
+    await source.admit(url, caller.grant, caller.signal).catch(error => {
       throw failedFetch(error, url, name);
     });
     const text = fetched.find(url.href, Date.now());
@@ -179,12 +195,7 @@ export function createLayerIntake({
     if (isSame && content.claim(before.gzipDigest)) return adopted(before);
     // A caller without space left must not fail the fetch of others.
     const key = `${caller.network ?? ''} ${url.href}`;
-    let pending = running.get(key);
-    if (!pending) {
-      pending = fetchLayer(url, name, caller).finally(() => running.delete(key));
-      running.set(key, pending);
-    }
-    return pending;
+    return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
   };
 
   const takeOne = async (
@@ -220,6 +231,32 @@ export function createLayerIntake({
     },
 
     takeContext: (context, caller) => takeOne(context, 'buildContext', caller),
+  };
+}
+
+/** The source, which ends when it is too slow for too long. Only the time that it is waited for counts. */
+function requireFlow(source: ByteSource, { host }: URL): ByteSource {
+  let waitedMs = 0;
+  let size = 0;
+  return {
+    async read() {
+      const began = performance.now();
+      const chunk = await source.read();
+      waitedMs += performance.now() - began;
+      size += chunk?.bytes.length ?? 0;
+      if (!chunk || waitedMs < patienceMs || size >= (waitedMs / 1000) * minBytesPerSecond) {
+        return chunk;
+      }
+      source.destroy();
+      throw new Fault(
+        'bad-request',
+        `${host} sends less than ${minBytesPerSecond} bytes a second`,
+        {
+          phase: 'upstream',
+        },
+      );
+    },
+    destroy: reason => source.destroy(reason),
   };
 }
 

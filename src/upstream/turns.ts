@@ -7,14 +7,20 @@ interface Waiting {
 
 const retryAfterSeconds = 5;
 
+/** What is reported when no turn of a name came in time (ms). */
+type Busy = (name: string, limit: number, waitMs: number) => Fault;
+
 /** Admits so many users of a name at once; the others wait, first come first served. */
 export class Turns {
   readonly #limit: number;
   readonly #active = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiting>>();
 
-  constructor(limit: number) {
+  readonly #busy: Busy;
+
+  constructor(limit: number, busy: Busy = busyUpstream) {
     this.#limit = limit;
+    this.#busy = busy;
   }
 
   /**
@@ -37,17 +43,7 @@ export class Turns {
     this.#waiting.set(name, queue);
     const own = { admit: resolve };
     queue.add(own);
-    const timer = setTimeout(
-      () =>
-        reject(
-          new Fault(
-            'unavailable',
-            `${this.#limit} transfers from ${name} are under way, and none ended within ${waitMs} ms: try again, or ask the operator to raise upstream.connections`,
-            { phase: 'upstream', retryAfterSeconds },
-          ),
-        ),
-      waitMs,
-    );
+    const timer = setTimeout(() => reject(this.#busy(name, this.#limit, waitMs)), waitMs);
     const abort = () =>
       reject(new WireError('aborted', 'the request was given up', { cause: signal?.reason }));
     signal?.addEventListener('abort', abort, { once: true });
@@ -77,4 +73,12 @@ export class Turns {
     if (left > 0) this.#active.set(name, left);
     else this.#active.delete(name);
   }
+}
+
+function busyUpstream(name: string, limit: number, waitMs: number): Fault {
+  return new Fault(
+    'unavailable',
+    `${limit} transfers from ${name} are under way, and none ended within ${waitMs} ms: try again, or ask the operator to raise upstream.connections`,
+    { phase: 'upstream', retryAfterSeconds },
+  );
 }

@@ -160,3 +160,28 @@ test('a client may leave in the middle of a blob that is kept here', async () =>
   assert.deepEqual(Buffer.concat(await again.toArray()), bytes);
   assert.equal(cache.count('GET', '/v2/leaves/kept/blobs/'), 1);
 });
+
+test('a client that leaves during the fetch of a layer ends it', async () => {
+  const { relay, redirect } = world.upstreams;
+  let open = 0;
+  redirect.on('/files/slow.tar.gz', (_request, response) => {
+    open += 1;
+    response.once('close', () => {
+      open -= 1;
+    });
+    response.write(Buffer.from([0x1f, 0x8b]));
+  });
+  const leave = new AbortController();
+  const location = `http://${redirect.host}/v2/files/slow.tar.gz`;
+  const containerImage = relay.image('layers/slow').name;
+  const asked = world.sluice.fetch('/v1alpha2/container', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ containerImage, containerConfig: { layers: [{ location }] } }),
+    signal: leave.signal,
+  });
+  asked.catch(() => {});
+  await eventually('the layer is fetched', () => open === 1);
+  leave.abort();
+  await eventually('the connection is closed', () => open === 0, soonMs + 5000);
+});

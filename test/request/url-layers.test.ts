@@ -5,13 +5,16 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault } from '../faults/http-client.ts';
 import { emptyLayer, pattern, type ScriptedUpstream } from '../faults/scripted-upstream.ts';
+import { eventually } from '../world/eventually.ts';
 
 let world: FaultWorld;
 let files: ScriptedUpstream;
 const faultIds: string[] = [];
 
 before(async () => {
-  world = await startFaultWorld({ layers: { maxUrlBytes: '100 KiB', maxTarBytes: '1 MiB' } });
+  world = await startFaultWorld({
+    layers: { maxUrlBytes: '100 KiB', maxTarBytes: '1 MiB', fetchTimeout: '3s' },
+  });
   files = world.upstreams.redirect;
 });
 
@@ -138,4 +141,22 @@ test('a layer named after an architecture is for images of that one only', async
     const { layers } = JSON.parse((await pull('manifests/latest')).body.toString());
     assert.equal(layers.length, count, name);
   }
+});
+
+test('a layer that comes too slowly is given up, and its server is left', async () => {
+  let open = 0;
+  files.on('/files/slow', (_request, response) => {
+    open += 1;
+    // The head of a gzip file, and in it the name of a file that does not end.
+    response.write(Buffer.from([0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3]));
+    const timer = setInterval(() => response.write('x'), 100);
+    response.once('close', () => {
+      clearInterval(timer);
+      open -= 1;
+    });
+  });
+  const reply = await ask('layers/slow', { location: layerUrl('slow.tar.gz') });
+  const message = /could not be fetched from \S+: it takes longer than 3 s/;
+  faultIds.push(assertApiFault(reply, 400, message));
+  await eventually('the connection is closed', () => open === 0);
 });
