@@ -10,10 +10,11 @@ import type { CachedBlobStore } from '../store/cached-blobs.ts';
 import type { FetchedLayerStore } from '../store/fetched-layers.ts';
 import { WireError } from '../upstream/wire-error.ts';
 import type { Caller } from './container-request.ts';
-import { digestTar } from './layer-check.ts';
+import { digestTar, type UnpackLimits } from './layer-check.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
 import type { SubmittedLayer } from './submission.ts';
+import { createUnpackTurns } from './unpack-turns.ts';
 
 export interface LayerLimits {
   /** Layers in one request. */
@@ -22,7 +23,7 @@ export interface LayerLimits {
   readonly maxInlineBytes: number;
   /** Bytes of a gzip file behind a URL. */
   readonly maxUrlBytes: number;
-  /** Bytes of the tar file inside. */
+  /** Bytes that the layers of one request may unpack to. */
   readonly maxTarBytes: number;
   /** Longest time to fetch what is behind a URL, in ms. */
   readonly fetchTimeout: number;
@@ -54,6 +55,13 @@ export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> 
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The layers of one request. */
+interface Intake extends LayerCaller {
+  /** The network in whose share the content counts. */
+  readonly payer: string | undefined;
+  readonly unpacked: UnpackLimits['room'];
+}
+
 /** What the bytes of a layer turned out to be. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
@@ -78,17 +86,21 @@ export function createLayerIntake({
   share,
 }: LayerDeps): LayerIntake {
   const known = boundedCache<Digest, Measured>(10_000);
+  const takeTurn = createUnpackTurns();
   const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
 
   const ingest = async (
     source: ByteSource,
     name: string,
     limit: number,
-    network: string | undefined,
+    caller: Intake,
   ): Promise<Measured> => {
-    using room = takeRoom(source, network);
+    using room = takeRoom(source, caller.payer);
     const file = await content.ingest();
-    const tar = digestTar(name, limits.maxTarBytes);
+    const tar = digestTar(name, {
+      room: caller.unpacked,
+      takeTurn: () => takeTurn(caller, caller.signal),
+    });
     try {
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
@@ -98,7 +110,7 @@ export function createLayerIntake({
       }
       const tarDigest = await tar.end();
       const gzipSize = file.size;
-      const isNew = network !== undefined && (await content.size(file.digest())) === undefined;
+      const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;
       // Before it is here, so that the cache does not remove it at once.
       await cachedBlobs.adopt(file.digest());
       const gzipDigest = await file.commit();
@@ -129,11 +141,7 @@ export function createLayerIntake({
     }
   };
 
-  const takeInline = async (
-    base64: string,
-    name: string,
-    { network }: LayerCaller,
-  ): Promise<Measured> => {
+  const takeInline = async (base64: string, name: string, caller: Intake): Promise<Measured> => {
     const size = Math.floor((base64.length * 3) / 4);
     if (size > limits.maxInlineBytes + 2) throw tooLarge(name, limits.maxInlineBytes);
     const bytes = Buffer.from(base64, 'base64');
@@ -148,14 +156,14 @@ export function createLayerIntake({
     const isHere = content.claim(digest);
     if (measured && isHere) return adopted(measured);
     // Content that is kept already needs no more space, but must be measured again after a restart.
-    const payer = isHere ? undefined : network;
-    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, payer);
+    const payer = isHere ? undefined : caller.network;
+    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, { ...caller, payer });
   };
 
   const fetchLayer = async (
     url: URL,
     name: string,
-    caller: LayerCaller,
+    caller: Intake,
     signal: AbortSignal,
   ): Promise<Measured> => {
     try {
@@ -166,7 +174,7 @@ export function createLayerIntake({
         throw tooLarge(name, limits.maxUrlBytes);
       }
       const flowing = requireFlow(body, url);
-      const measured = await ingest(flowing, name, limits.maxUrlBytes, caller.network);
+      const measured = await ingest(flowing, name, limits.maxUrlBytes, { ...caller, signal });
       fetched.put(url.href, JSON.stringify(measured), Date.now());
       return measured;
     } catch (error) {
@@ -177,7 +185,7 @@ export function createLayerIntake({
   const takeUrl = async (
     layer: SubmittedLayer,
     name: string,
-    caller: LayerCaller,
+    caller: Intake,
   ): Promise<Measured> => {
     if (layer.location.length > maxUrlLength) {
       throw malformed(`${name}.location is longer than ${maxUrlLength} characters`);
@@ -201,7 +209,7 @@ export function createLayerIntake({
   const takeOne = async (
     layer: SubmittedLayer,
     name: string,
-    caller: LayerCaller,
+    caller: Intake,
   ): Promise<InjectedLayer> => {
     const inline = /^data:(?:[^,;]{0,100};base64,)?/.exec(layer.location);
     const isUrl = /^https?:/i.test(layer.location);
@@ -216,6 +224,12 @@ export function createLayerIntake({
     return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
   };
 
+  const intakeOf = (caller: LayerCaller): Intake => ({
+    ...caller,
+    payer: caller.network,
+    unpacked: { left: limits.maxTarBytes, limit: limits.maxTarBytes },
+  });
+
   return {
     async take(layers, caller) {
       if (layers.length > limits.maxCount) {
@@ -223,14 +237,15 @@ export function createLayerIntake({
           `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one`,
         );
       }
+      const intake = intakeOf(caller);
       return Promise.all(
         layers.map((layer, position) =>
-          takeOne(layer, `containerConfig.layers[${position}]`, caller),
+          takeOne(layer, `containerConfig.layers[${position}]`, intake),
         ),
       );
     },
 
-    takeContext: (context, caller) => takeOne(context, 'buildContext', caller),
+    takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
   };
 }
 

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { Fault } from '../../src/fault.ts';
+import { digestOf } from '../../src/oci/digest.ts';
+import { digestTar } from '../../src/request/layer-check.ts';
+import { createUnpackTurns } from '../../src/request/unpack-turns.ts';
+
+const MiB = 1024 * 1024;
+const tooLarge = (message: RegExp) => (error: unknown) =>
+  error instanceof Fault && error.status === 413 && message.test(error.message);
+
+/** Digests of gzip files that take from one room, a piece at a time. */
+function limited(bytes: number) {
+  const room = { left: bytes, limit: bytes };
+  let turns = 0;
+  const takeTurn = async () => {
+    turns += 1;
+    return () => {
+      turns -= 1;
+    };
+  };
+  return async (pieces: Iterable<Buffer>) => {
+    const tar = digestTar('layer', { room, takeTurn });
+    try {
+      for (const piece of pieces) await tar.write(piece);
+      return await tar.end();
+    } finally {
+      tar.abort();
+      assert.equal(turns, 0, 'every turn has ended');
+    }
+  };
+}
+
+test('a file that unpacks to hundreds of times its size is refused', async () => {
+  const zeros = gzipSync(Buffer.alloc(16 * MiB));
+  const digest = limited(8192 * MiB);
+  await assert.rejects(
+    digest(Array.from({ length: 500 }, () => zeros)),
+    tooLarge(/more than 200 times its size/),
+  );
+});
+
+test('a large file is hashed as a small one is', async () => {
+  for (const size of [1024, 512 * 1024, 512 * 1024 + 1, 3 * MiB]) {
+    const tar = Buffer.alloc(size);
+    const file = gzipSync(tar);
+    const middle = file.length >> 1;
+    const pieces = [file.subarray(0, middle), file.subarray(middle)];
+    assert.equal(await limited(8 * MiB)(pieces), digestOf(tar));
+  }
+});
+
+test('the layers of a request have one limit for what they unpack to', async () => {
+  const file = gzipSync(Buffer.alloc(MiB));
+  const digest = limited(2 * MiB + 1);
+  await digest([file]);
+  await digest([file]);
+  await assert.rejects(digest([file]), tooLarge(/2097153 bytes allowed for all layers/));
+});
+
+test('a caller has one turn to unpack, and all have two', async () => {
+  const take = createUnpackTurns();
+  const order: string[] = [];
+  const asked = ['a', 'a', 'b', 'c'].map(async (network, position) => {
+    const end = await take({ network });
+    order.push(`${network}${position}`);
+    return end;
+  });
+  const turn = () => new Promise(resolve => setTimeout(resolve, 5));
+  await turn();
+  assert.deepEqual(order, ['a0', 'b2']);
+  (await asked[2])?.();
+  await turn();
+  assert.deepEqual(order, ['a0', 'b2', 'c3']);
+  (await asked[0])?.();
+  await turn();
+  assert.deepEqual(order, ['a0', 'b2', 'c3', 'a1']);
+});
