@@ -18,12 +18,14 @@ export interface Listing {
 export interface HostedListings {
   /** Tags in the order of their bytes; the query may have `n` and `last`. Throws a {@link Fault} (404). */
   tags(repository: string, query: URLSearchParams): Listing;
-  /** An index of what has the digest as its subject; the query may have `artifactType`. */
+  /** A page of an index of what has the digest as its subject; the query may have `artifactType` and `last`. */
   referrers(repository: string, subject: Digest, query: URLSearchParams): Listing;
 }
 
 const largestPage = 10_000;
 const referrersPage = 1000;
+// To write so much of small annotations takes some 30 ms.
+const referrersPageBytes = 1024 * 1024;
 
 export function createHostedListings(store: HostedStore): HostedListings {
   return {
@@ -47,20 +49,35 @@ export function createHostedListings(store: HostedStore): HostedListings {
       const wanted = query.get('artifactType') || undefined;
       const after = query.get('last') ?? '';
       const found = store.referrers(repository, subject, after, referrersPage + 1);
-      const page = found.slice(0, referrersPage);
-      const manifests = page
-        .filter(({ artifactType }) => wanted === undefined || artifactType === wanted)
-        .map(descriptorOf);
+      const page: HostedManifest[] = [];
+      let bytes = 0;
+      let last = '';
+      let hasMore = found.length > referrersPage;
+      for (const { digest, artifactType } of found.slice(0, referrersPage)) {
+        const isWanted = wanted === undefined || artifactType === wanted;
+        const manifest = isWanted ? store.manifest(repository, digest) : undefined;
+        bytes += manifest ? sizeOf(manifest) : 0;
+        if (bytes > referrersPageBytes && page.length > 0) {
+          hasMore = true;
+          break;
+        }
+        if (manifest) page.push(manifest);
+        last = digest;
+      }
+      const manifests = page.map(descriptorOf);
       const filter = wanted === undefined ? '' : `artifactType=${encodeURIComponent(wanted)}&`;
-      const last = page.at(-1)?.digest;
       return {
         contentType: mediaTypes.ociIndex,
         body: { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests },
-        next: found.length > referrersPage ? `${filter}last=${last}` : undefined,
+        next: hasMore ? `${filter}last=${last}` : undefined,
         ...(wanted === undefined ? {} : { filtered: 'artifactType' }),
       };
     },
   };
+}
+
+function sizeOf({ artifactType, annotations }: HostedManifest): number {
+  return (artifactType?.length ?? 0) + (annotations?.length ?? 0);
 }
 
 function descriptorOf({ mediaType, digest, size, artifactType, annotations }: HostedManifest) {

@@ -165,20 +165,26 @@ function documentOf({ bytes, contentType, digest: expected }: PushedManifest): D
   );
 }
 
+// What the list of referrers shows of a manifest. Media types have at most 255 characters (RFC 6838, section 4.2).
+const maxListedType = 255;
+const maxListedAnnotations = 128 * 1024;
+
 function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): HostedManifest {
   const isDescribed = manifest.kind === 'manifest' || manifest.kind === 'index';
   const subject = isDescribed ? manifest.subject : undefined;
   const ownType = isDescribed ? manifest.artifactType : undefined;
   const config = manifest.kind === 'manifest' ? manifest.config.mediaType : undefined;
+  const type = ownType ?? config;
+  const annotations =
+    subject && isDescribed && manifest.annotations ? JSON.stringify(manifest.annotations) : null;
   return {
     digest,
     mediaType,
     size: bytes.length,
     subject: subject?.digest ?? null,
     // Source: distribution specification 1.1, Listing Referrers: an image's type is that of its config.
-    artifactType: ownType ?? config ?? null,
-    annotations:
-      subject && isDescribed && manifest.annotations ? JSON.stringify(manifest.annotations) : null,
+    artifactType: type !== undefined && type.length <= maxListedType ? type : null,
+    annotations: annotations && annotations.length <= maxListedAnnotations ? annotations : null,
   };
 }
 

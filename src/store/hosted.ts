@@ -14,6 +14,9 @@ export interface HostedManifest {
   readonly annotations: string | null;
 }
 
+/** A manifest that has a subject, without its annotations, which may be long. */
+export type HostedReferrer = Pick<HostedManifest, 'digest' | 'artifactType'>;
+
 /** What belongs to which hosted repository; the bytes are in the content store. Repositories come to be with what is put into them. */
 export interface HostedStore {
   /**
@@ -34,7 +37,7 @@ export interface HostedStore {
   /** Removes all tags and manifests of a repository, a few at a time, and the repository once it is empty. */
   removeManifests(repository: string): Promise<void>;
   /** The manifests of a subject after a digest, by digest. */
-  referrers(repository: string, subject: Digest, after: string, limit: number): HostedManifest[];
+  referrers(repository: string, subject: Digest, after: string, limit: number): HostedReferrer[];
 
   putTag(repository: string, tag: string, digest: Digest): void;
   tagged(repository: string, tag: string): Digest | undefined;
@@ -155,7 +158,7 @@ export function createHostedStore(database: Database): HostedStore {
     'SELECT id FROM repositories WHERE id > ? ORDER BY id LIMIT ?',
   ).pluck();
   const referrers = sql(
-    `SELECT ${manifestColumns} FROM hosted_manifests m
+    `SELECT digest, artifact_type AS artifactType FROM hosted_manifests
      WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
   );
   const putTag = sql(
@@ -262,7 +265,7 @@ export function createHostedStore(database: Database): HostedStore {
       await inSmallSteps(database, limit => removeSome(repository, limit));
     },
     referrers: (repository, subject, after, limit) =>
-      referrers.all(repository, subject, after, limit) as HostedManifest[],
+      referrers.all(repository, subject, after, limit) as HostedReferrer[],
 
     putTag(repository, tag, digest) {
       putTag.run(idOf(repository), tag, digest);
