@@ -149,7 +149,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
       },
-      hosted: { ...hosted, content, auth, noteDeed },
+      hosted: { ...hosted, content, auth, callers, noteDeed },
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );

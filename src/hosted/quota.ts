@@ -1,6 +1,7 @@
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { HostedStore } from '../store/hosted.ts';
+import type { Reserved } from './reservations.ts';
 
 /** Bytes; undefined for no limit. */
 export interface HostedLimits {
@@ -12,16 +13,16 @@ export interface HostedLimits {
 export interface Quota {
   /**
    * Throws a {@link Fault} when the repository may not grow by so many bytes: 413 for a blob that is
-   * too large, 403 where the repository or all of them would be.
+   * too large, 403 where the repository or all of them would be. What other uploads take counts too.
    */
-  admit(repository: string, bytes: number): void;
+  admit(repository: string, bytes: number, others?: Reserved): void;
   /** Admits content that is about to be a part of the repository, and counts it; what is hosted already takes no more room. */
   take(repository: string, digest: Digest, bytes: number): void;
 }
 
 export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
   const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limits;
-  const admitInto = (repository: string, bytes: number): void => {
+  const admitInto = (repository: string, bytes: number, reserved = 0): void => {
     if (maxBlobBytes !== undefined && bytes > maxBlobBytes) {
       throw new Fault(
         'too-large',
@@ -31,21 +32,21 @@ export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
     }
     if (
       maxRepositoryBytes !== undefined &&
-      store.repositoryBytes(repository) + bytes > maxRepositoryBytes
+      store.repositoryBytes(repository) + reserved + bytes > maxRepositoryBytes
     ) {
       throw full(`The repository ${repository}`, maxRepositoryBytes, 'hosted.maxRepositoryBytes');
     }
   };
-  const admitAtAll = (bytes: number): void => {
-    if (maxTotalBytes !== undefined && store.totalBytes() + bytes > maxTotalBytes) {
+  const admitAtAll = (bytes: number, reserved = 0): void => {
+    if (maxTotalBytes !== undefined && store.totalBytes() + reserved + bytes > maxTotalBytes) {
       throw full('The registry', maxTotalBytes, 'hosted.maxTotalBytes');
     }
   };
 
   return {
-    admit(repository, bytes) {
-      admitInto(repository, bytes);
-      admitAtAll(bytes);
+    admit(repository, bytes, others) {
+      admitInto(repository, bytes, others?.inRepository);
+      admitAtAll(bytes, others?.inAll);
     },
     take(repository, digest, bytes) {
       admitInto(repository, bytes);

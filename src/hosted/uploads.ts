@@ -6,6 +6,7 @@ import { type Digest, type DigestAlgorithm, splitDigest } from '../oci/digest.ts
 import { createBatches } from './batches.ts';
 import type { HostedBlobs } from './blobs.ts';
 import type { Quota } from './quota.ts';
+import { createReservations, type Reservation } from './reservations.ts';
 
 /** The bytes of a request, and the way to end it from this side. */
 export interface UploadBody {
@@ -31,7 +32,8 @@ export interface Upload {
 
 /** All methods but `start` throw a {@link Fault} (404) for an upload that has ended or never was. */
 export interface Uploads {
-  start(repository: string, algorithm?: DigestAlgorithm): Promise<Upload>;
+  /** Throws a {@link Fault} (429) when the owner, or all of them, have too many open ones. */
+  start(repository: string, owner: string, algorithm?: DigestAlgorithm): Promise<Upload>;
   find(repository: string, id: string): Upload;
   /** How far an upload is, with all that has come of a request that is still sending. */
   state(repository: string, id: string): Promise<Upload>;
@@ -62,6 +64,9 @@ export interface UploadsDeps {
 }
 
 interface Session extends Upload {
+  /** The account that has begun it. */
+  readonly owner: string;
+  readonly reservation: Reservation;
   readonly ingest: Ingest;
   /** On the scale of `performance.now`: no change of the wall clock ends an upload. */
   usedAt: number;
@@ -73,6 +78,9 @@ interface Session extends Upload {
 
 export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   const sessions = new Map<string, Session>();
+  const openOf = new Map<string, number>();
+  let openInAll = 0;
+  const reserve = createReservations();
 
   const find = (repository: string, id: string): Session => {
     const session = sessions.get(id);
@@ -84,8 +92,18 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     );
   };
 
+  const countOpen = (owner: string, change: 1 | -1): void => {
+    const open = (openOf.get(owner) ?? 0) + change;
+    openInAll += change;
+    if (open > 0) openOf.set(owner, open);
+    else openOf.delete(owner);
+  };
+
   const end = async (session: Session): Promise<void> => {
-    sessions.delete(session.id);
+    if (sessions.delete(session.id)) {
+      countOpen(session.owner, -1);
+      session.reservation.set(0);
+    }
     await session.ingest.abort();
   };
 
@@ -126,24 +144,31 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   };
 
   const receive = async (session: Session, body: UploadBody, range: ChunkRange | undefined) => {
-    const { ingest, repository } = session;
+    const { ingest, repository, reservation } = session;
     checkRange(range, body.length, ingest.size);
     const batches = createBatches(bytes => write(session, bytes));
     session.flush = batches.flush;
     let received = ingest.size;
     let admitted = received + (body.length ?? 0);
-    quota.admit(repository, admitted);
+    const admit = (bytes: number) => {
+      quota.admit(repository, bytes, reservation.others());
+      reservation.set(bytes);
+    };
+    admit(admitted);
     try {
       for await (const bytes of body.chunks) {
         received += bytes.length;
         if (received > admitted) {
-          quota.admit(repository, received);
+          admit(received);
           admitted = received + uncheckedBytes;
         }
+        if (body.length === undefined) reservation.set(received);
         await batches.add(bytes);
       }
     } catch (error) {
       await batches.flush();
+      // What was announced and did not come takes no room.
+      if (sessions.has(session.id)) reservation.set(ingest.size);
       if (error instanceof Fault) await end(session);
       throw error;
     }
@@ -151,11 +176,19 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   };
 
   return {
-    async start(repository, algorithm) {
-      const ingest = await content.ingest(algorithm);
+    async start(repository, owner, algorithm) {
+      if (openInAll >= mostOpen || (openOf.get(owner) ?? 0) >= mostOfOwner) throw tooMany();
+      // Before the first wait: those who come meanwhile count too.
+      countOpen(owner, 1);
+      const ingest = await content.ingest(algorithm).catch(error => {
+        countOpen(owner, -1);
+        throw error;
+      });
       const session: Session = {
         id: randomUUID(),
         repository,
+        owner,
+        reservation: reserve(repository),
         ingest,
         get size() {
           return ingest.size;
@@ -201,6 +234,8 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
             );
           }
           await ingest.commit();
+          // From here on it counts as a part of the repository.
+          session.reservation.set(0);
           await blobs.link(repository, digest, ingest.size);
         } finally {
           await end(session);
@@ -221,6 +256,18 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       }
     },
   };
+}
+
+// Each has a file open. A client pushes some blobs at a time.
+const mostOfOwner = 500;
+const mostOpen = 2000;
+
+function tooMany(): Fault {
+  return new Fault(
+    'too-many-requests',
+    'Too many uploads are open: finish or cancel some of them (DELETE), or try again later',
+    { phase: 'push', retryAfterSeconds: 30 },
+  );
 }
 
 // Where the length is not told, so many bytes are taken in before the quota is asked again.

@@ -12,6 +12,7 @@ import { isRepository, isTag } from '../oci/reference.ts';
 import { keptBlob } from '../pull/blob.ts';
 import type { NoteDeed } from './audit.ts';
 import { readBody } from './body.ts';
+import type { Callers } from './callers.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { RegistryAuth } from './registry-auth.ts';
 import { apiVersionHeader } from './registry-headers.ts';
@@ -24,6 +25,7 @@ import { wrongMethod } from './wrong-method.ts';
 
 export interface HostedDeps {
   readonly auth: RegistryAuth;
+  readonly callers: Pick<Callers, 'of'>;
   readonly noteDeed: NoteDeed;
   readonly content: ContentStore;
   readonly manifests: HostedManifests;
@@ -53,7 +55,9 @@ export async function sendHosted(
   const mountedFrom = from !== null && isRepository(from) ? from : undefined;
   const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
   if (asked.kind === 'uploads') {
-    return sendUpload(deps.uploads, deps.blobs, rights, asked, req, res);
+    const { account, user } = deps.callers.of(req);
+    const owner = account ?? user ?? '';
+    return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
   }
   if (action === 'delete') return remove(deps, asked, req, res);
   if (action === 'push') return putManifest(deps, asked, req, res);

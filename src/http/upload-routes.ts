@@ -20,11 +20,18 @@ export interface UploadPath {
   readonly upload: string | undefined;
 }
 
+/** Who pushes. */
+export interface Pusher {
+  readonly rights: Rights;
+  /** Name of the account, whose open uploads are limited. */
+  readonly owner: string;
+}
+
 /** Answers the routes of blob uploads. Source: OCI distribution specification 1.1, Pushing blobs. */
 export async function sendUpload(
   uploads: Uploads,
   blobs: HostedBlobs,
-  rights: Rights,
+  { rights, owner }: Pusher,
   { repository, upload }: UploadPath,
   req: IncomingMessage,
   res: ServerResponse,
@@ -32,7 +39,7 @@ export async function sendUpload(
   const query = queryOf(req);
   if (upload === undefined) {
     if (req.method !== 'POST') throw noUpload('POST');
-    return begin(uploads, blobs, rights, repository, query, req, res);
+    return begin(uploads, blobs, { rights, owner }, repository, query, req, res);
   }
   const range = chunkRange(req.headers['content-range']);
   switch (req.method) {
@@ -61,7 +68,7 @@ export async function sendUpload(
 async function begin(
   uploads: Uploads,
   blobs: HostedBlobs,
-  rights: Rights,
+  { rights, owner }: Pusher,
   repository: string,
   query: URLSearchParams,
   req: IncomingMessage,
@@ -75,7 +82,7 @@ async function begin(
   }
   const whole = query.get('digest');
   const digest = whole === null ? undefined : parseDigest(whole);
-  const upload = await uploads.start(repository, algorithmOf(query, digest));
+  const upload = await uploads.start(repository, owner, algorithmOf(query, digest));
   if (digest === undefined) return sendState(res, 202, upload);
   try {
     await uploads.finish(repository, upload.id, uploadBody(req), undefined, digest);

@@ -4,7 +4,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
-import { administered, expect, Repository } from './push-client.ts';
+import { administered, basic, expect, Repository } from './push-client.ts';
 
 const start = (hosted: object): Promise<Sluice> =>
   startSluice({ config: { ...administered, hosted } });
@@ -62,4 +62,39 @@ test('all repositories together have a limit; what several have counts once', as
     await new Repository(sluice, 'team/four').pushBlob(pattern(600_000, 'x')),
     full,
   );
+});
+
+test('uploads beside each other do not pass the limits', async () => {
+  for (const limits of [{ maxTotalBytes: '1 MiB' }, { maxRepositoryBytes: '1 MiB' }]) {
+    await using sluice = await start(limits);
+    const repository = new Repository(sluice, 'team/app');
+    const full = { status: 403, code: 'DENIED', message: /may hold 1048576 bytes/ };
+    const open: string[] = [];
+    for (let count = 0; count < 4; count += 1) {
+      const location = await repository.begin();
+      const reply = await repository.send('PATCH', location, pattern(400_000, `${count}`));
+      if (count < 2) expect(reply, 202);
+      else assertRegistryFault(reply, full);
+      open.push(location);
+    }
+    // One of them ends, so that there is room for another.
+    expect(await repository.send('DELETE', open[0] ?? ''), 204);
+    expect(await repository.send('PATCH', await repository.begin(), pattern(400_000, 'new')), 202);
+    const last = pattern(400_000, '1');
+    expect(await repository.send('PUT', `${open[1]}?digest=${digestOf(last)}`), 201);
+    assertRegistryFault(await repository.pushBlob(pattern(400_000, 'more')), full);
+  }
+});
+
+test('an account has so many open uploads at most', async () => {
+  const other = { password: 'pw', repositories: { 'team/*': 'push' } };
+  await using sluice = await startSluice({ config: { accounts: { admin: 'secret', other } } });
+  const repository = new Repository(sluice, 'team/app');
+  const locations = await Promise.all(Array.from({ length: 500 }, () => repository.begin()));
+  const tooMany = { status: 429, code: 'TOOMANYREQUESTS', message: /Too many uploads are open/ };
+  assertRegistryFault(await repository.send('POST', 'blobs/uploads/'), tooMany);
+  const neighbour = new Repository(sluice, 'team/app', basic('other', 'pw'));
+  expect(await neighbour.send('POST', 'blobs/uploads/'), 202);
+  expect(await repository.send('DELETE', locations[0] ?? ''), 204);
+  expect(await repository.send('POST', 'blobs/uploads/'), 202);
 });
