@@ -125,7 +125,9 @@ const layers = z.strictObject({
   maxInlineBytes: size.prefault('10 MiB').describe('Largest layer inside a request (`data:`)'),
   maxUrlBytes: size.prefault('1 GiB').describe('Largest layer behind a URL'),
   fetchTimeout: duration.prefault('15m').describe('Longest time to fetch a layer behind a URL'),
-  maxTarBytes: size.prefault('8 GiB').describe('Bytes that the layers of one request may unpack to'),
+  maxTarBytes: size
+    .prefault('8 GiB')
+    .describe('Bytes that the layers of one request may unpack to'),
   privateHosts: list
     .default([])
     .describe(
