@@ -19,6 +19,8 @@ export async function withPatience<T>(
 ): Promise<T> {
   let lost = 0;
   for (let tried = 1; ; tried += 1) {
+    // It may have been aborted before there was anything to listen to it.
+    signal.throwIfAborted();
     try {
       return await work();
     } catch (error) {
