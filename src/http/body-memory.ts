@@ -32,11 +32,14 @@ interface Share {
 const usualPatienceMs = 10_000;
 /** Of the whole, for one caller. */
 const callerPart = 1 / 4;
+/** What is kept besides for small bodies, which large ones of a few callers would keep out otherwise. */
+const reservePart = 1 / 8;
+const smallBytes = 64 * 1024;
 
 /**
  * Bodies wait for memory when all of it is taken, or a quarter by one caller. The oldest body never
  * waits, or many that are half read would wait for each other: so all of them together hold `total`
- * bytes and one largest body at most.
+ * bytes, an eighth more for small ones, and one largest body at most.
  *
  * @param total bytes
  * @param patienceMs how long a body waits before its request is refused
@@ -50,7 +53,8 @@ export function createBodyMemory(total: number, patienceMs: number = usualPatien
   const hasRoom = (share: Share, bytes: number): boolean => {
     const [oldest] = shares;
     if (share === oldest) return true;
-    if (used + bytes > total) return false;
+    const isSmall = share.bytes + bytes <= smallBytes;
+    if (used + bytes > total * (isSmall ? 1 + reservePart : 1)) return false;
     if ((perCaller.get(share.caller) ?? 0) + bytes <= total * callerPart) return true;
     for (const other of shares) if (other.caller === share.caller) return other === share;
     return true;
