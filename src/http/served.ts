@@ -112,13 +112,21 @@ function send(
     case 'manifests':
       return sendManifest(deps, pull.reference, request, image, req, res);
     case 'blobs':
-      watchRight(res, deps.rightLifeMs, () => deps.findImage(request));
+      watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
       return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
     case 'tags':
       return sendListing(deps, request, image, 'tags/list', req, res);
     case 'referrers':
       return sendListing(deps, request, image, `referrers/${pull.reference}`, req, res);
   }
+}
+
+/** Throws a {@link Fault} when a transfer may not go on. One that began before its token expired may. */
+async function requireRight(deps: ServedDeps, request: ContainerRequest): Promise<void> {
+  const isRevoked = deps.tokens.describe(request.token).expiresAt < request.expiresAt;
+  // Throws with the reason.
+  if (isRevoked) deps.tokens.get(request.token);
+  await deps.findImage(request);
 }
 
 async function sendManifest(

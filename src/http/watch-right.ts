@@ -14,7 +14,8 @@ export function watchRight(
 ): void {
   const timer = setInterval(() => {
     look().catch(error => {
-      if (error instanceof Fault && error.status < 500) response.destroy();
+      if (!(error instanceof Fault) || error.kind === 'too-many-requests') return;
+      if (error.status < 500) response.destroy();
     });
   }, everyMs);
   timer.unref();

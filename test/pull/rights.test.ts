@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
-import { startFaultWorld } from '../faults/fault-world.ts';
+import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
 import { emptyLayer, pattern, type ScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { basic } from '../http/platform/platform-server.ts';
@@ -296,26 +296,44 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     assert.equal(late, 0, `${late} of ${times.length} waited for the registry`);
   });
 
-  test('ends a transfer that is under way', { timeout: 60_000 }, async () => {
-    await using world = await startFaultWorld({ rightLife });
-    const { relay } = world.upstreams;
-    const bytes = pattern(1_000_000, 'slow');
-    const image = relay.image('slow/app', [bytes]);
-    const blob = `blobs/${image.layers[0]?.digest}`;
-    const halves: (() => void)[] = [];
-    relay.on(`GET /v2/slow/app/${blob}`, (_request, response) => {
-      response.writeHead(200, { 'content-length': bytes.length });
-      response.write(bytes.subarray(0, 500_000));
-      const timer = setInterval(() => response.write(bytes.subarray(0, 10)), 50);
-      response.once('close', () => clearInterval(timer));
-      halves.push(() => clearInterval(timer));
+  for (const [what, end] of [
+    [
+      'ends',
+      async ({ upstreams }: FaultWorld) =>
+        upstreams.relay.on('HEAD /v2/slow/app/', (_request, response) => {
+          response.writeHead(403).end();
+        }),
+    ],
+    [
+      'whose token is revoked ends',
+      async ({ sluice }: FaultWorld, token: string) => {
+        const headers = { authorization: basic('admin', 'word') };
+        const path = `/container-token/${token}`;
+        assert.equal((await sluice.fetch(path, { method: 'DELETE', headers })).status, 200);
+      },
+    ],
+  ] as const) {
+    test(`a transfer under way ${what}`, { timeout: 60_000 }, async () => {
+      await using world = await startFaultWorld({ rightLife, accounts: { admin: 'word' } });
+      const { sluice, upstreams } = world;
+      const bytes = pattern(1_000_000, 'slow');
+      const image = upstreams.relay.image('slow/app', [bytes]);
+      const blob = `blobs/${image.layers[0]?.digest}`;
+      let isUnderWay = false;
+      upstreams.relay.on(`GET /v2/slow/app/${blob}`, (_request, response) => {
+        response.writeHead(200, { 'content-length': bytes.length });
+        response.write(bytes.subarray(0, 500_000));
+        const timer = setInterval(() => response.write(bytes.subarray(0, 10)), 50);
+        response.once('close', () => clearInterval(timer));
+        isUnderWay = true;
+      });
+      const { targetImage, containerToken } = await sluice.request({ containerImage: image.name });
+      const running = call(sluice.at(targetImage, blob));
+      await eventually('it is under way', () => isUnderWay);
+      await end(world, containerToken);
+      const reply = await running;
+      assert.equal(reply.isWhole, false);
+      assert.ok(reply.body.length < bytes.length);
     });
-    const pull = await world.serve(image);
-    const running = pull(blob);
-    await eventually('it is under way', () => halves.length > 0);
-    relay.on('HEAD /v2/slow/app/', (_request, response) => response.writeHead(403).end());
-    const reply = await running;
-    assert.equal(reply.isWhole, false);
-    assert.ok(reply.body.length < bytes.length);
-  });
+  }
 });
