@@ -127,7 +127,7 @@ test('mirrors that fail are named in the final error', async () => {
   const reply = await world.ask({ containerImage: 'registry.invalid/team/app:1' });
   const message =
     /The registry registry\.invalid .* \(asked before: mirror mirror\.invalid: .*; mirror second\.invalid: /;
-  faultIds.push(assertApiFault(reply, 502, message));
+  faultIds.push(assertApiFault(reply, 400, message));
 });
 
 const bodies = [
