@@ -2,13 +2,16 @@ import { refuse, shown } from './recipe/refuse.ts';
 
 /** What a request says about how its recipe is built. */
 export interface BuildOptionsWish {
+  /** Value by the name of a build argument. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** The stage of a Dockerfile that is built. */
   readonly buildTarget?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly annotations?: Readonly<Record<string, string>> | undefined;
+  /** Date in the config of the image. */
   readonly created?: string | undefined;
   readonly noCache?: boolean | undefined;
-  /** Base64 by id. */
+  /** Base64 by id, for `RUN --mount=type=secret`. */
   readonly secrets?: Readonly<Record<string, string>> | undefined;
 }
 

@@ -1,3 +1,4 @@
+import type { BuildOptionsWish } from '../build/build-options.ts';
 import type { SubmittedPackages } from '../build/recipe/submitted.ts';
 import type { SubmittedCompression } from '../build/sif-compression.ts';
 import type { Claim } from '../platform/identities.ts';
@@ -20,7 +21,7 @@ export interface SubmittedConfig {
 }
 
 /** A container request as it comes from a client, its fields well-formed each for itself. */
-export interface Submission extends Claim {
+export interface Submission extends Claim, BuildOptionsWish {
   readonly containerImage?: string | undefined;
   readonly containerFile?: string | undefined;
   readonly containerConfig?: SubmittedConfig | undefined;
@@ -42,17 +43,6 @@ export interface Submission extends Claim {
     | undefined;
   /** Image by the name of what it takes the place of. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
-  /** Value by the name of a build argument. */
-  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
-  /** The stage of a Dockerfile that is built. */
-  readonly buildTarget?: string | undefined;
-  readonly labels?: Readonly<Record<string, string>> | undefined;
-  readonly annotations?: Readonly<Record<string, string>> | undefined;
-  /** Date in the config of the image. */
-  readonly created?: string | undefined;
-  readonly noCache?: boolean | undefined;
-  /** Base64 by id, for `RUN --mount=type=secret`. */
-  readonly secrets?: Readonly<Record<string, string>> | undefined;
   /** The %test of a definition file is not run. */
   readonly noTest?: boolean | undefined;
   readonly buildCompression?: SubmittedCompression | undefined;
