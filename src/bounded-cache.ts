@@ -27,8 +27,10 @@ const entryBytes = 300;
 export function cacheOfBytes<K extends {}, V extends {}>(
   bytes: number,
   sizeOf: (value: V, key: K) => number,
+  options?: Pick<LRUCache.OptionsBase<K, V, unknown>, 'ttl'>,
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({
+    ...options,
     maxSize: bytes,
     sizeCalculation: (value, key) => entryBytes + sizeOf(value, key),
   });

@@ -18,6 +18,7 @@ import { serveCommand } from './serve-command.ts';
 import { tokenCommand } from './token.ts';
 import { userCommand } from './user.ts';
 import { verifyCommand } from './verify.ts';
+import { wakeThreads } from './wake-threads.ts';
 import { workspaceCommand } from './workspace.ts';
 
 const commands: Readonly<Record<string, Command>> = {
@@ -57,6 +58,7 @@ async function main([name = '--help', ...args]: string[]): Promise<number> {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   try {
     if (!command) throw new CommandError(`No such command: ${name}\n\n${overview()}`, 2);
+    wakeThreads();
     return await runCommand(command, args);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;

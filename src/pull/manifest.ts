@@ -1,3 +1,4 @@
+import { cacheOfBytes } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
 import type { Documents } from '../images/documents.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
@@ -11,6 +12,10 @@ import type { PulledImage } from './image.ts';
 // from the subject's digest. Sources: distribution specification, Referrers Tag Schema; cosign's tags.
 const referrersTag = /^sha256-([0-9a-f]{64})(?:\.[a-z]+)?$/;
 
+// Clients ask for a signature or a bill of materials several times in a row.
+const recentMs = 30_000;
+const recentBytes = 16 * 1024 * 1024;
+
 /** The manifest that a reference stands for in a served image. Throws {@link Fault}. */
 export type ManifestFinder = (
   request: ContainerRequest,
@@ -22,6 +27,19 @@ export function createManifestFinder(
   documents: Documents,
   registry: RegistryClient,
 ): ManifestFinder {
+  // By token and digest. The registry has shown them to the caller a moment ago.
+  const recent = cacheOfBytes<string, Document>(recentBytes, ({ bytes }) => bytes.length, {
+    ttl: recentMs,
+  });
+  const unnamedByDigest = async (token: string, image: PulledImage, digest: Digest) => {
+    const key = `${token} ${digest}`;
+    const kept = recent.get(key);
+    if (kept) return kept;
+    const document = await unnamed(image, digest);
+    recent.set(key, document);
+    return document;
+  };
+
   /** A manifest that the image does not name; `about` is what it says something about, where that is known. */
   const unnamed = async (image: PulledImage, reference: string, about?: Digest) => {
     const document = await registry.getManifest(image.access, reference);
@@ -38,7 +56,7 @@ export function createManifestFinder(
     if (reference === request.image.tag || reference === root.digest) return root;
     if (isDigest(reference)) {
       const entry = await image.member(reference);
-      if (!entry) return unnamed(image, reference);
+      if (!entry) return unnamedByDigest(request.token, image, reference);
       const kept = image.owns(reference)
         ? await documents.local(reference, entry.mediaType)
         : undefined;

@@ -170,7 +170,7 @@ suite('build contexts', { concurrency: 2 }, () => {
       buildContext: inline(gzipSync(tar)),
     });
     const answer = await manifestOf(targetImage);
-    assert.equal(answer.status, 404);
+    assert.equal(answer.status, 400);
     assert.match(await answer.text(), /The build context has something in it that is neither/);
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
     assert.match(log, /The build failed: The build context has something in it/);

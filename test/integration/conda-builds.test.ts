@@ -218,7 +218,7 @@ suite('conda builds', () => {
     const answer = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
     );
-    assert.equal(answer.status, 404);
+    assert.equal(answer.status, 400);
     assert.match(await answer.text(), /nothing provides missing/);
     assert.equal((await lockOf(buildId)).status, 404);
   });

@@ -114,7 +114,7 @@ suite('conda packages', () => {
   const refusalOf = async ({ targetImage }: Answer) => {
     const tag = targetImage.split(':').at(-1);
     const answer = await fetch(sluice.at(targetImage, `manifests/${tag}`));
-    assert.equal(answer.status, 404);
+    assert.equal(answer.status, 400);
     return answer.text();
   };
   /** The line of a lock file for a package of the channels. */

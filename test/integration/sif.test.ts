@@ -345,7 +345,7 @@ suite('singularity images', { concurrency: 1 }, () => {
         buildRepository: `${open.host}/sif/none`,
       }),
     });
-    assert.equal(answer.status, 503);
+    assert.equal(answer.status, 501);
     assert.match(await answer.text(), /squashfs-tools/);
   });
 

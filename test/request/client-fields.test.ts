@@ -46,7 +46,7 @@ const warned: readonly (readonly [body: object, message: RegExp])[] = [
   ],
   [{ towerAcessToken: 'x' }, /: did you mean 'towerAccessToken'\?$/],
   [{ miror: true }, /: did you mean 'mirror'\?$/],
-  [{ labels: { a: 'b' } }, /^'labels' is not a field of this API, and is ignored$/],
+  [{ cpuShares: { a: 'b' } }, /^'cpuShares' is not a field of this API, and is ignored$/],
   [{ somethingElse: 1 }, /^'somethingElse' is not a field of this API, and is ignored$/],
   [
     { containerConfig: { entrypont: ['/'] } },

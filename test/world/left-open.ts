@@ -4,8 +4,11 @@
  * what was open.
  */
 import { after } from 'node:test';
+import { wakeThreads } from '../../src/cli/wake-threads.ts';
 
 const graceMs = 60_000;
+
+wakeThreads();
 
 after(() => {
   const end = () => {
