@@ -196,7 +196,7 @@ test('a file that grows beyond the disk space ends the conversion', async () => 
 test('without mksquashfs it is told what to install, before anything is fetched', async () => {
   const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
   const error = await failure(source, { mksquashfs: '/nowhere/mksquashfs' });
-  assert.equal((error as Fault).kind, 'unavailable');
+  assert.equal((error as Fault).kind, 'not-provided');
   assert.match(error.message, /install the Debian package squashfs-tools/);
   assert.ok(!error.message.includes('/nowhere'), error.message);
 });
@@ -212,7 +212,7 @@ test('a mksquashfs that is too old is told of', async () => {
   await using directory = await makeTempDir('fake');
   const mksquashfs = await fake(directory.join('mksquashfs'), '', '4.4');
   const error = await failure([good], { mksquashfs });
-  assert.equal((error as Fault).kind, 'unavailable');
+  assert.equal((error as Fault).kind, 'not-provided');
   assert.match(error.message, /version 4.5 or later/);
 });
 

@@ -47,7 +47,7 @@ export interface SquashOptions {
 /** It only prints some lines. */
 const versionMs = 30_000;
 
-/** Throws a {@link Fault} of kind `unavailable` unless there is a mksquashfs that reads tar files. */
+/** Throws a {@link Fault} of kind `not-provided` unless there is a mksquashfs that reads tar files. */
 export async function requireMksquashfs(command: string): Promise<void> {
   const child = spawn(command, ['-version'], { stdio: ['ignore', 'pipe', 'ignore'] });
   let isOverdue = false;
@@ -60,7 +60,7 @@ export async function requireMksquashfs(command: string): Promise<void> {
   let text = '';
   const ended = new Promise<void>((resolve, reject) => {
     child.once('close', () => resolve());
-    child.once('error', cause => reject(unavailable('which is not here', cause)));
+    child.once('error', cause => reject(notProvided('which is not here', cause)));
   });
   // Without free descriptors it has no streams, and reports the reason a moment later.
   child.stdout?.setEncoding('latin1').on('data', part => {
@@ -71,10 +71,10 @@ export async function requireMksquashfs(command: string): Promise<void> {
   } finally {
     clearTimeout(timer);
   }
-  if (isOverdue) throw unavailable('which does not answer');
+  if (isOverdue) throw notProvided('which does not answer');
   const [, major = 0, minor = 0] = /mksquashfs version (\d+)\.(\d+)/.exec(text) ?? [];
   const canReadTar = Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 5);
-  if (!canReadTar) throw unavailable('and this one cannot read tar files');
+  if (!canReadTar) throw notProvided('and this one cannot read tar files');
 }
 
 /**
@@ -90,14 +90,14 @@ export function startMksquashfs(options: SquashOptions): Squasher {
   let output = '';
   let isStalled = false;
   const ended = new Promise<Fault | undefined>(resolve => {
-    child.once('error', cause => resolve(unavailable('which could not be started', cause)));
+    child.once('error', cause => resolve(notProvided('which could not be started', cause)));
     child.once('close', (code, signal) => {
       if (isStalled) resolve(stalled(options.stallMs));
       else resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output));
     });
   });
   // Without free descriptors it has no streams.
-  if (!child.stdin) throw unavailable('which could not be started');
+  if (!child.stdin) throw notProvided('which could not be started');
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('latin1').on('data', part => {
       output = (output + part).slice(-keptOutput);
@@ -182,7 +182,7 @@ function drained(stream: Writable): Promise<void> {
   });
 }
 
-function unavailable(detail: string, cause?: unknown): Fault {
+function notProvided(detail: string, cause?: unknown): Fault {
   const message = `Singularity images are made with mksquashfs, ${detail}: ${install}`;
   return new Fault('not-provided', message, { phase: 'build', cause });
 }
