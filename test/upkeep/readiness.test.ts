@@ -47,7 +47,7 @@ test('a disk that does not answer is not waited for, nor asked a second time mea
       return new Promise<void>(() => {});
     },
   };
-  const readiness = createReadiness({ ...made.deps, space, believedMs: 0, limitMs: 20 });
+  const readiness = createReadiness({ ...made.deps, space, believedMs: 0, limitMs: 500 });
   for (let count = 0; count < 5; count += 1) {
     await assert.rejects(readiness.forAll(), { kind: 'unavailable', message: /does not answer/ });
   }
@@ -66,7 +66,7 @@ test('a database that another process keeps locked is not ready for writes, but 
   await using made = await world();
   const readiness = createReadiness({
     ...{ ...made.deps, space: unlimitedSpace },
-    ...{ believedMs: 0, limitMs: 400 },
+    ...{ believedMs: 0, limitMs: 4000 },
   });
   const other = openDatabase(made.deps.database.name);
   const seen = () => other.pragma('data_version', { simple: true });
