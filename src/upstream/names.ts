@@ -3,6 +3,7 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { boundedCache } from '../bounded-cache.ts';
 import { Fault } from '../fault.ts';
+import { Turns } from './turns.ts';
 
 /** Finds the addresses of host names. */
 export interface Names {
@@ -41,43 +42,21 @@ export function createNames(deps: NamesDeps = {}): Names {
   const { patienceMs = 10_000 } = deps;
   const known = boundedCache<string, Known>(mostNames);
   const asking = new Map<string, Promise<readonly LookupAddress[]>>();
-  const waiting: (() => void)[] = [];
-  let strangers = 0;
-
-  const turn = async (hostname: string): Promise<void> => {
-    if (strangers < strangersAtOnce) {
-      strangers += 1;
-      return;
-    }
-    if (waiting.length >= mostWaiting) throw tooSlow(hostname);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => {
-      waiting.splice(waiting.indexOf(resolve), 1);
-      reject(tooSlow(hostname));
-    }, patienceMs);
-    waiting.push(resolve);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-    }
-  };
-  const endTurn = () => {
-    const next = waiting.shift();
-    if (next) next();
-    else strangers -= 1;
-  };
+  const strangers = new Turns(strangersAtOnce);
 
   const ask = async (hostname: string): Promise<readonly LookupAddress[]> => {
-    const isStranger = !known.has(hostname);
-    if (isStranger) await turn(hostname);
+    const endTurn = known.has(hostname) ? () => {} : await turn(hostname);
     try {
       const addresses = await lookup(hostname);
       known.set(hostname, { addresses, at: now() });
       return addresses;
     } finally {
-      if (isStranger) endTurn();
+      endTurn();
     }
+  };
+  const turn = async (hostname: string): Promise<() => void> => {
+    if (asking.size > mostWaiting) throw tooSlow(hostname);
+    return strangers.take('', patienceMs).catch(() => Promise.reject(tooSlow(hostname)));
   };
   /** One question for all who ask at the same time. */
   const shared = (hostname: string): Promise<readonly LookupAddress[]> => {
