@@ -1,4 +1,4 @@
-import { ReadQueue } from './read-queue.ts';
+import { RunQueue } from '../run-queue.ts';
 
 /**
  * The memory that bodies are read into. Buffers are shared memory, so that the hash thread reads
@@ -12,6 +12,8 @@ const largeBytes = 512 * 1024;
 const smallBytes = 32 * 1024;
 
 const trimMs = 5000;
+// The answers to a thousand would arrive in one turn of the event loop, and a small manifest would wait for all of them.
+const readsAtOnce = 8;
 
 /** A buffer and the number of its users. */
 export class Slab {
@@ -42,7 +44,7 @@ export interface SlabPoolOptions {
  */
 export class SlabPool {
   /** The turns of those who fill buffers from files. */
-  readonly reads = new ReadQueue();
+  readonly reads = new RunQueue(readsAtOnce);
   readonly #large: Slab[] = [];
   readonly #small: Slab[] = [];
   readonly #largeLimit: number;

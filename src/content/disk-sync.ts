@@ -1,4 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
+import { RunQueue } from '../run-queue.ts';
 import { sharedFlush } from '../shared-flush.ts';
 import { syncDirectory } from '../sync-directory.ts';
 
@@ -16,19 +17,7 @@ export interface DiskSync {
 const mostAtOnce = 2;
 
 export function createDiskSync(): DiskSync {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  const limited = async (work: () => Promise<void>): Promise<void> => {
-    if (running >= mostAtOnce) await new Promise<void>(resolve => waiting.push(resolve));
-    else running += 1;
-    try {
-      await work();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
-    }
-  };
+  const queue = new RunQueue(mostAtOnce);
 
   const directories = new Map<string, { readonly sync: () => Promise<void>; users: number }>();
   const pending = new Set<Promise<void>>();
@@ -36,7 +25,7 @@ export function createDiskSync(): DiskSync {
   const directory = async (path: string): Promise<void> => {
     let shared = directories.get(path);
     if (!shared) {
-      shared = { sync: sharedFlush(() => limited(() => syncDirectory(path))), users: 0 };
+      shared = { sync: sharedFlush(() => queue.run(() => syncDirectory(path))), users: 0 };
       directories.set(path, shared);
     }
     shared.users += 1;
@@ -49,7 +38,7 @@ export function createDiskSync(): DiskSync {
   };
 
   return {
-    file: file => limited(() => file.datasync()),
+    file: file => queue.run(() => file.datasync()),
     directory(path) {
       const synced = directory(path).finally(() => pending.delete(synced));
       pending.add(synced);

@@ -1,8 +1,9 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { boundedCache } from '../bounded-cache.ts';
+import { Fault } from '../fault.ts';
+import { RunQueue } from '../run-queue.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { isSameText, matchesHash, passwordForm } from './password-hash.ts';
-import { createTurns } from './turns.ts';
 
 /** Compares names and passwords with those of the accounts. */
 export interface AccountCheck {
@@ -32,7 +33,7 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
   const key = randomBytes(32);
   const matches = boundedCache<string, true>(keptMatches, { ttl: matchKeptMs });
   const failures = boundedCache<string, true>(keptFailures, { ttl: failureKeptMs });
-  const turns = createTurns(hashesAtOnce, mostWaiting);
+  const turns = new RunQueue(hashesAtOnce, { mostWaiting, refusal: tooManyLogins });
   let decoys: Decoys | undefined;
 
   /** The result that is remembered, undefined for none. */
@@ -99,4 +100,11 @@ function collectDecoys(accounts: Accounts): Decoys {
 function decoyFor({ passwords, key }: Decoys, name: string): string {
   const at = createHmac('sha256', key).update(name).digest().readUInt32BE() % passwords.length;
   return passwords[at] ?? '';
+}
+
+function tooManyLogins(): Fault {
+  return new Fault('unavailable', 'Too many logins are being checked: try again', {
+    phase: 'credentials',
+    retryAfterSeconds: 5,
+  });
 }

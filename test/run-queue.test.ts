@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ReadQueue } from '../../src/content/read-queue.ts';
+import { RunQueue } from '../src/run-queue.ts';
 
 test('all reads run, in order, and never more at once than the limit', async () => {
-  const queue = new ReadQueue(3);
+  const queue = new RunQueue(3);
   let running = 0;
   let most = 0;
   const order: number[] = [];

@@ -1,0 +1,59 @@
+import type { Fault } from './fault.ts';
+
+export interface RunQueueOptions {
+  /** How many may wait. Default: any number. */
+  readonly mostWaiting?: number;
+  /** The error for work that finds as many waiting. */
+  readonly refusal?: () => Fault;
+}
+
+/**
+ * Runs so many pieces of work at once; the others wait, first come first served: reads of files, whose thousand answers
+ * would otherwise arrive in one turn of the event loop, synchronisations of a slow disk, hashes of passwords.
+ */
+export class RunQueue {
+  readonly #limit: number;
+  readonly #options: RunQueueOptions;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+  /** Where the queue begins: shifting a long array each time would cost more than the work. */
+  #first = 0;
+
+  constructor(limit: number, options: RunQueueOptions = {}) {
+    this.#limit = limit;
+    this.#options = options;
+  }
+
+  /** Runs the work when it is its turn. Rejects with what the work throws, and with the refusal when too many wait. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#limit) {
+      const { mostWaiting = Number.POSITIVE_INFINITY, refusal } = this.#options;
+      if (refusal && this.#waiting.length - this.#first >= mostWaiting) throw refusal();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.push(resolve);
+      await promise;
+    } else {
+      this.#running += 1;
+    }
+    try {
+      return await work();
+    } finally {
+      this.#next();
+    }
+  }
+
+  /** Hands the turn over, so that nobody comes in between. */
+  #next(): void {
+    const next = this.#waiting[this.#first];
+    if (!next) {
+      this.#running -= 1;
+      return;
+    }
+    this.#first += 1;
+    if (this.#first === this.#waiting.length || this.#first > 1000) {
+      this.#waiting.splice(0, this.#first);
+      this.#first = 0;
+    }
+    next();
+  }
+}
