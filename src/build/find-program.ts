@@ -10,7 +10,8 @@ export function findProgram(name: string, path: string): string | undefined {
     .find(isExecutable);
 }
 
-function isExecutable(path: string): boolean {
+/** True for a file that this process may run. */
+export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;

@@ -1,11 +1,11 @@
 /** Bodies of requests that are read whole: how long they may take, and how much memory all of them. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Open, open } from './open-connection.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -20,21 +20,11 @@ before(async () => {
 after(() => sluice.stop());
 
 /** A container request whose body is announced to have so many bytes. */
-function begin(length: number): { socket: Socket; text: () => string; isClosed: () => boolean } {
-  const socket = connect(sluice.port, '127.0.0.1');
-  let received = '';
-  let isClosed = false;
-  socket.on('data', data => {
-    received += data.toString('latin1');
-  });
-  socket.on('error', () => {});
-  socket.on('close', () => {
-    isClosed = true;
-  });
-  socket.write(
+function begin(length: number): Open {
+  return open(
+    sluice,
     `POST /v1alpha2/container HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\nConnection: close\r\n\r\n`,
   );
-  return { socket, text: () => received, isClosed: () => isClosed };
 }
 
 test('a body that stops arriving is answered with 408', async () => {

@@ -1,36 +1,13 @@
 import assert from 'node:assert/strict';
-import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { readLog } from '../faults/fault-world.ts';
 import { assertApiFault, call, raw } from '../faults/http-client.ts';
 import { eventually } from '../world/eventually.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { startSluice } from '../world/sluice.ts';
+import { open } from './open-connection.ts';
 
 const halfRequest = 'GET /service-info HTTP/1.1\r\nHost: a';
 const wholeRequest = 'GET /service-info HTTP/1.1\r\nHost: a\r\n\r\n';
-
-interface Open {
-  readonly socket: Socket;
-  /** What came so far. */
-  text(): string;
-  isClosed(): boolean;
-}
-
-/** Opens a connection and sends the text. */
-function open(sluice: Sluice, text: string, localAddress = '127.0.0.1'): Open {
-  const socket = connect({ port: sluice.port, host: '127.0.0.1', localAddress });
-  let received = '';
-  let isClosed = false;
-  socket.on('data', data => {
-    received += data.toString('latin1');
-  });
-  socket.on('error', () => {});
-  socket.on('close', () => {
-    isClosed = true;
-  });
-  if (text !== '') socket.write(text);
-  return { socket, text: () => received, isClosed: () => isClosed };
-}
 
 const limits = (connections: object) => ({ config: { limits: { connections } } });
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { accessSync, constants, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
+import { findProgram, isExecutable } from '../../src/build/find-program.ts';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;
@@ -100,8 +101,7 @@ export function condaDirectory(): string {
 /** The absolute path of a command of the machine, or undefined. */
 export function findCommand(name: string): string | undefined {
   if (isAbsolute(name)) return isExecutable(name) ? name : undefined;
-  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
-  return folders.map(folder => join(folder, name)).find(isExecutable);
+  return findProgram(name, [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter));
 }
 
 /** Like {@link findCommand}; throws an error that tells how to install what is missing. */
@@ -143,13 +143,4 @@ export function requireConda(): string {
 
 function missing(what: string): Error {
   return new Error(`${what}: run '${installCommand}' as root on a Debian machine`);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
