@@ -7,7 +7,7 @@ import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';
 
 /**
- * The failure as its user is told it: what happened, where, and what can be done about it.
+ * Returns the failure in the user's terms: what happened, where, and what to do about it.
  *
  * @param isGenerated the caller has not written the Dockerfile, so that its lines are not shown
  */

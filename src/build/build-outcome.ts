@@ -13,7 +13,7 @@ export const notAllowed: BuildOutcome = {
 export function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
   if (isDiskFull(cause)) return 'The disk of the service is full: have its operator make room';
-  return 'Something went wrong inside the service: its log tells more, under the id of the build';
+  return 'Something went wrong inside the service: its log has the details under the id of the build';
 }
 
 /**

@@ -32,7 +32,7 @@ export function needsBuilder({ origin }: BuildPlan): boolean {
 /** A Singularity image, which is made of an image of one platform. */
 export interface SifPlan {
   readonly definition: DefinitionRuntime;
-  /** Gzip unless told. */
+  /** Default: gzip. */
   readonly compression?: Compression;
   /** What the caller should know although the definition file can be built. */
   readonly warnings?: readonly string[];

@@ -32,7 +32,7 @@ interface Share {
 const usualPatienceMs = 10_000;
 /** Of the whole, for one caller. */
 const callerPart = 1 / 4;
-/** What is kept besides for small bodies, which large ones of a few callers would keep out otherwise. */
+/** Additional memory for small bodies. Large bodies of a few callers would otherwise keep them out. */
 const reservePart = 1 / 8;
 const smallBytes = 64 * 1024;
 

@@ -6,7 +6,7 @@ import { withoutToken } from '../telemetry.ts';
 const mostCharacters = 512;
 
 /**
- * The reason phrase of an answer that tells of a fault: its headline as one line of printable ASCII, bounded.
+ * Returns the reason phrase for a fault: its headline as one line of printable ASCII, at most 512 characters.
  * Source: RFC 9112, section 4.
  */
 export function reasonPhrase({ headline, status }: Pick<Fault, 'headline' | 'status'>): string {

@@ -100,7 +100,7 @@ function algorithmOf(query: URLSearchParams, digest: Digest | undefined): Digest
   return query.get('digest-algorithm') === 'sha512' ? 'sha512' : 'sha256';
 }
 
-/** The same outcome; who sent a chunk that does not fit is told with headers where the upload goes on. */
+/** The same outcome. The error for a chunk that does not fit gets headers that say where the upload continues. */
 async function withPlace<T>(
   uploads: Uploads,
   repository: string,
