@@ -1,4 +1,4 @@
-import { maskAddresses } from '../buildkit/index.ts';
+import { maskAddresses } from '../buildkit/address-mask.ts';
 import { Fault } from '../fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';

@@ -1,5 +1,5 @@
 import type { ImageChange, InjectedLayer } from '../augment/image-change.ts';
-import { maskAddresses } from '../buildkit/index.ts';
+import { maskAddresses } from '../buildkit/address-mask.ts';
 import { Fault } from '../fault.ts';
 import { inField } from '../field.ts';
 import type { Document } from '../oci/document.ts';

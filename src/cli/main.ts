@@ -1,45 +1,28 @@
 import { parseArgs } from 'node:util';
 import { readVersion } from '../version.ts';
-import { accountCommand } from './account.ts';
-import { auditCommand } from './audit.ts';
-import { backupCommand } from './backup.ts';
-import { buildCommand } from './build.ts';
-import { cancelCommand } from './cancel.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
-import { credentialsCommand } from './credentials.ts';
-import { gcCommand } from './gc.ts';
-import { inspectCommand } from './inspect.ts';
-import { logsCommand } from './logs.ts';
-import { nameCommand } from './name.ts';
-import { requestCommand } from './request.ts';
-import { restoreCommand } from './restore.ts';
-import { rotateKeyCommand } from './rotate-key.ts';
-import { serveCommand } from './serve-command.ts';
-import { tokenCommand } from './token.ts';
-import { userCommand } from './user.ts';
-import { verifyCommand } from './verify.ts';
 import { wakeThreads } from './wake-threads.ts';
-import { workspaceCommand } from './workspace.ts';
 
-const commands: Readonly<Record<string, Command>> = {
-  serve: serveCommand,
-  request: requestCommand,
-  build: buildCommand,
-  name: nameCommand,
-  logs: logsCommand,
-  cancel: cancelCommand,
-  inspect: inspectCommand,
-  gc: gcCommand,
-  verify: verifyCommand,
-  backup: backupCommand,
-  restore: restoreCommand,
-  account: accountCommand,
-  user: userCommand,
-  token: tokenCommand,
-  workspace: workspaceCommand,
-  credentials: credentialsCommand,
-  audit: auditCommand,
-  'rotate-key': rotateKeyCommand,
+/** A command's modules are loaded when it is called: a start pays for its own alone. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  serve: async () => (await import('./serve-command.ts')).serveCommand,
+  request: async () => (await import('./request.ts')).requestCommand,
+  build: async () => (await import('./build.ts')).buildCommand,
+  name: async () => (await import('./name.ts')).nameCommand,
+  logs: async () => (await import('./logs.ts')).logsCommand,
+  cancel: async () => (await import('./cancel.ts')).cancelCommand,
+  inspect: async () => (await import('./inspect.ts')).inspectCommand,
+  gc: async () => (await import('./gc.ts')).gcCommand,
+  verify: async () => (await import('./verify.ts')).verifyCommand,
+  backup: async () => (await import('./backup.ts')).backupCommand,
+  restore: async () => (await import('./restore.ts')).restoreCommand,
+  account: async () => (await import('./account.ts')).accountCommand,
+  user: async () => (await import('./user.ts')).userCommand,
+  token: async () => (await import('./token.ts')).tokenCommand,
+  workspace: async () => (await import('./workspace.ts')).workspaceCommand,
+  credentials: async () => (await import('./credentials.ts')).credentialsCommand,
+  audit: async () => (await import('./audit.ts')).auditCommand,
+  'rotate-key': async () => (await import('./rotate-key.ts')).rotateKeyCommand,
 };
 
 process.exitCode = await main(process.argv.slice(2));
@@ -48,18 +31,18 @@ async function main([name = '--help', ...args]: string[]): Promise<number> {
   const [asked] = args;
   if (name === 'help' && asked !== undefined) return main([asked, '--help']);
   if (['--help', '-h', 'help'].includes(name)) {
-    console.log(overview());
+    console.log(await overview());
     return 0;
   }
   if (name === '--version') {
     console.log(readVersion().version);
     return 0;
   }
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
   try {
-    if (!command) throw new CommandError(`No such command: ${name}\n\n${overview()}`, 2);
+    if (!load) throw new CommandError(`No such command: ${name}\n\n${await overview()}`, 2);
     wakeThreads();
-    return await runCommand(command, args);
+    return await runCommand(await load(), args);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     console.error(error.message);
@@ -88,9 +71,11 @@ function parse(command: Command, args: string[]) {
   }
 }
 
-function overview(): string {
-  const rows = Object.entries(commands).map(
-    ([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`,
+async function overview(): Promise<string> {
+  const rows = await Promise.all(
+    Object.entries(commands).map(
+      async ([name, load]) => `  ${name.padEnd(12)} ${(await load()).summary}`,
+    ),
   );
   return [
     'Usage: sluice COMMAND [options]',

@@ -3,7 +3,7 @@ import type { Router, RouterContext } from '@koa/router';
 import type { BuildLogs } from '../build/build-logs.ts';
 import { type BuildPlan, pullName } from '../build/build-plan.ts';
 import type { Builds, Cancellation } from '../build/builds.ts';
-import { maskAddresses } from '../buildkit/index.ts';
+import { maskAddresses } from '../buildkit/address-mask.ts';
 import { Fault } from '../fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { parseReference } from '../oci/reference.ts';
