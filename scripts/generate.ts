@@ -1,15 +1,15 @@
 /** Writes what is made from the code: `npm run generate`. Continuous integration wants no difference. */
 import { writeFileSync } from 'node:fs';
+import { readVersion } from '../src/foundation/version.ts';
+import { createOpenApi } from '../src/http/api/description/openapi.ts';
+import { describePlatformApi } from '../src/http/platform/platform-api.ts';
 import {
   accountFileSettings,
   builderTlsSettings,
   registrySettings,
   type Setting,
   settings,
-} from '../src/config/settings.ts';
-import { createOpenApi } from '../src/http/openapi.ts';
-import { describePlatformApi } from '../src/http/platform/api.ts';
-import { readVersion } from '../src/version.ts';
+} from '../src/server/config/settings.ts';
 import { fieldsPage } from './fields-page.ts';
 
 const docs = new URL('../docs/', import.meta.url);

@@ -1,8 +1,8 @@
 /** What is closed at the end of the server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { closeInTurn } from '../src/closing.ts';
-import { createLogger } from '../src/telemetry.ts';
+import { closeInTurn } from '../src/foundation/closing.ts';
+import { createLogger } from '../src/foundation/telemetry.ts';
 
 test('a part that cannot be closed is logged, and the next ones are closed', async () => {
   const lines: string[] = [];

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 
 const project = join(import.meta.dirname, '..');
+const src = join(project, 'src');
 
 interface Room {
   readonly name: string;
@@ -39,11 +40,41 @@ function importsOf(file: string): string[] {
   return [...text.matchAll(pattern)].map(match => match[1] ?? match[2] ?? '');
 }
 
+function importedFiles(path: string): string[] {
+  return importsOf(join(src, path))
+    .filter(specifier => specifier.startsWith('.'))
+    .map(specifier => join(dirname(path), specifier));
+}
+
+/** The first circle in a graph of imports, from a file back to it; empty when there is none. */
+function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const way: string[] = [];
+  const walk = (path: string): string[] => {
+    if (done.has(path)) return [];
+    const start = way.indexOf(path);
+    if (start >= 0) return [...way.slice(start), path];
+    way.push(path);
+    for (const next of graph.get(path) ?? []) {
+      const circle = walk(next);
+      if (circle.length > 0) return circle;
+    }
+    way.pop();
+    done.add(path);
+    return [];
+  };
+  for (const path of graph.keys()) {
+    const circle = walk(path);
+    if (circle.length > 0) return circle;
+  }
+  return [];
+}
+
 /** What is wrong with one import, or undefined. */
 function complaint(rooms: readonly Room[], path: string, specifier: string): string | undefined {
   const own = roomOf(rooms, path);
   if (specifier.startsWith('.')) {
-    const target = relative(join(project, 'src'), join(project, 'src', dirname(path), specifier));
+    const target = relative(src, join(src, dirname(path), specifier));
     const other = roomOf(rooms, target);
     return other >= 0 && other <= own ? undefined : `${path} may not import ${target}`;
   }
@@ -58,16 +89,14 @@ function complaint(rooms: readonly Room[], path: string, specifier: string): str
 
 test('the table names every file of src', () => {
   const rooms = readRooms();
-  const homeless = globSync('**/*.ts', { cwd: join(project, 'src') }).filter(
-    path => roomOf(rooms, path) < 0,
-  );
+  const homeless = globSync('**/*.ts', { cwd: src }).filter(path => roomOf(rooms, path) < 0);
   assert.deepEqual(homeless, []);
 });
 
 test('every import stays within its room and those above, and within its packages', () => {
   const rooms = readRooms();
-  const complaints = globSync('**/*.ts', { cwd: join(project, 'src') }).flatMap(path =>
-    importsOf(join(project, 'src', path))
+  const complaints = globSync('**/*.ts', { cwd: src }).flatMap(path =>
+    importsOf(join(src, path))
       .map(specifier => complaint(rooms, path, specifier))
       .filter(found => found !== undefined),
   );
@@ -76,9 +105,49 @@ test('every import stays within its room and those above, and within its package
 
 test('the rule finds what it forbids', () => {
   const rooms = readRooms();
-  assert.match(complaint(rooms, 'oci/digest.ts', '../http/range.ts') ?? '', /oci\/digest\.ts/);
-  assert.match(complaint(rooms, 'augment/env.ts', 'undici') ?? '', /undici/);
-  assert.equal(complaint(rooms, 'http/range.ts', '../fault.ts'), undefined);
+  assert.match(complaint(rooms, 'oci/digest.ts', '../http/observe.ts') ?? '', /oci\/digest\.ts/);
+  assert.match(complaint(rooms, 'images/augment/env.ts', 'undici') ?? '', /undici/);
+  assert.equal(complaint(rooms, 'http/observe.ts', '../foundation/fault.ts'), undefined);
+});
+
+test('no imports go in a circle, those of types among them', () => {
+  const graph = new Map(
+    globSync('**/*.ts', { cwd: src }).map(path => [path, importedFiles(path)] as const),
+  );
+  assert.deepEqual(circleIn(graph), []);
+});
+
+test('the search for circles finds one', () => {
+  const graph = new Map([
+    ['a.ts', ['b.ts']],
+    ['b.ts', ['c.ts', 'd.ts']],
+    ['c.ts', []],
+    ['d.ts', ['b.ts']],
+  ]);
+  assert.deepEqual(circleIn(graph), ['b.ts', 'd.ts', 'b.ts']);
+});
+
+test('no folder has more than a dozen entries', () => {
+  const folders = new Map<string, Set<string>>();
+  for (const path of globSync('**/*.ts', { cwd: src, exclude: ['buildkit/gen/**'] })) {
+    const parts = path.split('/');
+    parts.forEach((part, depth) => {
+      const folder = parts.slice(0, depth).join('/');
+      folders.set(folder, (folders.get(folder) ?? new Set()).add(part));
+    });
+  }
+  // The rooms themselves are in the table.
+  folders.delete('');
+  const halls = [...folders].filter(([, entries]) => entries.size > 12).map(([folder]) => folder);
+  assert.deepEqual(halls, []);
+});
+
+test('no two files have the same name', () => {
+  const paths = globSync('**/*.ts', { cwd: src, exclude: ['buildkit/gen/**'] });
+  const twice = Object.entries(Object.groupBy(paths, path => basename(path)))
+    .filter(([, same]) => same !== undefined && same.length > 1)
+    .map(([, same]) => same);
+  assert.deepEqual(twice, []);
 });
 
 test('no file is longer than 400 lines', () => {

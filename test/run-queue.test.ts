@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RunQueue } from '../src/run-queue.ts';
+import { RunQueue } from '../src/foundation/run-queue.ts';
 
 test('all reads run, in order, and never more at once than the limit', async () => {
   const queue = new RunQueue(3);

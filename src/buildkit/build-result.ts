@@ -1,5 +1,5 @@
-import type { Journal } from './journal.ts';
-import type { Warning } from './progress.ts';
+import type { Warning } from './progress/progress.ts';
+import type { Journal } from './progress/step-journal.ts';
 
 /** What a build made. With several exporters these are of the last one that told. */
 export interface BuildResult {

@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { type StatusObject, status } from '@grpc/grpc-js';
-import { BuildError } from './build-error.ts';
 import { type BuildResult, resultOf } from './build-result.ts';
 import type { BuildkitClient } from './client.ts';
-import { awayText, failureOfBuild, isCutOff, isServiceError } from './failure.ts';
-import type { OpenSink } from './file-send.ts';
+import { BuildError } from './errors/build-error.ts';
+import { awayText, failureOfBuild, isCutOff, isServiceError } from './errors/call-error.ts';
+import { Stop } from './errors/stop.ts';
 import { Control } from './gen/moby/buildkit/v1/control_pb.js';
-import { Journal } from './journal.ts';
+import { callUnary } from './grpc/rpc.ts';
 import type { BuildOptions } from './options.ts';
-import type { Progress } from './progress.ts';
-import { callUnary } from './rpc.ts';
-import { SecretMask } from './secret-mask.ts';
-import { openSession } from './session.ts';
+import type { Progress } from './progress/progress.ts';
+import { SecretMask } from './progress/secret-mask.ts';
+import { watchStatus } from './progress/status-watch.ts';
+import { Journal } from './progress/step-journal.ts';
+import type { OpenSink } from './session/file-send.ts';
+import { openSession } from './session/session.ts';
 import { solveInput } from './solve-request.ts';
-import { watchStatus } from './status-watch.ts';
-import { Stop } from './stop.ts';
 
 export interface BuildRun {
   /** Ends the build, which rejects with kind `cancelled` when the builder has ended it too. */

@@ -1,11 +1,11 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { status } from '@grpc/grpc-js';
-import { failureOfCall, isServiceError } from './failure.ts';
+import { failureOfCall, isServiceError } from './errors/call-error.ts';
+import { Stop } from './errors/stop.ts';
 import { Control } from './gen/moby/buildkit/v1/control_pb.js';
 import type * as wire from './gen/moby/buildkit/v1/usage_pb.js';
-import { callServerStream, callUnary } from './rpc.ts';
-import { Stop } from './stop.ts';
-import { type ConnectOptions, openTransport, type Transport } from './transport.ts';
+import { type ConnectOptions, openTransport, type Transport } from './grpc/channel.ts';
+import { callServerStream, callUnary } from './grpc/rpc.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;

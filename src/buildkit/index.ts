@@ -1,13 +1,6 @@
 /** A BuildKit client: README.md tells how it is used. */
-export { type Address, parseAddress } from './address.ts';
-export { maskAddresses } from './address-mask.ts';
+
 export { type BuildRun, build } from './build.ts';
-export {
-  BuildError,
-  type BuildErrorKind,
-  type BuildErrorOptions,
-  type SourceLine,
-} from './build-error.ts';
 export type { BuildResult, ImageDescriptor } from './build-result.ts';
 export {
   type BuilderInfo,
@@ -18,11 +11,18 @@ export {
   type PruneOptions,
   type UsageRecord,
 } from './client.ts';
-export type { Credentials, CredentialsOf } from './credentials.ts';
-export { directoryTree } from './directory-tree.ts';
-export type { OpenSink } from './file-send.ts';
-export type { FileTree, TreeEntry } from './file-tree.ts';
-export { type MemoryFile, memoryTree } from './memory-tree.ts';
+export {
+  BuildError,
+  type BuildErrorKind,
+  type BuildErrorOptions,
+  type SourceLine,
+} from './errors/build-error.ts';
+export { directoryTree } from './files/directory-tree.ts';
+export type { FileTree, TreeEntry } from './files/file-tree.ts';
+export { type MemoryFile, memoryTree } from './files/memory-tree.ts';
+export { type Address, parseAddress } from './grpc/address.ts';
+export type { ConnectOptions, TlsOptions } from './grpc/channel.ts';
+export { readTlsFiles, type TlsFiles } from './grpc/tls-files.ts';
 export type {
   BuildOptions,
   Cache,
@@ -33,9 +33,10 @@ export type {
   RegistryCache,
   SourceRule,
 } from './options.ts';
-export { PlainLog, type PlainLogWriter, plainLog } from './plain-log.ts';
-export type { LogText, Progress, Status, Vertex, Warning } from './progress.ts';
-export { SecretMask } from './secret-mask.ts';
-export { readTlsFiles, type TlsFiles } from './tls-files.ts';
-export type { TokenQuestion, TokenSource } from './token-source.ts';
-export type { ConnectOptions, TlsOptions } from './transport.ts';
+export { maskAddresses } from './progress/address-mask.ts';
+export { PlainLog, type PlainLogWriter, plainLog } from './progress/plain-log.ts';
+export type { LogText, Progress, Status, Vertex, Warning } from './progress/progress.ts';
+export { SecretMask } from './progress/secret-mask.ts';
+export type { OpenSink } from './session/file-send.ts';
+export type { Credentials, CredentialsOf } from './session/login-question.ts';
+export type { TokenQuestion, TokenSource } from './session/token-source.ts';

@@ -1,7 +1,7 @@
-import type { CredentialsOf } from './credentials.ts';
-import type { OpenSink } from './file-send.ts';
-import type { FileTree } from './file-tree.ts';
-import type { TokenSource } from './token-source.ts';
+import type { FileTree } from './files/file-tree.ts';
+import type { OpenSink } from './session/file-send.ts';
+import type { CredentialsOf } from './session/login-question.ts';
+import type { TokenSource } from './session/token-source.ts';
 
 /** What is to be built, and where the result goes. */
 export interface BuildOptions {

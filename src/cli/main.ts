@@ -1,28 +1,28 @@
 import { parseArgs } from 'node:util';
-import { readVersion } from '../version.ts';
+import { readVersion } from '../foundation/version.ts';
 import { type Command, CommandError, helpOf } from './command.ts';
 import { wakeThreads } from './wake-threads.ts';
 
 /** A command's modules are loaded when it is called: a start pays for its own alone. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   serve: async () => (await import('./serve-command.ts')).serveCommand,
-  request: async () => (await import('./request.ts')).requestCommand,
-  build: async () => (await import('./build.ts')).buildCommand,
-  name: async () => (await import('./name.ts')).nameCommand,
-  logs: async () => (await import('./logs.ts')).logsCommand,
-  cancel: async () => (await import('./cancel.ts')).cancelCommand,
-  inspect: async () => (await import('./inspect.ts')).inspectCommand,
-  gc: async () => (await import('./gc.ts')).gcCommand,
-  verify: async () => (await import('./verify.ts')).verifyCommand,
-  backup: async () => (await import('./backup.ts')).backupCommand,
-  restore: async () => (await import('./restore.ts')).restoreCommand,
-  account: async () => (await import('./account.ts')).accountCommand,
-  user: async () => (await import('./user.ts')).userCommand,
-  token: async () => (await import('./token.ts')).tokenCommand,
-  workspace: async () => (await import('./workspace.ts')).workspaceCommand,
-  credentials: async () => (await import('./credentials.ts')).credentialsCommand,
-  audit: async () => (await import('./audit.ts')).auditCommand,
-  'rotate-key': async () => (await import('./rotate-key.ts')).rotateKeyCommand,
+  request: async () => (await import('./containers/request-command.ts')).requestCommand,
+  build: async () => (await import('./containers/build-command.ts')).buildCommand,
+  name: async () => (await import('./containers/name-command.ts')).nameCommand,
+  logs: async () => (await import('./containers/logs-command.ts')).logsCommand,
+  cancel: async () => (await import('./containers/cancel-command.ts')).cancelCommand,
+  inspect: async () => (await import('./containers/inspect-command.ts')).inspectCommand,
+  gc: async () => (await import('./data/gc-command.ts')).gcCommand,
+  verify: async () => (await import('./data/verify-command.ts')).verifyCommand,
+  backup: async () => (await import('./data/backup-command.ts')).backupCommand,
+  restore: async () => (await import('./data/restore-command.ts')).restoreCommand,
+  account: async () => (await import('./people/account-command.ts')).accountCommand,
+  user: async () => (await import('./people/user-command.ts')).userCommand,
+  token: async () => (await import('./people/token-command.ts')).tokenCommand,
+  workspace: async () => (await import('./people/workspace-command.ts')).workspaceCommand,
+  credentials: async () => (await import('./people/credentials-command.ts')).credentialsCommand,
+  audit: async () => (await import('./people/audit-command.ts')).auditCommand,
+  'rotate-key': async () => (await import('./data/rotate-key-command.ts')).rotateKeyCommand,
 };
 
 process.exitCode = await main(process.argv.slice(2));

@@ -1,8 +1,8 @@
+import { serve } from '../server/life/serve.ts';
 import { none } from './action.ts';
 import { bringBuilder } from './bring-builder.ts';
 import type { Command } from './command.ts';
-import { dataOptions, environmentOf } from './data.ts';
-import { serve } from './serve.ts';
+import { dataOptions, environmentOf } from './data/data.ts';
 
 /** `sluice serve`: runs the server. */
 export const serveCommand: Command = {

@@ -1,10 +1,10 @@
-import type { ContentStore } from '../content/content-store.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { CachedBlobStore } from '../store/cached-blobs.ts';
-import type { HostedStore } from '../store/hosted.ts';
-import type { Quota } from './quota.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
+import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
 import type { Rights } from './rights.ts';
+import type { Quota } from './uploads/quota.ts';
 
 /** The blobs of hosted repositories. Content is there once, whatever the number of repositories that have it. */
 export interface HostedBlobs {

@@ -1,6 +1,6 @@
-import type { Credentials } from '../upstream/credentials.ts';
-import type { AccountCheck } from './account-check.ts';
-import type { Accounts } from './accounts.ts';
+import type { Credentials } from '../upstream/auth/credentials.ts';
+import type { AccountCheck } from './accounts/account-check.ts';
+import type { Accounts } from './accounts/accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
 

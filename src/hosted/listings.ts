@@ -1,8 +1,8 @@
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import { pageSize } from '../oci/page-size.ts';
-import type { HostedManifest, HostedStore } from '../store/hosted.ts';
+import type { HostedManifest, HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import { pageSize } from './page-size.ts';
 
 /** A page of a listing. */
 export interface Listing {

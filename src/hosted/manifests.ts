@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { ContentStore } from '../content/content-store.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import {
   type Digest,
@@ -14,8 +13,9 @@ import { parseJson } from '../oci/json.ts';
 import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { bareMediaType, isElsewhere, isManifestLikeType, mediaTypes } from '../oci/media-type.ts';
-import type { HostedManifest, HostedStore } from '../store/hosted.ts';
-import type { Quota } from './quota.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { HostedManifest, HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import type { Quota } from './uploads/quota.ts';
 
 /** The manifests and tags of hosted repositories. */
 export interface HostedManifests {

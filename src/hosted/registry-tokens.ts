@@ -1,5 +1,5 @@
 import { jwtVerify, SignJWT } from 'jose';
-import { boundedCache } from '../bounded-cache.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
 import type { Action } from './rights.ts';
 
 /** What a bearer token allows. Source: distribution's token authentication, the claim `access`. */

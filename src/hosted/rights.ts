@@ -1,4 +1,4 @@
-import type { Account, Role } from './accounts.ts';
+import type { Account, Role } from './accounts/accounts.ts';
 
 /** What can be done with a repository. Source: distribution's token authentication, actions of the type `repository`. */
 export type Action = 'pull' | 'push' | 'delete';

@@ -1,10 +1,10 @@
-import { sourceOfBytes } from '../content/byte-source.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import { digestOf } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import { sourceOfBytes } from '../storage/content/byte-source.ts';
+import type { Access } from '../upstream/access.ts';
 import { type PushAccess, type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 

@@ -1,5 +1,4 @@
-import { architectureOf } from '../augment/image-config.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
@@ -12,8 +11,9 @@ import {
   selectPlatform,
 } from '../oci/platform.ts';
 import { formatReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import type { Access } from '../upstream/access.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { architectureOf } from './augment/image-config.ts';
 import { createCoalescer } from './coalesce.ts';
 import type { Documents } from './documents.ts';
 

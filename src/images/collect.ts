@@ -1,24 +1,34 @@
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
+import { createTurnPause } from '../foundation/turn-pause.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { mayBeImage } from '../oci/index-entry.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
-import { createTurnPause } from '../turn-pause.ts';
-import type { Access } from '../upstream/authorizer.ts';
-import type { Documents } from './documents.ts';
+import type { Access } from '../upstream/access.ts';
 
 const deepestIndex = 4;
 const mostManifests = 500;
 const mostBytes = 16 * 1024 * 1024;
 const atOnce = 16;
 
+/** Where the documents of an image come from. */
+export interface DocumentSource {
+  /**
+   * A manifest or index. The caller has made sure that its asker may see the repository: what is kept here
+   * is handed out once that repository itself has shown that it has it.
+   */
+  manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
+  /** The config of one image. */
+  config(access: Access, descriptor: Descriptor): Promise<Document>;
+}
+
 /**
  * Returns every manifest, index and image config below a root, by digest; what an index lacks is left out. Throws a
  * {@link Fault} when they are too many, or too large together.
  */
 export async function collectDocuments(
-  { manifest, config }: Pick<Documents, 'manifest' | 'config'>,
+  { manifest, config }: DocumentSource,
   access: Access,
   root: Document,
 ): Promise<Map<Digest, Document>> {

@@ -1,25 +1,20 @@
 import { LRUCache } from 'lru-cache';
-import { boundedCache } from '../bounded-cache.ts';
-import type { ContentStore } from '../content/content-store.ts';
-import { isUnwritable } from '../fault.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
+import { isUnwritable } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import type { AnonymousShare } from '../store/anonymous-share.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { AnonymousShare } from '../storage/rows/images/anonymous-share.ts';
+import type { Access } from '../upstream/access.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import { collectDocuments } from './collect.ts';
+import { collectDocuments, type DocumentSource } from './collect.ts';
 
 /**
  * Manifests, indexes and image configs: in memory, in the content store, at the registry they come
  * from. Damage in the content store is found by the digest; the document is fetched or made again.
  */
-export interface Documents {
-  /**
-   * A manifest or index. The caller has made sure that its asker may see the repository: what is kept here
-   * is handed out once that repository itself has shown that it has it.
-   */
-  manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
+export interface Documents extends DocumentSource {
   /** The manifest, but only when it is here already. */
   local(digest: Digest, mediaType: string): Promise<Document | undefined>;
   /** Every manifest, index and image config below a root, by digest, see {@link collectDocuments}. */
@@ -30,8 +25,6 @@ export interface Documents {
   receive(access: Access, document: Document): Promise<void>;
   /** Makes sure that a document which a new request needs is on the disk, and that no sweep takes it. */
   renew(document: Document, access: Pick<Access, 'network'>): Promise<void>;
-  /** The config of one image. */
-  config(access: Access, descriptor: Descriptor): Promise<Document>;
 }
 
 const memoryBytes = 64 * 1024 * 1024;

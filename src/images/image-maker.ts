@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
-import { type AugmentedImage, augment, augmentInSteps } from '../augment/augment.ts';
-import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
-import { cacheOfBytes } from '../bounded-cache.ts';
-import { Fault } from '../fault.ts';
+import { cacheOfBytes } from '../foundation/bounded-cache.ts';
+import { Fault } from '../foundation/fault.ts';
+import { createTurnPause } from '../foundation/turn-pause.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { createTurnPause } from '../turn-pause.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import type { Access } from '../upstream/access.ts';
+import { type AugmentedImage, augment, augmentInSteps } from './augment/augment.ts';
+import { type ImageChange, isUnchanged } from './augment/image-change.ts';
 import type { Documents } from './documents.ts';
 
 /** What is served from a base and a change. */

@@ -1,12 +1,12 @@
-import type { AugmentedImage } from '../augment/augment.ts';
-import type { InjectedLayer } from '../augment/image-change.ts';
-import { type ByteSource, sourceOfBytes } from '../content/byte-source.ts';
-import type { ContentStore } from '../content/content-store.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
-import type { Access } from '../upstream/authorizer.ts';
-import { openWhole } from '../upstream/open-whole.ts';
+import { type ByteSource, sourceOfBytes } from '../storage/content/byte-source.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { Access } from '../upstream/access.ts';
+import { openWhole } from '../upstream/content/open-whole.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { AugmentedImage } from './augment/augment.ts';
+import type { InjectedLayer } from './augment/image-change.ts';
 
 /** An image that was made here of one in a repository. */
 export interface MadeOf {

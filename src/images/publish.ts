@@ -1,10 +1,10 @@
-import type { ContentStore } from '../content/content-store.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { isElsewhere } from '../oci/media-type.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { Access } from '../upstream/access.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Documents } from './documents.ts';

@@ -1,9 +1,9 @@
-import { boundedCache } from '../bounded-cache.ts';
-import { Fault } from '../fault.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
+import { Fault } from '../foundation/fault.ts';
 import { isDigest } from '../oci/digest.ts';
-import type { Access } from '../upstream/authorizer.ts';
-import { credentialKey } from '../upstream/credentials.ts';
-import { findManifest } from '../upstream/find-manifest.ts';
+import type { Access } from '../upstream/access.ts';
+import { credentialKey } from '../upstream/auth/credentials.ts';
+import { findManifest } from '../upstream/content/find-manifest.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 
 /** A platform that may be asked. */
 export interface Endpoint {

@@ -1,12 +1,12 @@
-import { Fault } from '../fault.ts';
-import type { Accounts } from '../hosted/accounts.ts';
-import type { SecretBox } from '../store/secret-box.ts';
-import type { CredentialSource, Credentials } from '../upstream/credentials.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { Accounts } from '../hosted/accounts/accounts.ts';
+import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
+import type { CredentialSource, Credentials } from '../upstream/auth/credentials.ts';
+import { isWithin, parseScope } from './credentials/registry-match.ts';
+import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';
-import type { Grant, Platform } from './platform.ts';
-import { isWithin, parseScope } from './registry-match.ts';
 import { grantPlace } from './sealed-places.ts';
-import type { Selection } from './selection.ts';
+import type { Grant, Platform } from './workflow-platform.ts';
 
 /** What a request says of who sends it. Source: container service specification, section 2.1. */
 export interface Claim {

@@ -1,14 +1,20 @@
 import type { z } from 'zod';
-import { Fault } from '../fault.ts';
-import type { Calls, Reply } from './calls.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { Calls, Reply } from './calls/calls.ts';
+import { credentialsReply, keysReply, userReply } from './calls/replies.ts';
+import { readKeys } from './credentials/keys-document.ts';
 import type { Endpoint, Endpoints } from './endpoint.ts';
-import type { GrantCache } from './grant-cache.ts';
-import { grantKey } from './grant-key.ts';
-import { readKeys } from './keys-document.ts';
-import type { CredentialEntry, CredentialKeys, Grant, Platform, PlatformUser } from './platform.ts';
-import { refreshTokens } from './refresh.ts';
-import { credentialsReply, keysReply, userReply } from './replies.ts';
-import type { TokenPairs } from './token-pairs.ts';
+import type { GrantCache } from './grants/grant-cache.ts';
+import { grantKey } from './grants/grant-key.ts';
+import { refreshTokens } from './grants/refresh.ts';
+import type { TokenPairs } from './grants/token-pairs.ts';
+import type {
+  CredentialEntry,
+  CredentialKeys,
+  Grant,
+  Platform,
+  PlatformUser,
+} from './workflow-platform.ts';
 
 /** The key pair that a platform encrypts secrets with. */
 export interface PairingKey {

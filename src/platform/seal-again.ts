@@ -1,5 +1,5 @@
-import type { SealedRow, SealedRowStore } from '../store/sealed-rows.ts';
-import type { SecretBox } from '../store/secret-box.ts';
+import type { SealedRow, SealedRowStore } from '../storage/rows/secrets/sealed-rows.ts';
+import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
 import { credentialsPlace, grantPlace, pairingPlace, tokensPlace } from './sealed-places.ts';
 
 /** What became of the secrets. */

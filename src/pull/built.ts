@@ -1,6 +1,6 @@
-import { lastLinesFollow } from '../build/build-fault.ts';
-import type { Builds } from '../build/builds.ts';
-import { Fault } from '../fault.ts';
+import type { Builds } from '../builds/builds.ts';
+import { lastLinesFollow } from '../builds/solve/failures/build-fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest, ManifestName } from '../request/container-request.ts';
 

@@ -1,4 +1,4 @@
-import { boundedCache } from '../bounded-cache.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
 
 const windowMs = 30_000;
 const maxClients = 100_000;

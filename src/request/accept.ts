@@ -1,9 +1,9 @@
-import { type ImageChange, isUnchanged } from '../augment/image-change.ts';
-import { type BuildPlan, pullName } from '../build/build-plan.ts';
-import type { BuildTicket } from '../build/build-ticket.ts';
-import type { OnBegin } from '../build/builds.ts';
-import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
-import { Fault } from '../fault.ts';
+import type { OnBegin } from '../builds/asker.ts';
+import type { BuildTicket } from '../builds/build-ticket.ts';
+import { type BuildPlan, pullName } from '../builds/plan/build-plan.ts';
+import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import { Fault } from '../foundation/fault.ts';
+import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -11,8 +11,8 @@ import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
-import { type Access, accessTo } from '../upstream/authorizer.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
+import { type Access, accessTo } from '../upstream/access.ts';
+import type { CredentialSource } from '../upstream/auth/credentials.ts';
 import {
   askedImage,
   askedTag,
@@ -22,13 +22,13 @@ import {
 } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { Caller, ContainerRequest } from './container-request.ts';
-import type { ContainerToken } from './container-token.ts';
-import { changeOf } from './image-change.ts';
-import type { LayerIntake } from './layers.ts';
+import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
-import type { TokenRegistry } from './token-registry.ts';
+import type { ContainerToken } from './tokens/container-token.ts';
+import type { TokenRegistry } from './tokens/token-registry.ts';
+import { changeOf } from './wanted-change.ts';
 
 export interface AcceptDeps {
   readonly baseOf: BaseFinder;

@@ -1,11 +1,11 @@
-import { checkOnePlatform, readPlatforms } from '../build/plan.ts';
-import { Fault } from '../fault.ts';
-import { inField } from '../field.ts';
+import { inField } from '../builds/plan/field.ts';
+import { checkOnePlatform, readPlatforms } from '../builds/plan/plan.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { BaseResolver } from '../images/base-image.ts';
 import type { Document } from '../oci/document.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/authorizer.ts';
+import type { Access } from '../upstream/access.ts';
 import type { Submission } from './submission.ts';
 
 /** The image that a submission names; undefined when it says what to build. Throws a {@link Fault} (400). */

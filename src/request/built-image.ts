@@ -1,21 +1,22 @@
-import type { ImageChange } from '../augment/image-change.ts';
-import { checkBaseImages, type ShownBase } from '../build/base-check.ts';
-import type { BuildPlan } from '../build/build-plan.ts';
-import type { BuildTicket } from '../build/build-ticket.ts';
-import type { Asker, Builds, OnBegin } from '../build/builds.ts';
-import { type BuildPlaces, frozenPlace, planBuild, planFreeze } from '../build/plan.ts';
-import { Fault } from '../fault.ts';
+import type { Asker, OnBegin } from '../builds/asker.ts';
+import type { BuildTicket } from '../builds/build-ticket.ts';
+import type { Builds } from '../builds/builds.ts';
+import type { BuildPlan } from '../builds/plan/build-plan.ts';
+import { type BuildPlaces, frozenPlace, planBuild, planFreeze } from '../builds/plan/plan.ts';
+import { checkBaseImages, type ShownBase } from '../builds/solve/base-check.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { ImageChange } from '../images/augment/image-change.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
-import { type Access, accessTo } from '../upstream/authorizer.ts';
-import type { CredentialSource } from '../upstream/credentials.ts';
-import { findManifest } from '../upstream/find-manifest.ts';
+import { type Access, accessTo } from '../upstream/access.ts';
+import type { CredentialSource } from '../upstream/auth/credentials.ts';
+import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
-import type { LayerIntake } from './layers.ts';
+import type { LayerIntake } from './layers/layers.ts';
 import type { Submission } from './submission.ts';
 
 /** An image that is made: by a build, or by baking a change into one that is there. */

@@ -1,9 +1,9 @@
-import type { ImageChange } from '../augment/image-change.ts';
+import type { ImageChange } from '../images/augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { Identity } from '../platform/identities.ts';
-import type { ContainerToken } from './container-token.ts';
+import type { ContainerToken } from './tokens/container-token.ts';
 
 /** Who asked, as far as it is known. */
 export interface Caller extends Partial<Identity> {

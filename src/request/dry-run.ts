@@ -1,23 +1,23 @@
-import { pullName } from '../build/build-plan.ts';
-import type { BuildPlaces } from '../build/plan.ts';
-import { Fault } from '../fault.ts';
+import { pullName } from '../builds/plan/build-plan.ts';
+import type { BuildPlaces } from '../builds/plan/plan.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { formatPlatform, offeredPlatforms } from '../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { Identities } from '../platform/identities.ts';
-import type { Access } from '../upstream/authorizer.ts';
-import { findManifest } from '../upstream/find-manifest.ts';
+import type { Access } from '../upstream/access.ts';
+import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { askedImage, askedTag, type BaseFinder, wantedPlatforms } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
-import { changeOf } from './image-change.ts';
-import type { LayerIntake } from './layers.ts';
+import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
+import { changeOf } from './wanted-change.ts';
 
 /** What a request would do, of which nothing is done. */
 export interface Forecast {

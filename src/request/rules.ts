@@ -1,7 +1,7 @@
-import { type BuildPlaces, frozenPlace } from '../build/plan.ts';
-import { readSifCompression } from '../build/sif-compression.ts';
-import { Fault } from '../fault.ts';
-import { inField } from '../field.ts';
+import { inField } from '../builds/plan/field.ts';
+import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import { readSifCompression } from '../builds/plan/sif-compression.ts';
+import { Fault } from '../foundation/fault.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 

@@ -1,8 +1,8 @@
-import { changesIn, type ImageChange } from '../augment/image-change.ts';
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
+import { changesIn, type ImageChange } from '../images/augment/image-change.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { ContainerRequest } from './container-request.ts';
-import type { TokenRegistry } from './token-registry.ts';
+import type { TokenRegistry } from './tokens/token-registry.ts';
 
 /**
  * Returns the container request that an image name of this server stands for; undefined for other images. Throws a

@@ -1,6 +1,6 @@
-import type { BuildOptionsWish } from '../build/build-options.ts';
-import type { SubmittedPackages } from '../build/recipe/submitted.ts';
-import type { SubmittedCompression } from '../build/sif-compression.ts';
+import type { BuildOptionsWish } from '../builds/plan/build-options.ts';
+import type { SubmittedCompression } from '../builds/plan/sif-compression.ts';
+import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import type { Claim } from '../platform/identities.ts';
 
 /** A layer as a client describes it; what it says of digests and size is yet to be proved. */

@@ -1,7 +1,7 @@
-import { Fault } from '../fault.ts';
-import type { Answer } from './answer.ts';
-import { nextHop, redirected } from './redirect.ts';
-import type { Hop, Transport } from './transport.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { Answer } from './exchange/answer.ts';
+import { nextHop, redirected } from './transport/redirect.ts';
+import type { Hop, Transport } from './transport/transport.ts';
 
 const maxRedirects = 5;
 

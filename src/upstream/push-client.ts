@@ -1,13 +1,14 @@
 import { Readable } from 'node:stream';
-import type { ByteSource } from '../content/byte-source.ts';
-import { Fault, type FaultKind } from '../fault.ts';
+import { Fault, type FaultKind } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import type { Answer } from './answer.ts';
-import type { Access, Pushes } from './authorizer.ts';
-import { causeOf, quoted, readErrorWords } from './error-words.ts';
-import type { Exchange, Question } from './exchange.ts';
-import { isBrokenConnection } from './retry.ts';
+import type { ByteSource } from '../storage/content/byte-source.ts';
+import type { Access, Pushes } from './access.ts';
+import type { Answer } from './exchange/answer.ts';
+import { causeOf, quoted, readErrorWords } from './exchange/error-words.ts';
+import type { Exchange } from './exchange/exchange.ts';
+import type { Question } from './exchange/question.ts';
+import { isBrokenConnection } from './transport/retry.ts';
 
 /** A repository, in the right to push to it. */
 export interface PushAccess extends Access {

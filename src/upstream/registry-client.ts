@@ -1,14 +1,15 @@
-import { Fault } from '../fault.ts';
+import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
-import { type Answer, readAll } from './answer.ts';
-import type { Access } from './authorizer.ts';
-import { partOfBlob } from './blob-answer.ts';
-import type { Exchange, Question } from './exchange.ts';
-import { faultOfError } from './failure.ts';
-import { isBrokenConnection } from './retry.ts';
+import type { Access } from './access.ts';
+import { partOfBlob } from './content/blob-answer.ts';
+import { type Answer, readAll } from './exchange/answer.ts';
+import type { Exchange } from './exchange/exchange.ts';
+import { faultOfError } from './exchange/failure.ts';
+import type { Question } from './exchange/question.ts';
+import { isBrokenConnection } from './transport/retry.ts';
 
 /** The reading side of the distribution API of other registries. All methods throw {@link Fault}. */
 export interface RegistryClient {

@@ -1,6 +1,6 @@
 import { canonicalRegistry } from '../oci/reference.ts';
-import type { PrivateHosts } from './address-guard.ts';
-import type { Credentials } from './credentials.ts';
+import type { Credentials } from './auth/credentials.ts';
+import type { PrivateHosts } from './transport/address-guard.ts';
 
 /** How blobs of a registry reach the client. */
 export type BlobMode = 'redirect' | 'relay' | 'cache';

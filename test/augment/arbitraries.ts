@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { BaseDocuments } from '../../src/augment/augment.ts';
-import type { ImageChange, InjectedLayer } from '../../src/augment/image-change.ts';
+import type { BaseDocuments } from '../../src/images/augment/augment.ts';
+import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-change.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';

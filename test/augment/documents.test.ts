@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type AugmentedImage, augment } from '../../src/augment/augment.ts';
-import { type ImageChange, isUnchanged } from '../../src/augment/image-change.ts';
+import { type AugmentedImage, augment } from '../../src/images/augment/augment.ts';
+import { type ImageChange, isUnchanged } from '../../src/images/augment/image-change.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
 import { asObject, type JsonObject, parseLossless, writeJson } from '../../src/oci/json.ts';

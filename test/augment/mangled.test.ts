@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { augment } from '../../src/augment/augment.ts';
+import { augment } from '../../src/images/augment/augment.ts';
 import { documentOf } from '../../src/oci/document.ts';
 import {
   asObject,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { augment } from '../../src/augment/augment.ts';
-import type { ImageChange } from '../../src/augment/image-change.ts';
+import { augment } from '../../src/images/augment/augment.ts';
+import type { ImageChange } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { fileSyncHandler } from '../../src/buildkit/file-sync.ts';
 import {
   type Packet,
   PacketSchema,
   Packet_PacketType as PacketType,
 } from '../../src/buildkit/gen/fsutil/types/wire_pb.js';
 import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
+import { fileSyncHandler } from '../../src/buildkit/session/file-sync.ts';
 import { eventually } from '../world/eventually.ts';
 
 /** A builder that says what the test tells it to. */

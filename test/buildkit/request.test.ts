@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { credentialsHandler } from '../../src/buildkit/credentials.ts';
 import {
   CredentialsRequestSchema,
   CredentialsResponseSchema,
 } from '../../src/buildkit/gen/moby/filesync/v1/auth_pb.js';
 import { type Credentials, memoryTree, parseAddress } from '../../src/buildkit/index.ts';
+import { credentialsHandler } from '../../src/buildkit/session/login-question.ts';
 import { solveInput } from '../../src/buildkit/solve-request.ts';
 
 suite('the question to the builder', () => {

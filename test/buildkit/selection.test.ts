@@ -1,10 +1,10 @@
 /** Which files of a tree a builder is shown; what BuildKit itself would choose was asked of its own code. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { parsePattern } from '../../src/buildkit/files/path-pattern.ts';
+import { sortInTurns } from '../../src/buildkit/files/sort-in-turns.ts';
+import { type TreeSelection, walkTree } from '../../src/buildkit/files/tree-walk.ts';
 import { type FileTree, memoryTree, type TreeEntry } from '../../src/buildkit/index.ts';
-import { parsePattern } from '../../src/buildkit/path-pattern.ts';
-import { sortInTurns } from '../../src/buildkit/sort-in-turns.ts';
-import { type TreeSelection, walkTree } from '../../src/buildkit/tree-walk.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { processorMs } from '../world/processor-time.ts';
 

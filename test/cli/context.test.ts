@@ -4,9 +4,9 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { CommandError } from '../../src/cli/command.ts';
-import { packContext } from '../../src/cli/context/build-context.ts';
-import { contextFiles } from '../../src/cli/context/context-files.ts';
-import { readIgnoreFile } from '../../src/cli/context/ignore-file.ts';
+import { contextFiles } from '../../src/cli/containers/source/context-files.ts';
+import { readIgnoreFile } from '../../src/cli/containers/source/ignore-file.ts';
+import { packContext } from '../../src/cli/containers/source/packed-context.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 test('a .dockerignore is read as a builder reads it', () => {

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { runProgram } from '../world/program.ts';
 
 const script = `
-import { createLogger } from ${JSON.stringify(new URL('../../src/telemetry.ts', import.meta.url).href)};
-import { spreadLastNet } from ${JSON.stringify(new URL('../../src/cli/last-net.ts', import.meta.url).href)};
+import { createLogger } from ${JSON.stringify(new URL('../../src/foundation/telemetry.ts', import.meta.url).href)};
+import { spreadLastNet } from ${JSON.stringify(new URL('../../src/server/life/last-net.ts', import.meta.url).href)};
 let lines = 0;
 const write = line => { lines += 1; process.stdout.write(line); };
 const log = createLogger('info', { write });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessRules } from '../../src/config/access.ts';
-import { configSchema } from '../../src/config/schema.ts';
+import { accessRules } from '../../src/server/config/read/access-in-force.ts';
+import { configSchema } from '../../src/server/config/settings-schema.ts';
 
 test('strangers build by default only where nobody else reaches the server', () => {
   const certificate = { certificate: 'c.pem', key: 'k.pem' };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const address = 'tcp://10.0.0.7:1234';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { settings } from '../../src/config/settings.ts';
-import { createOpenApi } from '../../src/http/openapi.ts';
-import { readVersion } from '../../src/version.ts';
+import { readVersion } from '../../src/foundation/version.ts';
+import { createOpenApi } from '../../src/http/api/description/openapi.ts';
+import { settings } from '../../src/server/config/settings.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { ConfigError, loadConfig } from '../../src/config/load.ts';
+import { ConfigError, loadConfig } from '../../src/server/config/load.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function withFile<T>(yaml: string, use: (path: string) => T): Promise<T> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
 
 test('without settings the built-in platform is the only one', () => {
   assert.deepEqual(loadConfig({}).config.platform, {

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { configuredCredentials, configuredRegistries } from '../../src/config/registries.ts';
-import { configSchema } from '../../src/config/schema.ts';
+import {
+  configuredCredentials,
+  configuredRegistries,
+} from '../../src/server/config/read/registries.ts';
+import { configSchema } from '../../src/server/config/settings-schema.ts';
 import { settingsOf } from '../../src/upstream/registry-settings.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

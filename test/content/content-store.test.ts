@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { drain } from '../../src/content/byte-source.ts';
-import { type ContentStore, openContentStore } from '../../src/content/content-store.ts';
 import { digestOf } from '../../src/oci/digest.ts';
+import { drain } from '../../src/storage/content/byte-source.ts';
+import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function listed(store: ContentStore): Promise<{ digest: string; size: number }[]> {

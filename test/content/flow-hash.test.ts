@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
-import { createFlowHash } from '../../src/content/flow-hash.ts';
-import { HashThreads } from '../../src/content/hash-threads.ts';
+import { createFlowHash } from '../../src/storage/hashing/create-flow-hash.ts';
+import { HashThreads } from '../../src/storage/hashing/hash-threads.ts';
 
 const threads = new HashThreads(2);
 after(() => threads.close());

@@ -11,8 +11,8 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock, test } from 'node:test';
-import { openContentStore } from '../../src/content/content-store.ts';
 import { digestOf, splitDigest } from '../../src/oci/digest.ts';
+import { openContentStore } from '../../src/storage/content/content-store.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

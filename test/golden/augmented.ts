@@ -1,5 +1,5 @@
-import { augment } from '../../src/augment/augment.ts';
-import type { ImageChange } from '../../src/augment/image-change.ts';
+import { augment } from '../../src/images/augment/augment.ts';
+import type { ImageChange } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
 

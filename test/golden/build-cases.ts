@@ -1,4 +1,4 @@
-import type { SubmittedBuild } from '../../src/build/recipe/submitted.ts';
+import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const conda = (entries: readonly string[], more: object = {}): SubmittedBuild => ({

@@ -1,8 +1,8 @@
-import { buildKey, canonicalText } from '../../src/build/build-key.ts';
-import { imageName } from '../../src/build/image-name.ts';
-import { readBuildSource } from '../../src/build/recipe/read-source.ts';
-import { recipeOf } from '../../src/build/recipe/recipe.ts';
-import type { SubmittedBuild } from '../../src/build/recipe/submitted.ts';
+import { buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
+import { imageName } from '../../src/builds/plan/image-name.ts';
+import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { recipeOf } from '../../src/builds/recipe/recipe-of.ts';
+import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 
 /**
  * What becomes of a request, by file name: the Dockerfile and its context, the text that the key is made

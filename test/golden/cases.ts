@@ -1,4 +1,4 @@
-import type { ImageChange } from '../../src/augment/image-change.ts';
+import type { ImageChange } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
 /** A base out of the corpus and what is done to it. */

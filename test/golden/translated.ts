@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { translateDefinition } from '../../src/sif/definition.ts';
+import { translateDefinition } from '../../src/images/sif/definition/definition.ts';
 
 export const sifFolder = join(import.meta.dirname, 'sif');
 

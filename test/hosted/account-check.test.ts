@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { hash as argon2 } from '@node-rs/argon2';
 import { hash as bcrypt } from '@node-rs/bcrypt';
-import { createAccountCheck } from '../../src/hosted/account-check.ts';
-import type { Account } from '../../src/hosted/accounts.ts';
-import { hashPassword, passwordForm } from '../../src/hosted/password-hash.ts';
+import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
+import type { Account } from '../../src/hosted/accounts/accounts.ts';
+import { hashPassword, passwordForm } from '../../src/hosted/accounts/password-hash.ts';
 
 const word = 'open sesame ü';
 // The marks of versions differ by who wrote the hash, not by how it is computed.

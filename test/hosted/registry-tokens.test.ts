@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SignJWT } from 'jose';
-import { createAccountCheck } from '../../src/hosted/account-check.ts';
-import type { Account } from '../../src/hosted/accounts.ts';
+import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
+import type { Account } from '../../src/hosted/accounts/accounts.ts';
 import { createKeeper, type Keeper } from '../../src/hosted/keeper.ts';
 import { createRegistryTokens, type RegistryTokens } from '../../src/hosted/registry-tokens.ts';
 

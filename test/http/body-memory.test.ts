@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createBodyMemory } from '../../src/http/body-memory.ts';
+import { createBodyMemory } from '../../src/http/bodies/body-memory.ts';
 
 const kibibyte = 1024;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
-import { createLimiter, limitHeaders } from '../../src/http/limiter.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { createLimiter, limitHeaders } from '../../src/http/limits/limiter.ts';
 
 const rate = fc.record({
   count: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 65, max: 90 })),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
 import { postJson, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault, assertRegistryFault, call } from '../faults/http-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withoutToken } from '../../src/telemetry.ts';
+import { withoutToken } from '../../src/foundation/telemetry.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { startSluice } from '../world/sluice.ts';
 import { basic } from './platform/platform-server.ts';

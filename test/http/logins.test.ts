@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { createLimiter } from '../../src/http/limiter.ts';
+import { createLimiter } from '../../src/http/limits/limiter.ts';
 import { assertApiFault, assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { startRegistry } from '../world/registry.ts';

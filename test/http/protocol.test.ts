@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
 import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault, assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';

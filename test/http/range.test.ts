@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
-import { parseRange } from '../../src/http/range.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { parseRange } from '../../src/http/registry/blobs/range.ts';
 
 const size = fc.integer({ min: 1, max: 10_000 });
 

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
-import { reasonPhrase } from '../../src/http/reason-phrase.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { reasonPhrase } from '../../src/http/errors/reason-phrase.ts';
 import { raw } from '../faults/http-client.ts';
 
 const phraseOf = (message: string, headline?: string) =>

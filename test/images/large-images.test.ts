@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Fault } from '../../src/fault.ts';
+import type { Fault } from '../../src/foundation/fault.ts';
 import { collectDocuments } from '../../src/images/collect.ts';
 import type { Documents } from '../../src/images/documents.ts';
 import { createImageMaker } from '../../src/images/image-maker.ts';

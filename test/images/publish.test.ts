@@ -1,7 +1,7 @@
 /** Copying an image into a repository, when a part of it does not get there. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { createPublish } from '../../src/images/publish.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/document.ts';

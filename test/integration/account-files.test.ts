@@ -5,7 +5,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
 import { hash as bcrypt } from '@node-rs/bcrypt';
-import { hashPassword } from '../../src/hosted/password-hash.ts';
+import { hashPassword } from '../../src/hosted/accounts/password-hash.ts';
 import { basic } from '../http/platform/platform-server.ts';
 import { serverCommand } from '../world/server-command.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';

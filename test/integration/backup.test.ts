@@ -6,7 +6,7 @@ import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { digestOf } from '../../src/oci/digest.ts';
-import { lockData } from '../../src/store/data-lock.ts';
+import { lockData } from '../../src/storage/directory/data-lock.ts';
 import { call } from '../faults/http-client.ts';
 import {
   pattern,

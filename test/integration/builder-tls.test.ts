@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { createBuilderTls } from '../../src/build/builder-tls.ts';
-import { createBuilders } from '../../src/build/builders.ts';
 import type { TlsFiles } from '../../src/buildkit/index.ts';
-import { createLogger } from '../../src/telemetry.ts';
+import { createBuilderTls } from '../../src/builds/builder/builder-tls.ts';
+import { createBuilders } from '../../src/builds/builder/builders.ts';
+import { createLogger } from '../../src/foundation/telemetry.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import {
   type Certificates,

@@ -7,7 +7,7 @@ import { existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from '
 import { mkdir, symlink } from 'node:fs/promises';
 import { basename, delimiter } from 'node:path';
 import { test } from 'node:test';
-import { removeControlGroup } from '../../src/build/contained/control-group.ts';
+import { removeControlGroup } from '../../src/builds/builder/contained/control-group.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { newAccessToken } from '../world/platform-user.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createEcrLogin } from '../../src/platform/ecr.ts';
-import type { AwsKeys } from '../../src/platform/registry-login.ts';
-import { createTransport } from '../../src/upstream/transport.ts';
+import { createEcrLogin } from '../../src/platform/credentials/ecr.ts';
+import type { AwsKeys } from '../../src/platform/credentials/registry-login.ts';
+import { createTransport } from '../../src/upstream/transport/transport.ts';
 import { isFault } from './platform-world.ts';
 import { startScriptedAws } from './scripted-aws.ts';
 

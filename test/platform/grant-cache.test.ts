@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGrantCache } from '../../src/platform/grant-cache.ts';
+import { createGrantCache } from '../../src/platform/grants/grant-cache.ts';
 
 /** Loads numbers, one more each time. */
 function counting() {

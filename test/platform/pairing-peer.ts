@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import type { Pairing } from '../../src/platform/pairing.ts';
+import type { Pairing } from '../../src/platform/pairing/pairing.ts';
 
 export type Message = Readonly<Record<string, unknown>>;
 

@@ -1,17 +1,17 @@
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Fault } from '../../src/fault.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { createLogger } from '../../src/foundation/telemetry.ts';
 import {
   createPlatformClient,
   type PlatformClient,
   type PlatformSettings,
-} from '../../src/platform/client.ts';
-import type { Platform } from '../../src/platform/platform.ts';
-import { type Database, openDatabase } from '../../src/store/database.ts';
-import { createPairingStore } from '../../src/store/pairings.ts';
-import { createSecretBox } from '../../src/store/secret-box.ts';
-import { createTokenPairStore } from '../../src/store/token-pairs.ts';
-import { createLogger } from '../../src/telemetry.ts';
+} from '../../src/platform/platforms.ts';
+import type { Platform } from '../../src/platform/workflow-platform.ts';
+import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
+import { createPairingStore } from '../../src/storage/rows/people/pairing-rows.ts';
+import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
+import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 /** A client of platforms as the server has it, its data in a directory of its own. */

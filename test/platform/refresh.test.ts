@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import type { Grant } from '../../src/platform/platform.ts';
-import { createTokenPairStore } from '../../src/store/token-pairs.ts';
+import type { Grant } from '../../src/platform/workflow-platform.ts';
+import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import {
   type Script,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keysDocument, readKeys } from '../../src/platform/keys-document.ts';
-import type { CredentialKeys } from '../../src/platform/platform.ts';
-import { loginFor } from '../../src/platform/registry-login.ts';
+import { keysDocument, readKeys } from '../../src/platform/credentials/keys-document.ts';
+import { loginFor } from '../../src/platform/credentials/registry-login.ts';
+import type { CredentialKeys } from '../../src/platform/workflow-platform.ts';
 
 const keyFile = JSON.stringify({ type: 'service_account', private_key: '-----BEGIN' });
 const keyFile64 = Buffer.from(keyFile).toString('base64');

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ecrRegistry } from '../../src/platform/ecr-registry.ts';
-import type { CredentialEntry } from '../../src/platform/platform.ts';
-import { candidatesFor, credentialScope, parseScope } from '../../src/platform/registry-match.ts';
+import { ecrRegistry } from '../../src/platform/credentials/ecr-registry.ts';
+import {
+  candidatesFor,
+  credentialScope,
+  parseScope,
+} from '../../src/platform/credentials/registry-match.ts';
+import type { CredentialEntry } from '../../src/platform/workflow-platform.ts';
 
 test('what an entry is for is read however it is written', () => {
   for (const [text, host, path] of [

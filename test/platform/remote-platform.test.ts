@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Grant } from '../../src/platform/platform.ts';
+import type { Grant } from '../../src/platform/workflow-platform.ts';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import { type ScriptedPlatform, send, startScriptedPlatform } from './scripted-platform.ts';
 

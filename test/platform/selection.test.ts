@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
-import type { EcrLogin } from '../../src/platform/ecr.ts';
-import type { CredentialEntry, CredentialKeys, Platform } from '../../src/platform/platform.ts';
-import { createSelection } from '../../src/platform/selection.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import type { EcrLogin } from '../../src/platform/credentials/ecr.ts';
+import { createSelection } from '../../src/platform/credentials/selection.ts';
+import type {
+  CredentialEntry,
+  CredentialKeys,
+  Platform,
+} from '../../src/platform/workflow-platform.ts';
 
 const grant = { endpoint: '', accessToken: 'token' };
 const ecrHost = '123456789012.dkr.ecr.eu-west-1.amazonaws.com';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
-import type { Grant } from '../../src/platform/platform.ts';
-import { createTokenPairs } from '../../src/platform/token-pairs.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createSecretBox } from '../../src/store/secret-box.ts';
-import { createTokenPairStore } from '../../src/store/token-pairs.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { createTokenPairs } from '../../src/platform/grants/token-pairs.ts';
+import type { Grant } from '../../src/platform/workflow-platform.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
+import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
 
 const grant: Grant = { endpoint: '', accessToken: 'access-1', refreshToken: 'refresh-1' };
 const own = { accessToken: 'access-1', refreshToken: 'refresh-1' };

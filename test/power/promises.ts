@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { openContentStore } from '../../src/content/content-store.ts';
 import type { Digest } from '../../src/oci/digest.ts';
-import { createTokenRegistry } from '../../src/request/token-registry.ts';
-import { createAccessTokenStore } from '../../src/store/access-tokens.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createHostedStore } from '../../src/store/hosted.ts';
-import { createRequestStore } from '../../src/store/requests.ts';
+import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
+import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
+import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
+import { createAccessTokenStore } from '../../src/storage/rows/people/access-token-rows.ts';
 
 /** What was acknowledged, and must be there whenever the power goes from then on. */
 export type Acknowledged =

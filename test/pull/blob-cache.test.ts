@@ -1,15 +1,15 @@
 /** One transfer of a blob for all who ask, whenever they come. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SlabPool } from '../../src/content/buffers.ts';
-import { drain, sourceOfBytes } from '../../src/content/byte-source.ts';
-import { type ContentStore, openContentStore } from '../../src/content/content-store.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { createBlobCache } from '../../src/pull/blob-cache.ts';
-import { createTransfers } from '../../src/pull/transfers.ts';
-import { createCachedBlobStore } from '../../src/store/cached-blobs.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createHostedStore } from '../../src/store/hosted.ts';
+import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
+import { createTransfers } from '../../src/pull/blobs/transfers.ts';
+import { SlabPool } from '../../src/storage/content/buffers.ts';
+import { drain, sourceOfBytes } from '../../src/storage/content/byte-source.ts';
+import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 /** A content store in which what is committed is in its place for a while before that is told. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { isDigest } from '../../src/oci/digest.ts';
 import { isRepository, isTag } from '../../src/oci/reference.ts';
-import { parsePullPath } from '../../src/pull/path.ts';
+import { parsePullPath } from '../../src/pull/pull-path.ts';
 
 const component = fc.oneof(
   fc.stringMatching(/^[a-z0-9]{1,8}(?:[._-][a-z0-9]{1,4})?$/),

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRepository } from '../../src/oci/reference.ts';
-import { createToken, hashToken, isToken, tokenLabel } from '../../src/request/container-token.ts';
+import {
+  createToken,
+  hashToken,
+  isToken,
+  tokenLabel,
+} from '../../src/request/tokens/container-token.ts';
 
 test('tokens are 160 random bits in lower-case letters and digits', () => {
   const tokens = Array.from({ length: 5000 }, createToken);

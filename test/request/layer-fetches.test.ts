@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
-import { createLayerFetches, type FetchLimits } from '../../src/request/layer-fetches.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { createLayerFetches, type FetchLimits } from '../../src/request/layers/layer-fetches.ts';
 
 /** Fetches that end when they are told to, or when they are given up. */
 function world(limits: Partial<FetchLimits> = {}) {

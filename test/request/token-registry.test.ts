@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Fault } from '../../src/fault.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { createTokenRegistry } from '../../src/request/token-registry.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createRequestStore } from '../../src/store/requests.ts';
+import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 
 const hourMs = 3_600_000;
 const unlimited = { admitRequest() {} };

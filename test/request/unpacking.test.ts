@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { Fault } from '../../src/fault.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { digestTar } from '../../src/request/layer-check.ts';
-import { createUnpackTurns } from '../../src/request/unpack-turns.ts';
+import { digestTar } from '../../src/request/layers/layer-check.ts';
+import { createUnpackTurns } from '../../src/request/layers/unpack-turns.ts';
 
 const MiB = 1024 * 1024;
 const tooLarge = (message: RegExp) => (error: unknown) =>

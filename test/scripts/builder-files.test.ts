@@ -7,7 +7,7 @@ const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url
 
 test('the builder closes the addresses that Sluice closes', async () => {
   const [, list = ''] = /^closed='([^']*)'/m.exec(await read('builder/start.sh')) ?? [];
-  const guard = await read('src/upstream/address-guard.ts');
+  const guard = await read('src/upstream/transport/address-guard.ts');
   const closed = [...guard.matchAll(/^ {2}\['([\d.]+)', (\d+)\],$/gm)];
   assert.deepEqual(
     list.split(/\s+/),

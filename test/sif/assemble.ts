@@ -10,10 +10,14 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { imageDefinition } from '../../src/sif/definition-runtime.ts';
-import { type KeptScripts, postEnvironmentPath } from '../../src/sif/layers/kept-scripts.ts';
-import { inspectMetadata, type RuntimeWish, runtimeFiles } from '../../src/sif/runtime-files.ts';
-import { type SifContents, sifHead, squashfsOffset } from '../../src/sif/sif-file.ts';
+import { imageDefinition } from '../../src/images/sif/definition/definition-runtime.ts';
+import { type SifContents, sifHead, squashfsOffset } from '../../src/images/sif/format/sif-file.ts';
+import { type KeptScripts, postEnvironmentPath } from '../../src/images/sif/layers/kept-scripts.ts';
+import {
+  inspectMetadata,
+  type RuntimeWish,
+  runtimeFiles,
+} from '../../src/images/sif/runtime/runtime-files.ts';
 import { type Apptainer, apptainerTool } from '../world/apptainer.ts';
 import { type BusyboxArchitecture, requireBusybox } from '../world/tools.ts';
 

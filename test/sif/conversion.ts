@@ -1,14 +1,14 @@
 import { open } from 'node:fs/promises';
-import type { ByteSource } from '../../src/content/byte-source.ts';
-import type { Descriptor } from '../../src/oci/descriptor.ts';
 import {
   type ConvertedSif,
   type ConvertOptions,
   convertToSif,
   type SifSource,
-} from '../../src/sif/convert.ts';
-import { imageDefinition } from '../../src/sif/definition-runtime.ts';
-import { readSif, type SifDescription } from '../../src/sif/read-sif.ts';
+} from '../../src/images/sif/convert.ts';
+import { imageDefinition } from '../../src/images/sif/definition/definition-runtime.ts';
+import { readSif, type SifDescription } from '../../src/images/sif/format/read-sif.ts';
+import type { Descriptor } from '../../src/oci/descriptor.ts';
+import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { type Content, describe } from '../corpus/content.ts';
 import { created } from '../corpus/image.ts';
 import type { Layer } from '../corpus/layer.ts';

@@ -2,8 +2,9 @@
  * Converts layers in files, in a process of its own, so that its memory can be told:
  * `node convert-child.ts <directory> <layer>...`. Prints the most memory it had, in bytes, and what was made.
  */
-import { wholeFile } from '../../src/content/file-source.ts';
-import { convertToSif } from '../../src/sif/convert.ts';
+
+import { convertToSif } from '../../src/images/sif/convert.ts';
+import { wholeFile } from '../../src/storage/content/file-source.ts';
 import { optionsFor, sourceOf } from './conversion.ts';
 import { fileLayer } from './distribution-layer.ts';
 

@@ -3,12 +3,12 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { planBuild } from '../../src/build/plan.ts';
-import { baseImagesOf } from '../../src/build/recipe/dockerfile/base-images.ts';
-import { parseDockerfile } from '../../src/build/recipe/dockerfile/instructions.ts';
-import { Fault } from '../../src/fault.ts';
-import { isDefinition, translateDefinition } from '../../src/sif/definition.ts';
-import { inspectMetadata } from '../../src/sif/runtime-files.ts';
+import { planBuild } from '../../src/builds/plan/plan.ts';
+import { baseImagesOf } from '../../src/builds/recipe/dockerfile/base-images.ts';
+import { parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { isDefinition, translateDefinition } from '../../src/images/sif/definition/definition.ts';
+import { inspectMetadata } from '../../src/images/sif/runtime/runtime-files.ts';
 import { definitionNames, sifFolder, translated } from '../golden/translated.ts';
 import { processorMs } from '../world/processor-time.ts';
 

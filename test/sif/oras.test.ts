@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { sifConfig, sifManifest } from '../../src/images/sif/oras.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { sifConfig, sifManifest } from '../../src/sif/oras.ts';
 import { openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
 import { assembleSif } from './assemble.ts';

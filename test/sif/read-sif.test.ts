@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
-import { readSif } from '../../src/sif/read-sif.ts';
-import { type SifContents, sifHead } from '../../src/sif/sif-file.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { readSif } from '../../src/images/sif/format/read-sif.ts';
+import { type SifContents, sifHead } from '../../src/images/sif/format/sif-file.ts';
 
 const contents: SifContents = {
   definition: 'bootstrap: docker\nfrom: image\n\n',

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { environmentScript } from '../../src/sif/runtime/environment.ts';
-import { ociRunscript } from '../../src/sif/runtime/runscript.ts';
+import { environmentScript } from '../../src/images/sif/runtime/environment.ts';
+import { ociRunscript } from '../../src/images/sif/runtime/runscript.ts';
 import { requireBusybox, requireCommand } from '../world/tools.ts';
 import { nastyTexts } from './nasty.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyPairKeyObjectResult } from 'node:crypto';
 import { copyFile, open, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { createSifSigner } from '../../src/sif/signing/signer.ts';
+import { createSifSigner } from '../../src/images/sif/signing/signer.ts';
 import { type Apptainer, openApptainer } from '../world/apptainer.ts';
 import { convert } from './conversion.ts';
 import { tarLayer } from './tar-file.ts';

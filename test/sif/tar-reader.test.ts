@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { TarEntry, TarKind } from '../../src/sif/tar/entry.ts';
-import { TarReader } from '../../src/sif/tar/reader.ts';
-import { tarEnd, tarHeader } from '../../src/sif/tar/writer.ts';
+import type { TarEntry, TarKind } from '../../src/images/sif/tar/tar-entry.ts';
+import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
+import { tarEnd, tarHeader } from '../../src/images/sif/tar/tar-writer.ts';
 import { paxRecords, type TarPart, tarOf } from './tar-file.ts';
 
 interface Seen extends TarEntry {

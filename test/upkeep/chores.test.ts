@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLogger } from '../../src/telemetry.ts';
-import { startChores } from '../../src/upkeep/chores.ts';
+import { createLogger } from '../../src/foundation/telemetry.ts';
+import { startChores } from '../../src/server/upkeep/chores.ts';
 import { eventually } from '../world/eventually.ts';
 
 function memoryLog() {

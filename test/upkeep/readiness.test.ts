@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, readdir } from 'node:fs/promises';
 import { test } from 'node:test';
-import { unlimitedSpace } from '../../src/content/disk-space.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createReadiness } from '../../src/upkeep/readiness.ts';
+import { createReadiness } from '../../src/server/upkeep/readiness.ts';
+import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function world() {

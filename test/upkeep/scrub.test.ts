@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { openContentStore } from '../../src/content/content-store.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { scrub } from '../../src/upkeep/scrub.ts';
+import { scrub } from '../../src/server/upkeep/scrub.ts';
+import { openContentStore } from '../../src/storage/content/content-store.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const endless = new AbortController().signal;

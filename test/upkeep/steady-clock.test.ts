@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ClockReading } from '../../src/store/clock-readings.ts';
-import { createClockReadingStore } from '../../src/store/clock-readings.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createSteadyClock } from '../../src/upkeep/steady-clock.ts';
+import { createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
+import type { ClockReading } from '../../src/storage/rows/clock-readings.ts';
+import { createClockReadingStore } from '../../src/storage/rows/clock-readings.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;

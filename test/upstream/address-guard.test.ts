@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fault } from '../../src/fault.ts';
-import { checkAddress, guardedLookup, isPublicAddress } from '../../src/upstream/address-guard.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { defaultRegistrySettings, privateHostsOf } from '../../src/upstream/registry-settings.ts';
+import {
+  checkAddress,
+  guardedLookup,
+  isPublicAddress,
+} from '../../src/upstream/transport/address-guard.ts';
 
 const closed = [
   '0.0.0.0',

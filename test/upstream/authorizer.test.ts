@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createAuthorizer } from '../../src/upstream/authorizer.ts';
-import type { Transport } from '../../src/upstream/transport.ts';
+import { createAuthorizer } from '../../src/upstream/auth/authorizer.ts';
+import type { Transport } from '../../src/upstream/transport/transport.ts';
 
 const MiB = 1024 * 1024;
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
-import { fetchBearer } from '../../src/upstream/bearer.ts';
-import type { Credentials } from '../../src/upstream/credentials.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { fetchBearer } from '../../src/upstream/auth/bearer.ts';
+import type { Credentials } from '../../src/upstream/auth/credentials.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
-import type { Hop, Transport } from '../../src/upstream/transport.ts';
+import type { Hop, Transport } from '../../src/upstream/transport/transport.ts';
 
 const credentials: Credentials = { kind: 'password', username: 'robot', password: 'secret' };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmod, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { dockerConfigCredentials } from '../../src/upstream/docker-config.ts';
+import { dockerConfigCredentials } from '../../src/upstream/auth/docker-config.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const auth = (user: string, password: string) => btoa(`${user}:${password}`);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createNames } from '../../src/upstream/names.ts';
+import { createNames } from '../../src/upstream/transport/names.ts';
 
 const address = (last: number) => [{ address: `192.0.2.${last}`, family: 4 }];
 const silent = () => new Promise<never>(() => {});

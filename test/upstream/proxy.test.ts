@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readProxies } from '../../src/upstream/proxy.ts';
+import { readProxies } from '../../src/upstream/transport/proxy.ts';
 
 const proxyOf = (environment: Record<string, string>, url: string) =>
   readProxies(environment)(new URL(url))?.url.host;

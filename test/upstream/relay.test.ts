@@ -5,11 +5,11 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SlabPool } from '../../src/content/buffers.ts';
-import { RelayError, type RelayOptions, relay } from '../../src/upstream/relay.ts';
-import { openWire } from '../../src/upstream/wire.ts';
-import { WirePool } from '../../src/upstream/wire-pool.ts';
-import { largeSlabsPerBody } from '../../src/upstream/wire-source.ts';
+import { RelayError, type RelayOptions, relay } from '../../src/http/registry/blobs/relay.ts';
+import { SlabPool } from '../../src/storage/content/buffers.ts';
+import { WirePool } from '../../src/upstream/wire/pool.ts';
+import { openWire } from '../../src/upstream/wire/wire.ts';
+import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';
 import { eventually } from '../world/eventually.ts';
 
 type Origin = (socket: Socket) => void | Promise<void>;

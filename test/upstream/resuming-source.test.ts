@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { ByteSource } from '../../src/content/byte-source.ts';
-import { resumingSource } from '../../src/upstream/resuming-source.ts';
+import type { ByteSource } from '../../src/storage/content/byte-source.ts';
+import { resumingSource } from '../../src/upstream/content/resuming-source.ts';
 
 const blob = Buffer.from(Array.from({ length: 200 }, (_, at) => at));
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { retryAfterSeconds } from '../../src/upstream/retry.ts';
+import { retryAfterSeconds } from '../../src/upstream/transport/retry.ts';
 
 const of = (value: string | undefined) =>
   retryAfterSeconds({ headers: new Map(value === undefined ? [] : [['retry-after', value]]) });

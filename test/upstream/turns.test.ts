@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../src/fault.ts';
-import { Turns } from '../../src/upstream/turns.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { Turns } from '../../src/upstream/transport/turns.ts';
 
 const longMs = 60_000;
 

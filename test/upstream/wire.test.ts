@@ -5,11 +5,11 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
-import { SlabPool } from '../../src/content/buffers.ts';
-import type { ByteSource } from '../../src/content/byte-source.ts';
-import { openWire, type WireRequest } from '../../src/upstream/wire.ts';
-import { WirePool } from '../../src/upstream/wire-pool.ts';
-import { largeSlabsPerBody } from '../../src/upstream/wire-source.ts';
+import { SlabPool } from '../../src/storage/content/buffers.ts';
+import type { ByteSource } from '../../src/storage/content/byte-source.ts';
+import { WirePool } from '../../src/upstream/wire/pool.ts';
+import { openWire, type WireRequest } from '../../src/upstream/wire/wire.ts';
+import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';
 import { makeCertificates } from '../world/certificates.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

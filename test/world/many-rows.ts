@@ -1,4 +1,4 @@
-import type { Database } from '../../src/store/database.ts';
+import type { Database } from '../../src/storage/rows/database.ts';
 
 /** How many rows of each kind a database is filled with. */
 export interface RowCounts {

@@ -1,5 +1,5 @@
 /** Runs a builder as a server does, until its input ends; its argument is JSON of the options. Prints its address. */
-import { startOwnBuilder } from '../../src/build/own-builder.ts';
+import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
 
 const log = { info() {}, warn: console.error, error: console.error };
 const options = JSON.parse(process.argv[2] ?? '');

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { findProgram, isExecutable } from '../../src/build/find-program.ts';
+import { findProgram, isExecutable } from '../../src/builds/builder/own/find-program.ts';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;

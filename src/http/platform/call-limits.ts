@@ -1,4 +1,4 @@
-import { createLimiter, type Rate } from '../limiter.ts';
+import { createLimiter, type Rate } from '../limits/limiter.ts';
 
 /** Limits of the calls with one access token. */
 export interface CallLimits {

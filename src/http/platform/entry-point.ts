@@ -1,10 +1,10 @@
 import type { z } from 'zod';
-import { Fault } from '../../fault.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Version } from '../../foundation/version.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { User } from '../../platform/built-in/users.ts';
-import type { AuditLog } from '../../store/audit-log.ts';
-import type { Version } from '../../version.ts';
-import { parseBody } from '../schema.ts';
+import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
+import { parseBody } from '../api/container/container-schema.ts';
 
 /** Who may call. */
 export type Access = 'anybody' | 'user' | 'administrator' | 'either';

@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Fault } from '../../fault.ts';
-import type { AccessTokenRow, AccessTokenStore } from '../../store/access-tokens.ts';
-import type { Listed, Page } from '../../store/page.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Listed, Page } from '../../storage/rows/page.ts';
+import type {
+  AccessTokenRow,
+  AccessTokenStore,
+} from '../../storage/rows/people/access-token-rows.ts';
 import { checkName } from './entry-name.ts';
 import { noteUse } from './use-day.ts';
 

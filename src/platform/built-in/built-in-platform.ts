@@ -1,12 +1,15 @@
-import { Fault } from '../../fault.ts';
-import { createAccessTokenStore } from '../../store/access-tokens.ts';
-import { type CredentialOwner, createCredentialStore } from '../../store/credentials.ts';
-import type { Database } from '../../store/database.ts';
-import type { SecretBox } from '../../store/secret-box.ts';
-import { createUserStore } from '../../store/users.ts';
-import { createWorkspaceStore } from '../../store/workspaces.ts';
-import type { Writer } from '../../store/writer.ts';
-import type { CredentialEntry, CredentialKeys, Platform } from '../platform.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Database } from '../../storage/rows/database.ts';
+import { createAccessTokenStore } from '../../storage/rows/people/access-token-rows.ts';
+import {
+  type CredentialOwner,
+  createCredentialStore,
+} from '../../storage/rows/people/credential-rows.ts';
+import { createUserStore } from '../../storage/rows/people/user-rows.ts';
+import { createWorkspaceStore } from '../../storage/rows/people/workspace-rows.ts';
+import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import type { Writer } from '../../storage/rows/writer.ts';
+import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { createUsers, type User, type Users } from './users.ts';
 import { createVault, type KeptCredentials, unknownCredentials, type Vault } from './vault.ts';

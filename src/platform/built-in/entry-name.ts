@@ -1,4 +1,4 @@
-import { Fault } from '../../fault.ts';
+import { Fault } from '../../foundation/fault.ts';
 
 const longestName = 100;
 

@@ -1,4 +1,4 @@
-import { Fault } from '../../fault.ts';
+import { Fault } from '../../foundation/fault.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { registryHost, withoutProtocol } from '../../oci/registry-name.ts';
 

@@ -1,6 +1,6 @@
-import { Fault } from '../../fault.ts';
-import type { Listed, Page } from '../../store/page.ts';
-import type { UserRow, UserStore } from '../../store/users.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Listed, Page } from '../../storage/rows/page.ts';
+import type { UserRow, UserStore } from '../../storage/rows/people/user-rows.ts';
 
 export interface User extends UserRow {
   /** What is before the @ of the address. */

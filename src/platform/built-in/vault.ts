@@ -1,11 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { Fault } from '../../fault.ts';
-import type { CredentialOwner, CredentialRow, CredentialStore } from '../../store/credentials.ts';
-import type { Listed, Page } from '../../store/page.ts';
-import type { SecretBox } from '../../store/secret-box.ts';
-import { keysDocument, readKeys } from '../keys-document.ts';
-import type { CredentialKeys } from '../platform.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Listed, Page } from '../../storage/rows/page.ts';
+import type {
+  CredentialOwner,
+  CredentialRow,
+  CredentialStore,
+} from '../../storage/rows/people/credential-rows.ts';
+import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import { keysDocument, readKeys } from '../credentials/keys-document.ts';
 import { credentialsPlace } from '../sealed-places.ts';
+import type { CredentialKeys } from '../workflow-platform.ts';
 import { checkName } from './entry-name.ts';
 import { registryScope } from './registry-scope.ts';
 import { noteUse } from './use-day.ts';

@@ -1,7 +1,7 @@
-import { Fault } from '../../fault.ts';
-import type { Listed, Page } from '../../store/page.ts';
-import type { UserRow } from '../../store/users.ts';
-import type { WorkspaceRow, WorkspaceStore } from '../../store/workspaces.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Listed, Page } from '../../storage/rows/page.ts';
+import type { UserRow } from '../../storage/rows/people/user-rows.ts';
+import type { WorkspaceRow, WorkspaceStore } from '../../storage/rows/people/workspace-rows.ts';
 
 export type Workspace = WorkspaceRow;
 

@@ -1,8 +1,8 @@
 /** Who did what to what: over HTTP and from the command line. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createAuditLog } from '../../../src/store/audit-log.ts';
-import { openDatabase } from '../../../src/store/database.ts';
+import { openDatabase } from '../../../src/storage/rows/database.ts';
+import { createAuditLog } from '../../../src/storage/rows/people/audit-log.ts';
 import { startFaultWorld } from '../../faults/fault-world.ts';
 import { assertSuccess } from '../../integration/served.ts';
 import { newAccessToken } from '../../world/platform-user.ts';

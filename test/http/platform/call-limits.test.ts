@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fault } from '../../../src/fault.ts';
+import { Fault } from '../../../src/foundation/fault.ts';
 import { callRates, createCallLimits } from '../../../src/http/platform/call-limits.ts';
 
 test('20 calls a second and 72,000 an hour, for each token', () => {

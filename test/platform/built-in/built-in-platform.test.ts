@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { Fault, type FaultKind } from '../../../src/fault.ts';
-import type { CredentialKeys } from '../../../src/platform/platform.ts';
+import { Fault, type FaultKind } from '../../../src/foundation/fault.ts';
+import type { CredentialKeys } from '../../../src/platform/workflow-platform.ts';
 import { login, makePlatform, page } from './world.ts';
 
 const kind = (wanted: FaultKind) => (error: unknown) =>

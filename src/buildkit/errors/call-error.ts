@@ -1,0 +1,111 @@
+import { type ServiceError, status } from '@grpc/grpc-js';
+import type { SecretMask } from '../progress/secret-mask.ts';
+import type { Journal } from '../progress/step-journal.ts';
+import { BuildError, type BuildErrorKind } from './build-error.ts';
+import { type ErrorDetails, errorDetails } from './error-details.ts';
+
+/** The error of a call that is no build; an error that is not gRPC's is handed through. */
+export function failureOfCall(error: unknown, address: string): unknown {
+  if (!isServiceError(error)) return error;
+  const kind = isAway(error) ? 'unavailable' : 'other';
+  const message =
+    kind === 'other' ? `The builder at ${address}: ${error.details}` : awayText(address, error);
+  return new BuildError(kind, message, { cause: error });
+}
+
+/** What a builder's refusal to build means; the messages it is told by are those of BuildKit 0.8 to 0.32. */
+export function failureOfBuild(
+  error: ServiceError,
+  address: string,
+  journal: Journal,
+  mask: SecretMask,
+): BuildError {
+  const details = errorDetails(error);
+  const message = mask.apply(error.details);
+  if (isAway(error)) {
+    return new BuildError('unavailable', awayText(address, error));
+  }
+  const vertex =
+    (details.vertex === undefined ? undefined : journal.vertex(details.vertex)) ?? journal.failed();
+  const step = vertex && mask.apply(vertex.name);
+  const kind = kindOf(error, details, step ?? '');
+  const source = details.source ?? sourceIn(error.details);
+  return new BuildError(kind, message, {
+    exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(error.details)) : undefined,
+    step,
+    source: source && { ...source, ...(source.text ? { text: mask.apply(source.text) } : {}) },
+    lastLogLines: vertex ? journal.lastLines(vertex.digest).map(line => mask.apply(line)) : [],
+  });
+}
+
+/** True for the error of a call of grpc-js. */
+export function isServiceError(error: unknown): error is ServiceError {
+  return error instanceof Error && 'code' in error && 'details' in error;
+}
+
+/** True when the builder or the way to it is the trouble, and not what was asked. */
+export function isAway({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
+  if (code === status.UNAVAILABLE || code === status.CANCELLED) return true;
+  if (isCutOff({ code, details })) return true;
+  return code === status.RESOURCE_EXHAUSTED && /too_many_pings|ENHANCE_YOUR_CALM/i.test(details);
+}
+
+/** True when the connection ended in the middle of the answer, which grpc-js takes for a failure of the other side. */
+export function isCutOff({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
+  return code === status.INTERNAL && details.includes('Call ended without gRPC status');
+}
+
+/** What to say of a builder that is away; grpc-js wraps the reason into more than anybody wants to know. */
+export function awayText(address: string, { details }: Pick<ServiceError, 'details'>): string {
+  const wrapped = /Last error: (?:Error: )?(.*?)\s*(?:\(\d{4}-[^)]*\))?\. Resolution note:/s;
+  const [, reason = details] = wrapped.exec(details) ?? [];
+  return `The builder at ${address} is away: ${reason}`;
+}
+
+function kindOf({ details: message }: ServiceError, details: ErrorDetails, step: string) {
+  const rules: [boolean, BuildErrorKind][] = [
+    [details.exitCode !== undefined || exitCodeIn(message) !== undefined, 'exec'],
+    [/no active session/.test(message), 'session'],
+    [/failed to push|\bpushing\b/.test(message) || /^(exporting|pushing)\b/.test(step), 'push'],
+    [/\bsecret \S+: not found/.test(message), 'other'],
+    [/dockerfile parse error/.test(message), 'dockerfile'],
+    [isOfBase(message, step), 'base'],
+    [details.source !== undefined || isOfDockerfile(message, step), 'dockerfile'],
+  ];
+  return rules.find(([holds]) => holds)?.[1] ?? 'other';
+}
+
+function isOfBase(message: string, step: string): boolean {
+  return (
+    /failed to resolve source metadata for|pull access denied/.test(message) ||
+    // Before 0.13: `docker.io/library/x:1: not found`, or what the registry answered.
+    /: failed to (do request|authorize|resolve reference)|failed to copy: httpReadSeeker/.test(
+      message,
+    ) ||
+    /^\[[^\]]*\] FROM |load metadata for /.test(step)
+  );
+}
+
+function isOfDockerfile(message: string, step: string): boolean {
+  return (
+    /failed to (compute cache key|calculate checksum|read dockerfile)/.test(message) ||
+    /Dockerfile cannot be empty|target stage .* could not be found/.test(message) ||
+    // What it asks for is not allowed to this build, or it makes no sense.
+    /failed to (load LLB|create LLB definition)/.test(message) ||
+    (/^\[[^\]]*\] (ADD|COPY) /.test(step) && !/no space left/.test(message))
+  );
+}
+
+function exitCodeIn(message: string): number | undefined {
+  const [, code] =
+    /(?:did not complete successfully|executor failed running .*): exit code: (\d+)/s.exec(
+      message,
+    ) ?? [];
+  return code === undefined ? undefined : Number(code);
+}
+
+/** Frontends write the line into the message where they tell it nowhere else. */
+function sourceIn(message: string): { file: string; line: number; text?: string } | undefined {
+  const [, line] = /dockerfile parse error (?:on )?line (\d+)/i.exec(message) ?? [];
+  return line === undefined ? undefined : { file: 'Dockerfile', line: Number(line) };
+}

@@ -1,0 +1,120 @@
+import { isIP } from 'node:net';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import { type ChannelCredentials, type ChannelOptions, Client, credentials } from '@grpc/grpc-js';
+import { BuildError } from '../errors/build-error.ts';
+import { type Address, parseAddress } from './address.ts';
+import { openDockerBridge } from './docker-bridge.ts';
+
+/** PEM texts. */
+export interface TlsOptions {
+  /** The authority of the builder's certificate. */
+  readonly ca: string;
+  /** Our certificate and its key, for a builder that wants one. */
+  readonly cert?: string;
+  readonly key?: string;
+  /** The name in the builder's certificate; the host of the address unless told. */
+  readonly serverName?: string;
+}
+
+export interface ConnectOptions {
+  /** For `tcp://`. */
+  readonly tls?: TlsOptions;
+  /** How a builder that hangs is found out while it builds; 10 s and 10 s unless told. */
+  readonly keepalive?: { readonly timeMs: number; readonly timeoutMs: number };
+}
+
+/** Two channels to one builder: pings are welcome only where a session is open. */
+export interface Transport {
+  /** For questions. */
+  readonly control: Client;
+  /** For builds, which have a session each. */
+  readonly builds: Client;
+  /** Settles when calls can be made; rejects with a {@link BuildError}. */
+  readonly ready: Promise<void>;
+  close(): void;
+}
+
+// BuildKit's own limit for a message.
+const messageLimit = 16 * 1024 * 1024;
+
+const commonOptions: ChannelOptions = {
+  'grpc.max_receive_message_length': messageLimit,
+  'grpc.max_send_message_length': messageLimit,
+  'grpc-node.flow_control_window': 4 * 1024 * 1024,
+  'grpc.enable_retries': 0,
+  'grpc.enable_http_proxy': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.initial_reconnect_backoff_ms': 200,
+  'grpc.max_reconnect_backoff_ms': 2_000,
+};
+
+/** Opens the way to a builder; throws a `TypeError` for an address or a certificate that is none. */
+export function openTransport(addressText: string, options: ConnectOptions = {}): Transport {
+  const address = parseAddress(addressText);
+  const { tls, keepalive = { timeMs: 10_000, timeoutMs: 10_000 } } = options;
+  if (tls && address.kind !== 'tcp') throw new TypeError('TLS is for tcp:// only');
+  const bridge = address.kind === 'docker' ? openDockerBridge(address.path) : undefined;
+  const target = bridge ? `unix:${bridge.path}` : targetOf(address);
+  const secure = tls ? secureOptions(tls, address) : plainOptions;
+  const open = (more: ChannelOptions) =>
+    new Client(target, secure.credentials, { ...commonOptions, ...secure.options, ...more });
+  const control = open({});
+  // A builder answers pings without a session by closing the connection after a few of them.
+  const builds = open({
+    'grpc.keepalive_time_ms': keepalive.timeMs,
+    'grpc.keepalive_timeout_ms': keepalive.timeoutMs,
+  });
+  const ready = bridge ? openedBridge(bridge.ready, addressText) : Promise.resolve();
+  // Each call hears of it; nobody needs to make one.
+  ready.catch(() => {});
+  return {
+    control,
+    builds,
+    ready,
+    close() {
+      control.close();
+      builds.close();
+      bridge?.close();
+    },
+  };
+}
+
+async function openedBridge(ready: Promise<void>, address: string): Promise<void> {
+  try {
+    await ready;
+  } catch (error) {
+    throw new BuildError('unavailable', `There is no way to ${address}`, { cause: error });
+  }
+}
+
+function targetOf(address: Address): string {
+  if (address.kind !== 'tcp') return `unix:${address.path}`;
+  const host = isIP(address.host) === 6 ? `[${address.host}]` : address.host;
+  return `dns:${host}:${address.port}`;
+}
+
+interface Security {
+  readonly credentials: ChannelCredentials;
+  readonly options: ChannelOptions;
+}
+
+const plainOptions: Security = {
+  credentials: credentials.createInsecure(),
+  options: { 'grpc.default_authority': 'buildkitd' },
+};
+
+function secureOptions({ ca, cert, key, serverName }: TlsOptions, address: Address): Security {
+  const host = address.kind === 'tcp' ? address.host : '';
+  const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text));
+  const expected = serverName ?? host;
+  // TLS knows no addresses as server names: a name is sent in their place and the address checked here.
+  const name = isIP(expected) === 0 ? expected : 'buildkitd';
+  return {
+    credentials: credentials.createSsl(Buffer.from(ca), pem(key), pem(cert), {
+      checkServerIdentity: (_name: string, certificate: PeerCertificate) =>
+        checkServerIdentity(expected, certificate),
+    }),
+    options: { 'grpc.ssl_target_name_override': name, 'grpc.default_authority': name },
+  };
+}

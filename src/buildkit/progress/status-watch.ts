@@ -1,0 +1,50 @@
+import type { Client } from '@grpc/grpc-js';
+import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
+import { callServerStream } from '../grpc/rpc.ts';
+import { type Progress, progressDecoder } from './progress.ts';
+
+/** The progress of one build while it is told. */
+export interface StatusWatch {
+  /**
+   * Settles when all is told that will be: the builder has said so, or has been silent for a while.
+   * To be called when the build is over, however it ended.
+   */
+  drained(): Promise<void>;
+}
+
+// As long as Go's client waits.
+const silenceMs = 5_000;
+// A build that failed before it began has no progress, which a builder says late.
+const noProgressMs = 300;
+
+/** Watches the build `ref`, which need not have begun; a watch that fails is one that ended. */
+export function watchStatus(
+  client: Client,
+  ref: string,
+  onProgress: (progress: Progress) => void,
+): StatusWatch {
+  const decode = progressDecoder();
+  const call = callServerStream(client, Control.method.status, { Ref: ref });
+  const ended = Promise.withResolvers<void>();
+  let hasBegun = false;
+  let silence: NodeJS.Timeout | undefined;
+  call.on('data', response => {
+    hasBegun = true;
+    silence?.refresh();
+    try {
+      onProgress(decode(response));
+    } catch {
+      // A builder that cannot be understood; thrown here it would end the process.
+      call.cancel();
+    }
+  });
+  call.on('error', () => ended.resolve());
+  call.on('end', () => ended.resolve());
+  return {
+    async drained() {
+      silence = setTimeout(() => call.cancel(), hasBegun ? silenceMs : noProgressMs);
+      await ended.promise;
+      clearTimeout(silence);
+    },
+  };
+}

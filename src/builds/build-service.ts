@@ -1,0 +1,253 @@
+import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
+import { closeInTurn } from '../foundation/closing.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { Logger } from '../foundation/telemetry.ts';
+import type { HostedManifests } from '../hosted/manifests.ts';
+import type { RegistryTokens } from '../hosted/registry-tokens.ts';
+import { createAttach } from '../images/attach.ts';
+import type { Documents } from '../images/documents.ts';
+import type { ImageMaker } from '../images/image-maker.ts';
+import { createPublish } from '../images/publish.ts';
+import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
+import type { SealedGrant } from '../platform/identities.ts';
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { DiskSpace } from '../storage/directory/disk-space.ts';
+import type { BuildStore } from '../storage/rows/images/build-rows.ts';
+import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import type { Access } from '../upstream/access.ts';
+import { type CredentialSource, credentialKey } from '../upstream/auth/credentials.ts';
+import type { FetchToken } from '../upstream/auth/fetch-token.ts';
+import { findManifest } from '../upstream/content/find-manifest.ts';
+import { type PushClient, pushingTo } from '../upstream/push-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import { type BuildLogs, createBuildLogs } from './build-logs.ts';
+import { createBuilderTls } from './builder/builder-tls.ts';
+import { createBuilders } from './builder/builders.ts';
+import type { FoundBuilders } from './builder/find-builders.ts';
+import { type Builds, createBuilds } from './builds.ts';
+import type { BuildPlaces } from './plan/plan.ts';
+import { createBuildRights } from './solve/build-rights.ts';
+import { createRedateImage } from './solve/dating/redate-image.ts';
+import type { MakeSif, SifSettings } from './solve/make-sif.ts';
+import type { RunRecipe } from './solve/run-recipe.ts';
+import { createSolve } from './solve/solve.ts';
+
+/** Everything about builds, put together. */
+export interface BuildService {
+  readonly builds: Builds;
+  readonly logs: BuildLogs;
+  close(): Promise<void>;
+}
+
+export interface BuildServiceDeps {
+  readonly store: BuildStore;
+  readonly logDirectory: string;
+  readonly found: FoundBuilders;
+  /** Certificate files of builders by address. */
+  readonly builderTls: ReadonlyMap<string, TlsFiles>;
+  readonly content: ContentStore;
+  readonly documents: Documents;
+  readonly makeImage: ImageMaker;
+  readonly registry: RegistryClient;
+  readonly pusher: PushClient;
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly tokens: RegistryTokens;
+  readonly fetchToken: FetchToken;
+  /** Host and repository that builds are pushed to when nothing is said. */
+  readonly ownHost: string;
+  readonly isPlainHttp: (registry: string) => boolean;
+  readonly limits: {
+    readonly concurrent: number;
+    /** ms */
+    readonly timeLimit: number;
+    /** ms */
+    readonly trustedTimeLimit: number;
+    /** ms */
+    readonly retryAfter: number;
+    /** ms; how long finished builds are kept */
+    readonly keep: number;
+    /** ms */
+    readonly keepFailed: number;
+    /** ms */
+    readonly keepAnonymous: number;
+    readonly maxWaiting: number;
+    readonly maxWaitingPerCaller: number;
+    /** Caches that requests name are read too. */
+    readonly trustCaches: boolean;
+    /** Which builds share what cache mounts keep. */
+    readonly cacheMounts: 'build' | 'owner';
+  };
+  readonly sourceRules: readonly SourceRule[];
+  readonly places: BuildPlaces;
+  /** Where Singularity images are on their way. */
+  readonly sifDirectory: string;
+  readonly sif: SifSettings;
+  readonly space: DiskSpace;
+  readonly hosted: Pick<HostedManifests, 'removeAll' | 'removeImage'>;
+  /** Bytes of a hosted repository and of those below it. */
+  readonly hostedBytes: (repository: string) => number;
+  readonly tidily: HostedStore['tidily'];
+  /** Bytes of a hosted repository, beyond which nobody unknown begins a build into it; undefined for no limit. */
+  readonly maxAnonymousBytes: number | undefined;
+  readonly log: Logger;
+}
+
+export function createBuildService(deps: BuildServiceDeps): BuildService {
+  const { store, registry, found, log, ownHost, limits } = deps;
+  const logs = createBuildLogs(deps.logDirectory);
+  const frozen = Object.values(deps.places.frozen);
+  const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
+
+  const rightsOf = createBuildRights({
+    credentialsOf: deps.credentialsOf,
+    tokens: deps.tokens,
+    fetchToken: deps.fetchToken,
+    ownHost,
+    tokenLifeMs: Math.max(limits.timeLimit, limits.trustedTimeLimit) + tokenMarginMs,
+  });
+
+  // The client of the builder is loaded when it is first needed.
+  const runRecipe: RunRecipe = async run => {
+    const { createRunRecipe } = await import('./solve/run-recipe.ts');
+    const { content, isPlainHttp, places } = deps;
+    const isTrustedCache = (name: string) => limits.trustCaches || name === places.cache;
+    const { sourceRules } = deps;
+    const sharesMounts = limits.cacheMounts === 'owner';
+    const common = { builders, content, isPlainHttp, isTrustedCache, sourceRules };
+    return createRunRecipe({ ...common, sharesMounts })(run);
+  };
+
+  // The same for what makes Singularity images.
+  const makeSif: MakeSif = async (...given) => {
+    const { createMakeSif } = await import('./solve/make-sif.ts');
+    const { sifDirectory: directory, sif: settings } = deps;
+    return createMakeSif({ ...deps, directory, settings })(...given);
+  };
+
+  // One pipeline asks for many images in one repository.
+  const pushable = boundedCache<string, true>(1000, { ttl: pushableMs });
+
+  /** Throws a {@link Fault} when a push would not be let in. */
+  const requirePush = async (target: Access): Promise<void> => {
+    const key = `${target.registry} ${target.repository} ${credentialKey(target.credentials)}`;
+    if (pushable.has(key)) return;
+    await deps.pusher.check(pushingTo(target));
+    pushable.set(key, true);
+  };
+  const mayPush = (target: Access): Promise<boolean> =>
+    requirePush(target).then(
+      () => true,
+      () => false,
+    );
+
+  const builds = createBuilds({
+    store,
+    logs,
+    solve: createSolve({
+      runRecipe,
+      documents: deps.documents,
+      makeImage: deps.makeImage,
+      redate: createRedateImage(deps),
+      publish: createPublish(deps),
+      makeSif,
+      attach: createAttach(registry, deps.pusher),
+      rightsOf,
+      staging: {
+        host: ownHost,
+        repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
+        drop: id =>
+          deps.hosted
+            .removeAll(`builds/staging/${id}`)
+            .catch(err => log.error({ buildId: id, err }, 'the staged image stays')),
+      },
+    }),
+    async find(target, grant) {
+      const image = parseReference(target);
+      const access = await rightsOf(grant).access(image);
+      try {
+        return await findManifest(registry, access, image.tag ?? 'latest');
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        if (error.kind === 'manifest-unknown') return undefined;
+        // Some registries let nobody see a repository that is not there yet; who may push begins it.
+        if (error.kind === 'denied' && (await mayPush(access))) return undefined;
+        throw error;
+      }
+    },
+    async admit(plan, { grant, isTrusted }) {
+      if (grant === undefined) requireAnonymousRoom(deps, parseReference(plan.target));
+      if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
+      if (plan.origin.kind === 'recipe') await builders.require(isTrusted ? 'known' : 'stranger');
+      await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
+    },
+    builders,
+    log,
+    concurrent: limits.concurrent,
+    timeLimits: { usual: limits.timeLimit, trusted: limits.trustedTimeLimit },
+    retryAfterMs: limits.retryAfter,
+    keep: {
+      usual: limits.keep,
+      failed: limits.keepFailed,
+      anonymous: limits.keepAnonymous,
+    },
+    remove: ({ id, target, digest, isTrusted }, at) =>
+      deps.tidily(() => {
+        if (!store.remove(id, at) || isTrusted || digest === null) return;
+        // Nobody unknown can name a repository here: the image is where builds go by default, or where frozen
+        // images do, which stay.
+        const image = parseReference(target);
+        const { repository, tag = 'latest' } = image;
+        if (image.registry !== ownHost || placeOf(image, frozen) !== undefined) return;
+        deps.hosted.removeImage(repository, tag, digest);
+      }),
+    waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
+  });
+
+  return {
+    builds,
+    logs,
+    async close() {
+      await closeInTurn(
+        [
+          ['running builds', builds.close],
+          ['connections to builders', builders.close],
+          ['builder', found.close],
+        ],
+        log,
+      );
+    },
+  };
+}
+
+/** Returns the path of the listed repository that an image is in or below. */
+function placeOf(
+  { registry, repository }: Reference,
+  places: readonly string[],
+): string | undefined {
+  return places
+    .map(parseReference)
+    .find(
+      place => place.registry === registry && `${repository}/`.startsWith(`${place.repository}/`),
+    )?.repository;
+}
+
+/** Throws a {@link Fault} (507) when the builds of strangers fill the repository. */
+function requireAnonymousRoom(
+  { ownHost, hostedBytes, maxAnonymousBytes: most, places }: BuildServiceDeps,
+  image: Reference,
+): void {
+  // Names can make a repository of their own for each image, below the one that is meant.
+  const place = placeOf(image, [places.repository, ...Object.values(places.frozen)]);
+  const bytes = () => hostedBytes(place ?? image.repository);
+  if (most === undefined || image.registry !== ownHost || bytes() < most) return;
+  throw new Fault(
+    'storage-full',
+    `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, name a repository of yours as 'buildRepository', or have the operator raise anonymous.maxBuildBytes`,
+    { phase: 'limit', retryAfterSeconds: 3600 },
+  );
+}
+
+const tokenMarginMs = 60_000;
+const pushableMs = 60_000;

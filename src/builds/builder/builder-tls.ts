@@ -1,0 +1,49 @@
+import { readTlsFiles, type TlsFiles } from '../../buildkit/grpc/tls-files.ts';
+import type { TlsOptions } from '../../buildkit/index.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+
+/**
+ * Returns the TLS options of the builder at an address, undefined for one without TLS. It is the same object
+ * until the files have changed.
+ */
+export type TlsOf = (address: string) => TlsOptions | undefined;
+
+interface Kept {
+  readonly options: TlsOptions;
+  readonly readAt: number;
+}
+
+// Certificates are replaced while the server runs. An operator expects no longer delay than this.
+const keptMs = 10_000;
+
+/**
+ * Reads the files of builders again when they are old. Files that have become wrong are reported, and what was
+ * read before goes on being used: they may be in the middle of being replaced.
+ */
+export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logger): TlsOf {
+  const kept = new Map<string, Kept>();
+  return address => {
+    const own = files.get(address);
+    if (own === undefined) return undefined;
+    const known = kept.get(address);
+    const now = performance.now();
+    if (known && now - known.readAt < keptMs) return known.options;
+    let options: TlsOptions;
+    try {
+      options = readTlsFiles(own);
+    } catch (error) {
+      if (!known) throw error;
+      const { message } = error as Error;
+      log.error(
+        { builder: address, reason: message },
+        'the certificate files of a builder are wrong',
+      );
+      options = known.options;
+    }
+    const isSame = known && JSON.stringify(known.options) === JSON.stringify(options);
+    if (known && !isSame) log.info({ builder: address }, 'the certificates of a builder are new');
+    const current = known && isSame ? known.options : options;
+    kept.set(address, { options: current, readAt: now });
+    return current;
+  };
+}

@@ -1,0 +1,272 @@
+import type { BuildkitClient, TlsOptions } from '../../buildkit/index.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { TlsOf } from './builder-tls.ts';
+import { troubleOf } from './builder-trouble.ts';
+import type { IsBusy } from './own/keep-builder.ts';
+import { platformRank } from './platform-rank.ts';
+import { canPush, isInDocker } from './push-ability.ts';
+
+/** The builder went away, or none answers: another one, or another try, may do. */
+export class BuilderLost extends Fault {
+  /** In the middle of the build, which may be the reason. */
+  readonly hadBegun: boolean;
+
+  constructor(message: string, hadBegun: boolean, cause?: unknown) {
+    super('unavailable', message, { phase: 'build', cause });
+    this.hadBegun = hadBegun;
+  }
+}
+
+/** Whose build it is: builds of strangers run only where they cannot connect to closed addresses. */
+export type Customer = 'known' | 'stranger';
+
+/** A build, as far as it decides which builder does it. */
+export interface BuilderWish {
+  readonly customer: Customer;
+  /** `linux/amd64` each. */
+  readonly platforms: readonly string[];
+}
+
+/** The builders there are. */
+export interface Builders {
+  /**
+   * Runs the work on the healthy builder that suits the platforms best: its own before those it emulates, and those
+   * before others. Of equal ones that with the least work does it. Throws {@link BuilderLost} when none
+   * answers, a {@link Fault} (501) with instructions when there is no builder, and one (401) when there is
+   * none for strangers.
+   */
+  use<T>(
+    wish: BuilderWish,
+    signal: AbortSignal,
+    work: (client: BuildkitClient) => Promise<T>,
+  ): Promise<T>;
+  /** True while there is none yet, but one is being installed. */
+  isComing(): boolean;
+  /** Resolves when no builder that the customer needs is being installed. */
+  untilThere(customer: Customer, signal: AbortSignal): Promise<void>;
+  /** Throws like {@link use} when builds are not possible at all. */
+  require(customer: Customer): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A builder that was found. */
+export interface FoundBuilder {
+  readonly address: string;
+  /** Strangers may build there. */
+  readonly isOpen: boolean;
+}
+
+/** Finds builders for a customer; resolves late while one is being brought along. */
+export type FindBuilders = (
+  customer: Customer,
+  isBusy?: IsBusy,
+) => Promise<readonly FoundBuilder[]>;
+
+/** How builders are found, and with which certificates they are connected. */
+export interface BuilderSource {
+  readonly find: FindBuilders;
+  /** True while a builder is being brought along. */
+  isComing(): boolean;
+  /** Why what was found cannot be used; empty where nothing was found. */
+  troubles(): readonly string[];
+}
+
+interface Builder {
+  readonly client: BuildkitClient;
+  readonly tls: TlsOptions | undefined;
+  load: number;
+  /** Its platforms, as it told them. */
+  told?: { readonly at: number; readonly platforms: Promise<readonly string[]> };
+}
+
+const toldMs = 60_000;
+const healthMs = 3000;
+
+export function createBuilders(
+  { find, isComing, troubles }: BuilderSource,
+  log: Logger,
+  tlsOf: TlsOf = () => undefined,
+): Builders {
+  const builders = new Map<string, Builder>();
+  // Those with certificates that have been replaced, while they still build.
+  const leaving = new Set<Builder>();
+
+  // The builders that each kind of customer has found last. Others are closed.
+  const listed = new Map<Customer, readonly string[]>();
+
+  const isBusy: IsBusy = address =>
+    [...builders.values(), ...leaving].some(
+      ({ client, load }) => client.address === address && load > 0,
+    );
+
+  /** The builders that there are now for a customer, each with its connection. */
+  const known = async (customer: Customer): Promise<Builder[]> => {
+    const found = await find(customer, isBusy);
+    // Loaded when it is first needed: gRPC takes a third of the time of a start.
+    const { connect } = await import('../../buildkit/index.ts');
+    const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
+    if (found.length > 0 && usable.length === 0) throw closedToStrangers();
+    const addresses = usable.map(({ address }) => address);
+    listed.set(customer, addresses);
+    const wanted = new Set([...listed.values()].flat());
+    for (const builder of leaving) {
+      if (builder.load > 0) continue;
+      builder.client.close();
+      leaving.delete(builder);
+    }
+    for (const [address, builder] of builders) {
+      const isWanted = wanted.has(address);
+      const isCurrent = isWanted && tlsOf(address) === builder.tls;
+      if (isCurrent || (!isWanted && builder.load > 0)) continue;
+      if (builder.load > 0) leaving.add(builder);
+      else builder.client.close();
+      builders.delete(address);
+    }
+    return addresses.map(address => {
+      const known = builders.get(address);
+      if (known) return known;
+      const tls = tlsOf(address);
+      const builder = { client: connect(address, tls ? { tls } : {}), tls, load: 0 };
+      builders.set(address, builder);
+      return builder;
+    });
+  };
+
+  /** Whether it can push; the reason when it does not answer. */
+  const isAble = async (
+    { client }: Builder,
+    signal?: AbortSignal,
+  ): Promise<boolean | { readonly trouble: string }> => {
+    try {
+      return await canPush(client, { timeoutMs: healthMs, signal });
+    } catch (err) {
+      signal?.throwIfAborted();
+      log.warn({ builder: client.address, err }, 'the builder does not answer');
+      return { trouble: await troubleOf(client.address, err) };
+    }
+  };
+
+  /** The builder to use next, its load counted already: who chooses meanwhile sees it. */
+  const choose = async (
+    { customer, platforms }: BuilderWish,
+    signal: AbortSignal,
+  ): Promise<Builder> => {
+    const left = new Set(await unlessAborted(known(customer), signal));
+    if (left.size === 0) throw noBuilder(troubles());
+    const ranks = await unlessAborted(ranksOf([...left], platforms), signal);
+    const rankOf = (builder: Builder) => ranks.get(builder) ?? 0;
+    const isBetter = (one: Builder, best: Builder) =>
+      rankOf(one) === rankOf(best) ? one.load < best.load : rankOf(one) < rankOf(best);
+    const silent = new Set<string>();
+    while (left.size > 0) {
+      const builder = [...left].reduce((best, one) => (isBetter(one, best) ? one : best));
+      left.delete(builder);
+      builder.load += 1;
+      let able: Awaited<ReturnType<typeof isAble>> | undefined;
+      try {
+        able = await isAble(builder, signal);
+      } finally {
+        if (able !== true) builder.load -= 1;
+      }
+      if (able === true) return builder;
+      if (typeof able === 'object') silent.add(able.trouble);
+    }
+    if (silent.size === 0) throw classicStore();
+    throw new BuilderLost(`No builder answers: ${[...silent].join('; ')}`, false);
+  };
+
+  return {
+    isComing,
+
+    async untilThere(customer, signal) {
+      await unlessAborted(find(customer), signal);
+    },
+
+    async use(wish, signal, work) {
+      const builder = await choose(wish, signal);
+      try {
+        return await work(builder.client);
+      } finally {
+        builder.load -= 1;
+      }
+    },
+
+    async require(customer) {
+      if (isComing()) return;
+      const found = await known(customer);
+      if (found.length === 0) throw noBuilder(troubles());
+      if (!found.every(({ client }) => isInDocker(client.address))) return;
+      // One that does not answer now may do so when its turn has come.
+      const able = await Promise.all(found.map(builder => isAble(builder)));
+      if (able.every(answer => answer === false)) throw classicStore();
+    },
+
+    async close() {
+      for (const { client } of [...builders.values(), ...leaving]) client.close();
+    },
+  };
+}
+
+/** How well each builder suits the platforms, 0 best. One that does not answer is tried last. */
+async function ranksOf(
+  builders: readonly Builder[],
+  platforms: readonly string[],
+): Promise<ReadonlyMap<Builder, number>> {
+  if (builders.length < 2) return new Map();
+  const ranked = builders.map(async builder => {
+    try {
+      return [builder, platformRank(platforms, await platformsOf(builder))] as const;
+    } catch {
+      return [builder, Number.POSITIVE_INFINITY] as const;
+    }
+  });
+  return new Map(await Promise.all(ranked));
+}
+
+function platformsOf(builder: Builder): Promise<readonly string[]> {
+  const { told } = builder;
+  if (told && performance.now() - told.at < toldMs) return told.platforms;
+  const platforms = builder.client
+    .listWorkers({ timeoutMs: healthMs })
+    .then(workers => workers.flatMap(worker => worker.platforms));
+  builder.told = { at: performance.now(), platforms };
+  // It is asked again for the next build.
+  platforms.catch(() => delete builder.told);
+  return platforms;
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+const howToGetOne =
+  "ask its operator to start one ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice, or 'npm run buildkit' on Debian) or to name one with SLUICE_BUILDKIT";
+
+function noBuilder(troubles: readonly string[]): Fault {
+  const message =
+    troubles.length === 0
+      ? `This server has no builder: ${howToGetOne}`
+      : `This server cannot use the builder that it found: ${troubles.join('; ')}. Ask its operator, whose log has the address`;
+  return new Fault('not-provided', message, { phase: 'build' });
+}
+
+/** Build steps can connect to everything that their builder can connect to. */
+function closedToStrangers(): Fault {
+  const message =
+    "This server builds only for callers with an access token, because its builder is not closed off from the server's network: send one (`towerAccessToken`; for the command line, SLUICE_TOKEN). Its operator can open a builder to everybody (SLUICE_BUILDS_OPEN_BUILDERS), or install what it needs for its own network: the log names the packages";
+  return new Fault('unauthorized', message, { phase: 'build' });
+}
+
+function classicStore(): Fault {
+  const message = `The only builder of this server is in a Docker engine with the classic image store, which cannot push what it builds: ask its operator to switch on the containerd image store (Docker 23 or newer: "features": {"containerd-snapshotter": true} in /etc/docker/daemon.json), or ${howToGetOne}`;
+  return new Fault('not-provided', message, { phase: 'build' });
+}

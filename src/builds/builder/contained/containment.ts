@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../../foundation/telemetry.ts';
+import { findProgram } from '../own/find-program.ts';
+import {
+  type Limits,
+  makeControlGroup,
+  removeControlGroup,
+  stepResources,
+} from './control-group.ts';
+import { nameServer, networkRules, outerNetwork, type Reach } from './network-rules.ts';
+import { findReach, literalReach, type OpenHosts } from './reach.ts';
+
+/** What a contained builder may reach and use. */
+export interface ContainmentOptions {
+  readonly openHosts: OpenHosts;
+  /** Of one step. */
+  readonly step: Limits;
+  /** Of all steps that run at once. */
+  readonly all: Limits;
+  /** Disk space that one step may write. */
+  readonly stepDiskBytes: number;
+  /** Most disk space of its whole state; less where the disk has less. */
+  readonly stateBytes: number;
+}
+
+interface Places {
+  readonly directory: string;
+  readonly folder: string;
+  /** Where programs are looked for, as in the variable PATH. */
+  readonly path: string;
+}
+
+/** How a builder with its own network, control group and disk is started. */
+export interface Containment {
+  /** Root directory of buildkitd. */
+  readonly root: string;
+  /** More of buildkitd.toml, below `[worker.oci]`. */
+  readonly workerConfig: readonly string[];
+  /** The beginning of the command that runs buildkitd. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Bytes to leave free on its disk. */
+  readonly freeBytes: number;
+  /** Bytes to keep there at most. */
+  readonly keptBytes: number;
+  /** Writes the rules of the network; true when they have changed. */
+  writeRules(): Promise<boolean>;
+  /** Removes the remains of a builder that has ended. Logs what it cannot remove; never rejects. */
+  clear(): Promise<void>;
+}
+
+const script = (name: string) => join(import.meta.dirname, name);
+
+// Share of the free space when the state is made: the rest is for the server.
+const stateShare = 0.5;
+const leastStateBytes = 2 ** 28;
+const blockBytes = 2 ** 20;
+// What BuildKit keeps at most, and leaves free, of its disk: two steps may write as much as they may.
+const keptShare = 0.5;
+const freeShare = 0.45;
+const mostStepShare = 0.25;
+const namesMs = 3000;
+// Namespaces that are made before a step needs them.
+const spareNetworks = 4;
+
+/**
+ * Prepares the start of a contained builder. Throws when the machine cannot contain it.
+ *
+ * @param folder short-lived, with a short path; the caller removes it
+ */
+export async function prepareContainment(
+  { openHosts, step, all, stepDiskBytes, stateBytes }: ContainmentOptions,
+  { directory, folder, path, log }: Places & { readonly log: Logger },
+): Promise<Containment> {
+  await clearLeftovers(directory, folder, log);
+  const group = `sluice-builder-${randomBytes(6).toString('hex')}`;
+  const note = join(directory, 'running.json');
+  await writeFile(note, JSON.stringify({ group, folder } satisfies Note));
+  const clear = async () => {
+    try {
+      await removeControlGroup(group);
+      await rm(note, { force: true });
+    } catch (err) {
+      // The note stays: the next start tries again.
+      log.warn({ group, err }, 'the control group of the builder cannot be removed');
+    }
+  };
+  try {
+    await makeControlGroup(group, all);
+    const plugins = join(directory, 'plugins');
+    await rm(plugins, { recursive: true, force: true });
+    await mkdir(plugins);
+    for (const name of ['sluice', 'loopback']) await symlink(script('cni.sh'), join(plugins, name));
+    const network = join(plugins, 'network.conf');
+    await writeFile(network, '{"cniVersion":"0.4.0","name":"sluice","type":"sluice"}\n');
+    await writeFile(join(folder, 'resolv.conf'), await resolverConfig());
+    let rules = '';
+    const write = async (reach: Reach) => {
+      const next = networkRules(reach);
+      if (next === rules) return false;
+      await writeFile(join(folder, 'rules.nft'), next);
+      rules = next;
+      return true;
+    };
+    const writeRules = async () => write(await findReach(openHosts));
+    // Names may take long: they are open as soon as they are known.
+    await write(literalReach(openHosts));
+    await Promise.race([writeRules(), sleep(namesMs, undefined, { ref: false })]);
+    const bytes = await stateSize(directory, stateBytes);
+    const size = (share: number) => Math.floor(bytes * share);
+    const root = join(folder, 'state');
+    return {
+      root,
+      workerConfig: [
+        'networkMode = "cni"',
+        `cniConfigPath = ${JSON.stringify(network)}`,
+        `cniBinaryPath = ${JSON.stringify(plugins)}`,
+        `cniPoolSize = ${spareNetworks}`,
+        `binary = ${JSON.stringify(script('runc.sh'))}`,
+        `defaultCgroupParent = ${JSON.stringify(`/${group}`)}`,
+        'gc = true',
+        `gckeepstorage = ${size(keptShare)}`,
+        `reservedSpace = ${size(0.1)}`,
+        `maxUsedSpace = ${size(keptShare)}`,
+        `minFreeSpace = ${size(freeShare)}`,
+      ],
+      command: [
+        ...['unshare', '--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
+        ...['--mount-proc', script('supervise.sh'), folder, directory, String(bytes)],
+      ],
+      env: {
+        SLUICE_FOLDER: folder,
+        SLUICE_NETWORK: outerNetwork,
+        SLUICE_RUNC: findProgram('runc', path) ?? 'runc',
+        SLUICE_STEP_LIMITS: stepResources(step),
+        SLUICE_STATE: root,
+        SLUICE_STEP_DISK: String(kibibytes(Math.min(stepDiskBytes, bytes * mostStepShare))),
+      },
+      freeBytes: size(freeShare),
+      keptBytes: size(keptShare),
+      writeRules,
+      clear,
+    };
+  } catch (error) {
+    await clear();
+    throw error;
+  }
+}
+
+/** The remains of a builder whose server was killed. Its processes, mounts and networks end by themselves. */
+interface Note {
+  readonly group: string;
+  readonly folder: string;
+}
+
+async function clearLeftovers(directory: string, folder: string, log: Logger): Promise<void> {
+  let note: Note;
+  try {
+    note = JSON.parse(await readFile(join(directory, 'running.json'), 'utf8')) as Note;
+  } catch {
+    return;
+  }
+  // It costs nothing but its name: without this builder strangers could not build.
+  await removeControlGroup(note.group).catch(err =>
+    log.warn({ group: note.group, err }, 'the control group of the last builder stays'),
+  );
+  if (note.folder !== folder) await rm(note.folder, { recursive: true, force: true });
+}
+
+/** The machine's own search list, with the name server of the builder's network. */
+async function resolverConfig(): Promise<string> {
+  const own = await readFile('/etc/resolv.conf', 'utf8').catch(() => '');
+  const kept = own.split('\n').filter(line => /^\s*(?:search|domain|options)\b/.test(line));
+  return [`nameserver ${nameServer}`, ...kept, ''].join('\n');
+}
+
+/** As much as is wanted, or half of what the disk can give. The size of a state that is there stays. */
+async function stateSize(directory: string, wanted: number): Promise<number> {
+  const { bsize, bavail } = await statfs(directory);
+  const marker = join(directory, 'state-size');
+  const [last = 0, size = 0] = await readFile(marker, 'utf8').then(
+    text => text.trim().split(' ').map(Number),
+    () => [],
+  );
+  if (last === wanted && existsSync(join(directory, `state-${size}.img`))) return size;
+  const possible = Math.min(wanted, Math.floor(bsize * bavail * stateShare));
+  if (possible < leastStateBytes) {
+    throw new Error(`the disk of ${directory} has too little space for the state of a builder`);
+  }
+  const chosen = Math.floor(possible / blockBytes) * blockBytes;
+  await writeFile(marker, `${wanted} ${chosen}\n`);
+  return chosen;
+}
+
+function kibibytes(bytes: number): number {
+  return Math.floor(bytes / 1024);
+}

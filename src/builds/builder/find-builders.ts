@@ -1,0 +1,243 @@
+import { accessSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BuildkitClient } from '../../buildkit/index.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { troubleOf } from './builder-trouble.ts';
+import type { BuilderSource, FindBuilders } from './builders.ts';
+import { obstacleToContainment } from './contained/requirements.ts';
+import type { OwnBuilder } from './own/builder-process.ts';
+import { keepBuilder } from './own/keep-builder.ts';
+import {
+  builderPath,
+  closedToStrangers,
+  type OwnBuilderOptions,
+  startContainedBuilder,
+  startOwnBuilder,
+} from './own/own-builder.ts';
+import { canPush } from './push-ability.ts';
+
+/**
+ * Installs buildkitd into one of the folders, telling of its steps. When the signal is aborted it rejects once
+ * none of its processes runs.
+ */
+export type BringBuilder = (signal: AbortSignal, onStep: (step: string) => void) => Promise<void>;
+
+export interface FindBuildersOptions extends OwnBuilderOptions {
+  /** As configured; `off` among them means that there are to be none. */
+  readonly configured: readonly string[];
+  /** Those of other people's builders that strangers may build on; `*` for all. */
+  readonly open?: readonly string[] | undefined;
+  /** Addresses at which somebody else may have started one; by default those that are usual. */
+  readonly usual?: readonly string[] | undefined;
+  /** Installs buildkitd into one of the folders; absent where nothing may be installed. */
+  readonly bring?: BringBuilder | undefined;
+  /** Time before a contained builder whose start failed is started again, ms; two minutes by default. */
+  readonly retryMs?: number | undefined;
+  readonly log: Logger;
+}
+
+export interface FoundBuilders extends BuilderSource {
+  /** Stops a builder of our own. */
+  close(): Promise<void>;
+}
+
+const ownRuntime = process.env.XDG_RUNTIME_DIR ?? '/nonexistent';
+const usualAddresses = [
+  'unix:///run/buildkit/buildkitd.sock',
+  `unix://${join(ownRuntime, 'buildkit/buildkitd.sock')}`,
+  'docker+unix:///var/run/docker.sock',
+  `docker+unix://${join(ownRuntime, 'docker.sock')}`,
+];
+
+// What was found is asked again after this time: engines are set up anew, sockets are left behind.
+const believedMs = 10_000;
+const questionMs = 3000;
+const remindMs = 30_000;
+
+/**
+ * The configured builders; else one that runs already, if strangers may build there or the caller is known; else a
+ * buildkitd that this server starts; else a Docker engine that cannot push.
+ */
+export function findBuilders(options: FindBuildersOptions): FoundBuilders {
+  const { configured, usual = usualAddresses, open = [], log } = options;
+  let seen: { readonly at: number; readonly running: Promise<Running> } | undefined;
+  let isComing = false;
+  const closing = new AbortController();
+  let wasBrought = false;
+  // Kept: a connection to one that is mute stays open for long, whatever is done to close it.
+  const clients = new Map<string, BuildkitClient>();
+
+  // By address: why it cannot be used although its socket is there.
+  const troubles = new Map<string, string>();
+
+  /** Whether it can push, undefined when nobody answers. */
+  const ask: Question = async address => {
+    const { connect } = await import('../../buildkit/index.ts');
+    const client = clients.get(address) ?? connect(address);
+    clients.set(address, client);
+    try {
+      const able = await canPush(client, { timeoutMs: questionMs });
+      troubles.delete(address);
+      return able;
+    } catch (err) {
+      const trouble = await troubleOf(address, err);
+      if (troubles.get(address) !== trouble) {
+        log.warn(
+          { builder: address, reason: trouble, err },
+          'a builder was found but cannot be used',
+        );
+      }
+      troubles.set(address, trouble);
+      return undefined;
+    }
+  };
+
+  const startOrBring = async (): Promise<OwnBuilder | undefined> => {
+    const started = await startOwnBuilder(options);
+    // Once: an installation that failed would fail again, and all callers would wait for it.
+    if (started || !options.bring || wasBrought) return started;
+    wasBrought = true;
+    isComing = true;
+    log.info('there is no builder: BuildKit is being installed, builds wait for it');
+    using progress = tellProgress(log);
+    try {
+      await options.bring(closing.signal, progress.onStep);
+      log.info('BuildKit is installed');
+    } finally {
+      isComing = false;
+    }
+    closing.signal.throwIfAborted();
+    return startOwnBuilder(options);
+  };
+
+  const own = keepBuilder({
+    start: startOrBring,
+    startContained: () => startContainedBuilder(options),
+    onFailure(err) {
+      if (closing.signal.aborted) log.info('the installation of BuildKit was ended');
+      else log.error({ err }, 'there is no builder');
+    },
+    retryMs: options.retryMs,
+    log,
+  });
+
+  const running = (): Promise<Running> => {
+    if (!seen || performance.now() - seen.at > believedMs) {
+      seen = { at: performance.now(), running: findRunning(usual, ask, troubles) };
+    }
+    return seen.running;
+  };
+
+  const foreign = (address: string) => ({
+    address,
+    isOpen: open.includes('*') || open.includes(address),
+  });
+
+  const find: FindBuilders = async (customer, isBusy = () => false) => {
+    if (configured.includes('off')) return [];
+    if (configured.length > 0) return configured.map(foreign);
+    const { able, unable } = await running();
+    const found = able === undefined ? undefined : foreign(able);
+    const isOwnBetter = found && !found.isOpen && customer === 'stranger' && mayContain(options);
+    if (found && !isOwnBetter) return [found];
+    const started = await own.get(customer === 'stranger', isBusy);
+    if (started) {
+      await started.refresh().catch(err => log.warn({ err }, 'room on the disk of the builder'));
+      const isOpen = started.isContained || open.includes('*');
+      return [{ address: started.address, isOpen }];
+    }
+    if (found) return [found];
+    return unable === undefined ? [] : [foreign(unable)];
+  };
+
+  reportOpenness(options);
+  // What takes minutes begins now, so that it is there when the first build comes.
+  if (options.bring) find('stranger').catch(() => {});
+
+  return {
+    find,
+    isComing: () => isComing,
+    troubles: () => [...new Set(troubles.values())],
+    async close() {
+      closing.abort();
+      for (const client of clients.values()) client.close();
+      await own.close();
+    },
+  };
+}
+
+/** True where a builder of our own would be open to strangers, once all is installed that this takes. */
+function mayContain({ containment }: FindBuildersOptions): boolean {
+  return containment !== undefined && process.platform === 'linux' && process.getuid?.() === 0;
+}
+
+/** Logs when callers without a login cannot build, and what to do about it. */
+function reportOpenness(options: FindBuildersOptions): void {
+  const { configured, open = [], containment, bring, log } = options;
+  if (configured.includes('off')) return;
+  if (configured.length > 0) {
+    if (open.includes('*') || configured.some(address => open.includes(address))) return;
+    log.warn(
+      'builds of callers without an access token are off: their build steps could connect to everything that the builders of SLUICE_BUILDKIT can connect to. List builders that may build for all callers in SLUICE_BUILDS_OPEN_BUILDERS',
+    );
+    return;
+  }
+  // The installation that runs now may bring what is missing.
+  if (containment === undefined || bring !== undefined) return;
+  const obstacle = obstacleToContainment(builderPath(options));
+  if (obstacle !== undefined) log.warn(closedToStrangers(obstacle));
+}
+
+/** Logs the steps of an installation, and every 30 s that the last one still runs. */
+function tellProgress(log: Logger): Disposable & { readonly onStep: (step: string) => void } {
+  const began = performance.now();
+  const seconds = () => Math.round((performance.now() - began) / 1000);
+  let step = 'begun';
+  const timer = setInterval(() => {
+    log.info({ step, seconds: seconds() }, 'BuildKit is still being installed');
+  }, remindMs).unref();
+  return {
+    onStep(next) {
+      step = next;
+      log.info({ step, seconds: seconds() }, 'BuildKit is being installed');
+    },
+    [Symbol.dispose]: () => clearInterval(timer),
+  };
+}
+
+/** Addresses of builders that answer. */
+interface Running {
+  readonly able: string | undefined;
+  /** Of one that cannot push what it builds. */
+  readonly unable: string | undefined;
+}
+
+type Question = (address: string) => Promise<boolean | undefined>;
+
+async function findRunning(
+  addresses: readonly string[],
+  ask: Question,
+  troubles: Map<string, string>,
+): Promise<Running> {
+  let unable: string | undefined;
+  for (const address of addresses) {
+    if (!isThere(address.slice(address.indexOf('://') + '://'.length))) {
+      troubles.delete(address);
+      continue;
+    }
+    const answer = await ask(address);
+    if (answer === true) return { able: address, unable };
+    if (answer === false) unable ??= address;
+  }
+  return { able: undefined, unable };
+}
+
+/** Whether there is a socket, also one in a directory that this user may not look into. */
+function isThere(path: string): boolean {
+  try {
+    accessSync(path);
+    return true;
+  } catch (error) {
+    return !['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
+  }
+}

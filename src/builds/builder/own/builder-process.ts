@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../../foundation/telemetry.ts';
+import { socketName } from './builder-configuration.ts';
+
+/** A buildkitd that this process has started. */
+export interface OwnBuilder {
+  readonly address: string;
+  /** True if it has its own network and limits. */
+  readonly isContained: boolean;
+  /** Adapts its network to the addresses that names and the machine have now, and makes room on its disk. */
+  refresh(): Promise<void>;
+  hasEnded(): boolean;
+  /** False when nobody can use it although it runs: its socket or its disk is gone. */
+  isWhole(): Promise<boolean>;
+  /** True if it stands in for a contained one whose start failed. */
+  readonly mayContainLater?: boolean;
+  stop(): Promise<void>;
+}
+
+const readyMs = 60_000;
+const pollMs = 50;
+const stopMs = 10_000;
+
+interface RunOptions {
+  readonly command: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  /** Removed when it has ended. */
+  readonly folder: string;
+  readonly log: Logger;
+  /** It ends with its input: what is typed at the terminal of the server does not reach it. */
+  readonly isDetached?: boolean;
+  /** Called when it has ended without being asked to. */
+  readonly onEnd?: () => Promise<void>;
+}
+
+/** Starts buildkitd and waits until it listens. Throws what it wrote when it does not. */
+export async function runBuilder({
+  command: [command = '', ...args],
+  env,
+  folder,
+  log,
+  ...more
+}: RunOptions) {
+  const { isDetached: detached = false, onEnd } = more;
+  const socket = join(folder, socketName);
+  const child = spawn(command, args, { env, detached, stdio: ['pipe', 'ignore', 'pipe'] });
+  let output = '';
+  child.on('error', error => {
+    output += error.message;
+  });
+  // It has ended, which is noticed below. Without free descriptors it has no streams.
+  child.stdin?.on('error', () => {});
+  child.stderr?.on('data', data => {
+    output = (output + data).slice(-4000);
+  });
+  child.once('exit', code => {
+    log.warn({ code, output }, 'buildkitd ended');
+    // The next one gets its own folder.
+    rm(folder, { recursive: true, force: true }).catch(() => {});
+    onEnd?.().catch(err => log.warn({ err }, 'leftovers of buildkitd'));
+  });
+  const deadline = performance.now() + readyMs;
+  while (!existsSync(socket)) {
+    if (hasEnded(child) || performance.now() > deadline) {
+      child.kill('SIGKILL');
+      await rm(folder, { recursive: true, force: true });
+      throw new Error(`buildkitd does not start: ${output}`);
+    }
+    await sleep(pollMs);
+  }
+  return {
+    address: `unix://${socket}`,
+    pid: child.pid,
+    hasEnded: () => hasEnded(child),
+    isWhole: async () => existsSync(socket),
+    write: (line: string) => void child.stdin.write(line),
+    async stop(ask: (child: ChildProcess) => void) {
+      child.removeAllListeners('exit');
+      if (!hasEnded(child)) {
+        const ended = once(child, 'exit');
+        ask(child);
+        await Promise.race([ended, sleep(stopMs, undefined, { ref: false })]);
+        child.kill('SIGKILL');
+        await ended;
+      }
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A buildkitd that listens. */
+export type BuilderProcess = Awaited<ReturnType<typeof runBuilder>>;
+
+function hasEnded({ exitCode, signalCode, pid }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null || pid === undefined;
+}

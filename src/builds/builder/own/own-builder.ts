@@ -1,0 +1,144 @@
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, realpath, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../../foundation/telemetry.ts';
+import { startContained } from '../contained/contained-builder.ts';
+import type { ContainmentOptions } from '../contained/containment.ts';
+import { obstacleToContainment } from '../contained/requirements.ts';
+import { builderConfiguration } from './builder-configuration.ts';
+import { type OwnBuilder, runBuilder } from './builder-process.ts';
+import { findProgram } from './find-program.ts';
+import { releaseMounts } from './stale-mounts.ts';
+
+export interface OwnBuilderOptions {
+  /** Where its state goes. */
+  readonly directory: string;
+  /** Folders to look for buildkitd in, in addition to those of the PATH. */
+  readonly folders: readonly string[];
+  /** The PATH, that of this process by default. */
+  readonly path?: string | undefined;
+  /** Registries that are spoken to without TLS. */
+  readonly plainHttp: readonly string[];
+  /** Its own network and limits; without this the builder uses the machine's. */
+  readonly containment?: ContainmentOptions | undefined;
+  readonly log: Logger;
+}
+
+// The builder of a server that was killed ends its builds first.
+const lockTries = 10;
+const lockPauseMs = 1000;
+
+/**
+ * Starts buildkitd and waits until it listens; undefined where it is not installed. With root it has
+ * its own network and limits if the machine supports that. Without root it runs in a user namespace, which
+ * requires RootlessKit.
+ */
+export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuilder | undefined> {
+  const options = { ...given, directory: resolve(given.directory) };
+  const path = builderPath(options);
+  const program = findProgram('buildkitd', path);
+  if (program === undefined) return undefined;
+  const { containment, log } = options;
+  let mayContainLater = false;
+  if (containment !== undefined) {
+    try {
+      const obstacle = obstacleToContainment(path);
+      if (obstacle === undefined) {
+        return await startContained({ ...options, program, path, containment });
+      }
+      log.warn(closedToStrangers(obstacle));
+    } catch (err) {
+      mayContainLater = true;
+      log.error({ err }, closedToStrangers('its start failed'));
+    }
+  }
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return { ...(await startPlain(program, path, options)), mayContainLater };
+    } catch (error) {
+      const isLocked = /could not lock/.test((error as Error).message);
+      if (!isLocked || tried === lockTries) throw error;
+      await sleep(lockPauseMs);
+    }
+  }
+}
+
+/** Starts a contained builder beside one that is not. Throws when that fails. */
+export async function startContainedBuilder(
+  options: OwnBuilderOptions,
+): Promise<OwnBuilder | undefined> {
+  const directory = resolve(options.directory);
+  const path = builderPath(options);
+  const program = findProgram('buildkitd', path);
+  const { containment } = options;
+  if (program === undefined || containment === undefined) return undefined;
+  return startContained({ ...options, directory, program, path, containment, hasStandIn: true });
+}
+
+/** Returns the log line for a builder that only callers with an access token may use. */
+export function closedToStrangers(obstacle: string): string {
+  return `builds of callers without an access token are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
+}
+
+/** The PATH in which the programs of a builder are looked for. */
+export function builderPath({
+  folders,
+  path,
+}: Pick<OwnBuilderOptions, 'folders' | 'path'>): string {
+  const inherited = [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter);
+  return [...folders, path ?? inherited].join(delimiter);
+}
+
+/** In the machine's network, without limits. */
+async function startPlain(
+  program: string,
+  path: string,
+  { directory, plainHttp, log }: OwnBuilderOptions,
+): Promise<OwnBuilder> {
+  await mkdir(directory, { recursive: true });
+  const release = async () => void (await releaseMounts(await realpath(directory)));
+  // Of one that was killed with its server.
+  await release();
+  // The path of a socket may have some hundred bytes only, that of the data directory may have more.
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
+  const config = join(directory, 'buildkitd.toml');
+  const root = join(directory, 'state');
+  await writeFile(
+    config,
+    builderConfiguration({ root, folder, plainHttp }, ['networkMode = "host"']),
+  );
+  // It must not outlive this process, however that ends: the next one needs its state.
+  const command = [...leash(path), ...namespace(path), program, '--config', config];
+  // Only root has another place for what runs.
+  const env = { XDG_RUNTIME_DIR: folder, ...process.env, PATH: path };
+  const daemon = await runBuilder({ command, env, folder, log, onEnd: release });
+  log.info({ program, address: daemon.address }, 'buildkitd started');
+  return {
+    ...daemon,
+    isContained: false,
+    async refresh() {},
+    async stop() {
+      await daemon.stop(child => child.kill('SIGTERM'));
+      await release();
+    },
+  };
+}
+
+/** The beginning of a command that ends the rest when this process ends; empty where that is impossible. */
+function leash(path: string): string[] {
+  const setpriv = findProgram('setpriv', path);
+  if (setpriv === undefined) return [];
+  const command = [setpriv, '--pdeathsig', 'TERM'];
+  // That of busybox does less.
+  return spawnSync(setpriv, [...command.slice(1), 'true']).status === 0 ? command : [];
+}
+
+/** The beginning of a command that runs the rest as root of a namespace of its own. */
+function namespace(path: string): string[] {
+  if (process.getuid?.() === 0) return [];
+  const rootlesskit = findProgram('rootlesskit', path);
+  if (rootlesskit !== undefined) return [rootlesskit, '--net=host'];
+  throw new Error('buildkitd needs root, or RootlessKit: install the package rootlesskit');
+}

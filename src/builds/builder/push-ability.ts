@@ -1,0 +1,24 @@
+import type { BuilderWorker, BuildkitClient, CallOptions } from '../../buildkit/index.ts';
+
+/**
+ * True for a builder that can push what it builds. The one in a Docker engine with the classic image
+ * store cannot, it has no `image` exporter: as `docker buildx` does, one knows it by what its workers
+ * tell of themselves. Rejects with a `BuildError` when the builder does not answer.
+ */
+export async function canPush(client: BuildkitClient, options: CallOptions): Promise<boolean> {
+  if (!isInDocker(client.address)) {
+    await client.info(options);
+    return true;
+  }
+  const workers = await client.listWorkers(options);
+  return workers.some(hasSnapshotter);
+}
+
+/** True for the address of the builder in a Docker engine. */
+export function isInDocker(address: string): boolean {
+  return address.startsWith('docker+');
+}
+
+function hasSnapshotter({ labels }: BuilderWorker): boolean {
+  return 'org.mobyproject.buildkit.worker.snapshotter' in labels;
+}

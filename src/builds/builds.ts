@@ -1,0 +1,364 @@
+import { maskAddresses } from '../buildkit/progress/address-mask.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { Logger } from '../foundation/telemetry.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { SealedGrant } from '../platform/identities.ts';
+import type {
+  BuildOutcome,
+  BuildRow,
+  BuildStore,
+  ExpiredBuild,
+} from '../storage/rows/images/build-rows.ts';
+import { eachRow } from '../storage/rows/small-steps.ts';
+import type { Asker, Secrets, Undo } from './asker.ts';
+import type { BuildLogs, LogWriter } from './build-logs.ts';
+import { isOwnFailure, notAllowed, reasonOf } from './build-outcome.ts';
+import { type BuildTicket, ticketOf } from './build-ticket.ts';
+import type { BuilderLost, Builders } from './builder/builders.ts';
+import { type KeepTimes, keepMs } from './limits/keep-times.ts';
+import { createPermits } from './limits/permits.ts';
+import { lostSecrets, ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
+import { startTimeLimit, type TimeLimits } from './limits/time-limit.ts';
+import { withPatience } from './patience.ts';
+import { type BuildPlan, needsBuilder, pullName } from './plan/build-plan.ts';
+import type { Solve } from './solve/build-run.ts';
+
+export type Cancellation = 'cancelled' | 'others-wait' | 'over';
+
+export interface Builds {
+  /**
+   * The build of a plan: one that is there or runs already, or a new one. Throws {@link Fault}, also
+   * what the asker's `onBegin` throws.
+   */
+  request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
+  /** Throws {@link Fault} (404). */
+  get(id: string): BuildRow;
+  /** What a build that has not begun yet waits for, in words. */
+  waitsFor(build: BuildRow): string;
+  /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
+  settled(id: string, ms: number): Promise<BuildRow>;
+  /**
+   * Ends a build that is queued or runs; `over` when it is finished. For one of several askers it goes on: the others
+   * wait for it.
+   *
+   * @param owner the asker; undefined for an administrator, who ends it for all
+   */
+  cancel(id: string, owner?: string): Cancellation;
+  /** True for who has asked for the build since the server started, or began it. */
+  isAsker(id: string, owner: string): boolean;
+  /** Resumes the builds that the last process left, a few at a time, except those that are no longer allowed. */
+  resume(mayBuild?: (build: Pick<BuildRow, 'isTrusted'>) => boolean): Promise<void>;
+  /** Deletes finished builds that need not be kept any longer, and their logs. */
+  purge(signal?: AbortSignal): Promise<void>;
+  /** Deletes the logs of builds that do not exist, which a process that ended at the wrong moment left. */
+  removeStrayLogs(signal?: AbortSignal): Promise<void>;
+  /**
+   * Refuses new builds from now on. What runs goes on; what fails is taken up again by the next process, for it
+   * may have failed because this one takes no connections any more, such as those of its push.
+   */
+  drain(): void;
+  /** Stops what runs; it is taken up again by the next process. */
+  close(): Promise<void>;
+}
+
+export interface BuildsDeps {
+  readonly store: BuildStore;
+  readonly logs: BuildLogs;
+  readonly solve: Solve;
+  /** What an image name stands for now to who asks, undefined when it is not there. */
+  readonly find: (
+    target: string,
+    grant: SealedGrant | undefined,
+  ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
+  /** Throws a {@link Fault} when a build need not begin: nothing to build with, no right to push. */
+  readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
+  readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
+  readonly log: Logger;
+  readonly concurrent: number;
+  readonly timeLimits: TimeLimits;
+  /** ms that a failure is the answer. */
+  readonly retryAfterMs: number;
+  readonly keep: KeepTimes;
+  /** Removes a build that need not be kept at the moment, and what nobody else needs of it. */
+  readonly remove: (build: ExpiredBuild, at: number) => Promise<void>;
+  /** Builds that may run and wait at once, in all and of one asker. */
+  readonly waiting: { readonly inAll: number; readonly ofOne: number };
+  /** ms since the epoch */
+  readonly now?: () => number;
+}
+
+interface Active {
+  readonly row: BuildRow;
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
+  /** Owners of the requests that wait for it. */
+  readonly askers: Set<string>;
+}
+
+export function createBuilds(deps: BuildsDeps): Builds {
+  const { store, logs, builders, log, keep, now = Date.now } = deps;
+  const permits = createPermits(deps.concurrent);
+  const active = new Map<string, Active>();
+  const secrets = new Map<string, Secrets>();
+  const looking = new Map<string, Promise<BuildTicket | undefined>>();
+  const beginning = new Map<string, Promise<BuildTicket>>();
+  const closing = new Error('the server is stopping');
+  let isClosing = false;
+
+  const secretsOf = (id: string, { origin }: BuildPlan): Secrets | undefined => {
+    const isNeeded = origin.kind === 'recipe' && origin.options?.secretIds !== undefined;
+    if (isNeeded && !secrets.has(id)) throw lostSecrets();
+    return secrets.get(id);
+  };
+
+  const attempt = async (row: BuildRow, writer: LogWriter, stop: AbortController) => {
+    const { signal } = stop;
+    const plan = JSON.parse(row.plan) as BuildPlan;
+    // Neither the permit nor the time of a build is for waiting until there is anything to build with.
+    if (needsBuilder(plan) && builders.isComing()) {
+      writer.write('Waiting for BuildKit, which is being installed.\n');
+      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
+    }
+    using _permit = await permits.take(row.owner, signal);
+    await store.start(row.id, now());
+    using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
+    const onLost = (err: BuilderLost) => {
+      log.warn({ buildId: row.id, err }, 'the build begins again');
+      writer.write(`\n${err.message}: trying again\n`);
+    };
+    const outcome = await withPatience(signal, onLost, () =>
+      deps.solve({
+        ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
+        grant: (row.grant ?? undefined) as SealedGrant | undefined,
+        ...{ secrets: secretsOf(row.id, plan), log: writer, signal },
+      }),
+    );
+    // The steps may end with a failure that does no harm, as of a cache.
+    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
+    return outcome;
+  };
+
+  /** Undefined for a build that the server leaves to the next one. */
+  const outcomeOf = async (
+    row: BuildRow,
+    writer: LogWriter,
+    stop: AbortController,
+    undo: Undo,
+  ): Promise<BuildOutcome | undefined> => {
+    try {
+      return await attempt(row, writer, stop);
+    } catch (error) {
+      const { aborted: isAborted, reason: abortReason } = stop.signal;
+      if (abortReason === closing || (isClosing && !isAborted)) {
+        writer.write('\nThe server stops: the build begins again when it is back.\n');
+        return undefined;
+      }
+      if (!(error instanceof Fault) && !isAborted) {
+        log.error({ buildId: row.id, err: error }, 'build');
+      }
+      if (!isAborted && isOwnFailure(error)) undo();
+      const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
+      writer.write(`\nThe build failed: ${reason}\n`);
+      return { succeeded: false, reason };
+    }
+  };
+
+  const run = async (
+    row: BuildRow,
+    writer: LogWriter,
+    stop: AbortController,
+    undo: Undo,
+  ): Promise<void> => {
+    try {
+      const outcome = await outcomeOf(row, writer, stop, undo);
+      if (!outcome) return;
+      // Whoever sees that a build is finished finds all of its log.
+      await writer.written();
+      const at = now();
+      await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
+      log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
+    } finally {
+      await writer.end();
+    }
+  };
+
+  const begin = (row: BuildRow, firstWords = '', undo: Undo = () => {}): void => {
+    const stop = new AbortController();
+    const writer = logs.begin(row.id);
+    if (firstWords !== '') writer.write(firstWords);
+    const done = run(row, writer, stop, undo)
+      .catch(err => log.error({ buildId: row.id, err }, 'build'))
+      .finally(() => {
+        active.delete(row.id);
+        secrets.delete(row.id);
+      });
+    active.set(row.id, { row, stop, done, askers: new Set([row.owner]) });
+  };
+
+  const underWay = (target: string, owner: string): BuildTicket | undefined => {
+    const running = [...active.values()].find(({ row }) => row.target === target);
+    running?.askers.add(owner);
+    return running && ticketOf(get(running.row.id));
+  };
+
+  /**
+   * The image, or a failure to make it that is too fresh to try again; undefined for neither. The failure
+   * of somebody else may be of their credentials, their time or their will: it is nobody else's answer.
+   */
+  const look = async (
+    target: string,
+    { owner, grant }: Pick<Asker, 'owner' | 'grant'>,
+  ): Promise<BuildTicket | undefined> => {
+    const found = await deps.find(target, grant);
+    if (found) {
+      const id = store.latest(target, found.digest)?.id;
+      return { id, isCached: true, succeeded: true, image: found };
+    }
+    const last = store.latest(target);
+    if (last?.succeeded !== false || last.owner !== owner) return undefined;
+    const age = now() - (last.finishedAt ?? 0);
+    // A failure in the future was dated by a wrong clock: the build does not wait for that.
+    return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
+  };
+
+  /** All requests of one asker that come while the image is looked for share one look. */
+  const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
+    const key = `${target} ${asker.owner} ${asker.scope}`;
+    let pending = looking.get(key);
+    if (!pending) {
+      pending = look(target, asker).finally(() => looking.delete(key));
+      looking.set(key, pending);
+    }
+    return pending;
+  };
+
+  /** Throws a {@link Fault} (429, 503) when too many builds run or wait already. */
+  const requireRoom = (owner: string): void => {
+    if (active.size >= deps.waiting.inAll) throw queueFull(deps.waiting.inAll);
+    const own = [...active.values()].filter(({ row }) => row.owner === owner).length;
+    if (own >= deps.waiting.ofOne) throw ownQueueFull(deps.waiting.ofOne);
+  };
+
+  const get = (id: string): BuildRow => {
+    const row = store.find(id);
+    if (row) return row;
+    throw new Fault(
+      'build-unknown',
+      'There is no such build: check its id, or request the image again',
+      { phase: 'request' },
+    );
+  };
+
+  return {
+    async request(plan, asker) {
+      const { owner, isTrusted, grant, onBegin } = asker;
+      const { target } = plan;
+      const before = store.latest(target);
+      // Looked for first: who may not see the image is not to see a build of it either.
+      const { origin } = plan;
+      const isAnew = origin.kind === 'recipe' && origin.options?.noCache === true;
+      const there = isAnew ? undefined : await lookTogether(target, asker);
+      const known = there ?? underWay(target, owner);
+      if (known) return known;
+      await deps.admit(plan, { grant, isTrusted });
+      // Of those who came together the first begins the build, and the others find it, even when it is
+      // over already.
+      const begun = beginning.get(target);
+      if (begun) return begun.finally(() => underWay(target, owner));
+      const running = underWay(target, owner);
+      if (running) return running;
+      const last = store.latest(target);
+      const isNews = last?.id !== before?.id || last?.finishedAt !== before?.finishedAt;
+      if (last && isNews) return ticketOf(last);
+      if (isClosing) throw stopping();
+      requireRoom(owner);
+      const undo = onBegin();
+      const { key } = plan;
+      const build = {
+        ...{ key, target, plan: JSON.stringify(plan), owner, isTrusted },
+        grant: grant ?? null,
+      };
+      const entered = store.insert(build, now()).then(row => {
+        if (asker.secrets) secrets.set(row.id, asker.secrets);
+        begin(row, '', undo);
+        return ticketOf(row);
+      });
+      entered.catch(undo);
+      beginning.set(target, entered);
+      return entered.finally(() => beginning.delete(target));
+    },
+
+    get,
+
+    waitsFor({ plan }) {
+      const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
+      return isForBuilder ? 'BuildKit, which is being installed' : 'other builds, which come first';
+    },
+
+    async settled(id, ms) {
+      const running = active.get(id);
+      if (running) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const timer = setTimeout(resolve, ms);
+        await Promise.race([running.done, promise]);
+        clearTimeout(timer);
+      }
+      return get(id);
+    },
+
+    isAsker(id, owner) {
+      return active.get(id)?.askers.has(owner) ?? get(id).owner === owner;
+    },
+
+    cancel(id, owner) {
+      const running = active.get(id);
+      if (!running || get(id).finishedAt !== null) return 'over';
+      if (owner !== undefined) {
+        running.askers.delete(owner);
+        if (running.askers.size > 0) return 'others-wait';
+      }
+      running.stop.abort(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
+      return 'cancelled';
+    },
+
+    async resume(mayBuild = () => true) {
+      let last = 0;
+      const rows = eachRow(limit => {
+        const page = store.unfinished(last, limit);
+        last = page.at(-1)?.row ?? last;
+        return page;
+      });
+      for await (const { row: _, ...row } of rows) {
+        if (isClosing) return;
+        if (mayBuild(row)) begin(row, '\nThe server was started again: the build begins again.\n');
+        else await store.finish(row.id, notAllowed, now(), now() + keep.failed);
+      }
+    },
+
+    async purge(signal) {
+      const read = (rows: number) => store.expired(now(), Math.min(rows, purgedAtOnce));
+      for (let found = read(purgedAtOnce); found.length > 0; found = read(purgedAtOnce)) {
+        for (const build of found) {
+          await deps.remove(build, now());
+          await logs.remove(build.id);
+          signal?.throwIfAborted();
+        }
+      }
+    },
+
+    removeStrayLogs: signal => logs.retain(id => store.find(id) !== undefined, signal),
+
+    drain() {
+      isClosing = true;
+    },
+
+    async close() {
+      isClosing = true;
+      const running = [...active.values()];
+      for (const { stop } of running) stop.abort(closing);
+      await Promise.all(running.map(({ done }) => done));
+    },
+  };
+}
+
+const purgedAtOnce = 100;

@@ -1,0 +1,20 @@
+import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
+
+/** How long finished builds are kept, in ms; the shortest that fits counts, but none is shorter than its requests. */
+export interface KeepTimes {
+  readonly usual: number;
+  readonly failed: number;
+  /** Builds of callers without a login. */
+  readonly anonymous: number;
+}
+
+/** How long a finished build is kept, in ms. */
+export function keepMs(
+  keep: KeepTimes,
+  { isTrusted }: BuildRow,
+  { succeeded }: BuildOutcome,
+): number {
+  const failed = succeeded ? keep.usual : keep.failed;
+  const anonymous = isTrusted ? keep.usual : keep.anonymous;
+  return Math.min(keep.usual, failed, anonymous);
+}

@@ -1,0 +1,38 @@
+import { Fault } from '../../foundation/fault.ts';
+
+/** Why a build does not begin. */
+
+/** Too many builds of all callers run or wait. */
+export function queueFull(most: number): Fault {
+  return new Fault(
+    'unavailable',
+    `${most} builds run or wait already, which is the limit (builds.maxWaiting): try again later`,
+    { phase: 'limit', retryAfterSeconds: 60 },
+  );
+}
+
+/** Too many builds of this caller run or wait. */
+export function ownQueueFull(most: number): Fault {
+  return new Fault(
+    'too-many-requests',
+    `You have ${most} builds that run or wait already, which is the limit (builds.maxWaitingPerCaller): try again when some have finished`,
+    { phase: 'limit', retryAfterSeconds: 60 },
+  );
+}
+
+/** The server ends. */
+export function stopping(): Fault {
+  return new Fault('unavailable', 'The server is stopping: try again in a moment', {
+    phase: 'request',
+    retryAfterSeconds: 5,
+  });
+}
+
+/** Secrets are in memory only. */
+export function lostSecrets(): Fault {
+  return new Fault(
+    'unavailable',
+    'The server was restarted, and keeps no secrets: request the build again, with its secrets',
+    { phase: 'build' },
+  );
+}

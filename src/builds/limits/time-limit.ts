@@ -1,0 +1,30 @@
+import { Fault } from '../../foundation/fault.ts';
+
+/** How long builds may run, ms. */
+export interface TimeLimits {
+  readonly usual: number;
+  /** For who is trusted. */
+  readonly trusted: number;
+}
+
+/** Aborts a build whose time is over with the {@link Fault} that says so; disposing of it ends the watch. */
+export function startTimeLimit(
+  stop: AbortController,
+  limits: TimeLimits,
+  isTrusted: boolean,
+): Disposable {
+  const [ms, setting] = isTrusted
+    ? [limits.trusted, 'builds.trustedTimeLimit']
+    : [limits.usual, 'builds.timeLimit'];
+  const message = `The build took longer than the ${spelled(ms)} allowed: make it smaller, or have the operator raise ${setting}`;
+  const timer = setTimeout(
+    () => stop.abort(new Fault('unavailable', message, { phase: 'build' })),
+    ms,
+  );
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+function spelled(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 120 ? `${seconds} seconds` : `${Math.round(seconds / 6) / 10} minutes`;
+}

@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+import { Fault } from '../../foundation/fault.ts';
+import { parseReference } from '../../oci/reference.ts';
+import type { BuildSource, CondaWanted } from '../recipe/build-source.ts';
+import { condaRecipeVersion } from '../recipe/conda/conda-recipe.ts';
+import { sortedOnce } from '../recipe/text/sorted.ts';
+import { type CanonicalField, canonicalDocument, list, text } from './canonical-document.ts';
+import { defaultStrategy, type NameStrategy } from './image-name.ts';
+
+/** Everything that changes what a build makes and where it is put. */
+export interface BuildIdentity {
+  readonly source: BuildSource;
+  /** `os/architecture` each; their order does not matter. */
+  readonly platforms: readonly string[];
+  /** Where the image is pushed, without tag. */
+  readonly repository: string;
+  readonly nameStrategy?: NameStrategy | undefined;
+  readonly format?: 'docker' | 'sif' | undefined;
+  /** Digest of the build context that came with the request. */
+  readonly contextDigest?: string | undefined;
+  /** The config and layers baked into the image (freeze). */
+  readonly frozenConfig?: FrozenConfig | undefined;
+  /** Whatever else changes the result, by name; a name has no `=` in it. */
+  readonly options?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Shaped so that an `ImageChange` is one. */
+export interface FrozenConfig {
+  readonly entrypoint?: readonly string[] | undefined;
+  readonly cmd?: readonly string[] | undefined;
+  readonly env?: readonly string[] | undefined;
+  readonly workingDir?: string | undefined;
+  readonly layers?:
+    | readonly { readonly gzipDigest: string; readonly architecture?: string | undefined }[]
+    | undefined;
+  /** What is baked in first. */
+  readonly onTopOf?: FrozenConfig | undefined;
+}
+
+/** First line of the text that is hashed; another way to write it gets another number. */
+const version = 'sluice-build-1';
+
+// 128 bits: nobody finds a second recipe for a given key (2^128 tries), and two recipes of one key take
+// 2^64 tries. With 16 digits those would be 2^64 and 2^32, minutes on a laptop.
+const keyLength = 32;
+
+/**
+ * The key of a build: 32 lower-case hex digits, the start of the SHA-256 of {@link canonicalText}. Two
+ * builds have one key when, and only when, they are to make the same image in the same place.
+ * Throws a `Fault` for texts that are not well-formed Unicode, and {@link OciSyntaxError} for a repository
+ * that is none. The algorithm is published in docs/build-key.md.
+ */
+export function buildKey(identity: BuildIdentity): string {
+  return createHash('sha256').update(canonicalText(identity)).digest('hex').slice(0, keyLength);
+}
+
+/** The text whose SHA-256 the key is: every field with its name and length, so that none runs into the next. */
+export function canonicalText(identity: BuildIdentity): string {
+  const { platforms, format = 'docker', nameStrategy = defaultStrategy, contextDigest } = identity;
+  const { registry, repository } = parseReference(identity.repository);
+  const document = canonicalDocument(version, [
+    text('repository', `${registry}/${repository}`),
+    list('platform', sortedOnce(platforms)),
+    text('format', format),
+    text('nameStrategy', nameStrategy),
+    ...(contextDigest === undefined ? [] : [text('context', contextDigest)]),
+    ...sourceFields(identity.source),
+    ...frozenFields(identity.frozenConfig ?? {}),
+    ...optionFields(identity.options ?? {}),
+  ]);
+  if (document.isWellFormed()) return document;
+  throw new Fault('bad-request', 'The request has a text in it that is not well-formed Unicode', {
+    phase: 'request',
+  });
+}
+
+function sourceFields(source: BuildSource): CanonicalField[] {
+  if (source.kind === 'containerFile') {
+    const { condaFile } = source;
+    return [
+      text('containerFile', source.text),
+      ...(condaFile === undefined ? [] : [text('condaFile', condaFile)]),
+    ];
+  }
+  if (source.kind === 'image') return [text('image', source.digest)];
+  const { channels, options } = source;
+  return [
+    text('conda', condaRecipeVersion),
+    list('channel', channels),
+    ...wantedFields(source.wanted),
+    text('mambaImage', options.mambaImage),
+    text('baseImage', options.baseImage),
+    list('basePackage', options.basePackages),
+    list('command', options.commands),
+  ];
+}
+
+function wantedFields(wanted: CondaWanted): CanonicalField[] {
+  switch (wanted.form) {
+    case 'environment':
+      return [
+        ...(wanted.name === undefined ? [] : [text('name', wanted.name)]),
+        list('package', wanted.packages),
+        list('pip', wanted.pip),
+        list('variable', wanted.variables),
+      ];
+    case 'lock':
+      return [list('locked', wanted.urls), list('lockedPip', wanted.pip)];
+    case 'lockUrl':
+      return [text('lockUrl', wanted.url)];
+  }
+}
+
+function frozenFields(config: FrozenConfig): CanonicalField[] {
+  const { entrypoint, cmd, env, workingDir, layers, onTopOf } = config;
+  return [
+    ...(onTopOf === undefined
+      ? []
+      : [text('onTopOf', canonicalDocument('change', frozenFields(onTopOf)))]),
+    ...(entrypoint === undefined ? [] : [list('entrypoint', entrypoint)]),
+    ...(cmd === undefined ? [] : [list('cmd', cmd)]),
+    ...(env === undefined || env.length === 0 ? [] : [list('env', env)]),
+    ...(workingDir === undefined ? [] : [text('workingDir', workingDir)]),
+    ...(layers === undefined || layers.length === 0 ? [] : [list('layer', layers.map(layerText))]),
+  ];
+}
+
+function layerText({
+  gzipDigest,
+  architecture,
+}: NonNullable<FrozenConfig['layers']>[number]): string {
+  return architecture === undefined ? gzipDigest : `${gzipDigest} ${architecture}`;
+}
+
+function optionFields(options: Readonly<Record<string, string>>): CanonicalField[] {
+  const entries = Object.entries(options).map(([name, value]) => {
+    if (name.includes('=')) throw new RangeError(`The option '${name}' has a = in its name`);
+    return `${name}=${value}`;
+  });
+  return entries.length === 0 ? [] : [list('option', sortedOnce(entries))];
+}

@@ -1,0 +1,135 @@
+import { refuse, shown } from '../recipe/text/refuse.ts';
+
+/** What a request says about how its recipe is built. */
+export interface BuildOptionsWish {
+  /** Value by the name of a build argument. */
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** The stage of a Dockerfile that is built. */
+  readonly buildTarget?: string | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  /** Date in the config of the image. */
+  readonly created?: string | undefined;
+  readonly noCache?: boolean | undefined;
+  /** Base64 by id, for `RUN --mount=type=secret`. */
+  readonly secrets?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The same as it is kept with a plan: without any secret. */
+export interface BuildOptions {
+  /** Of a Dockerfile. */
+  readonly args?: Readonly<Record<string, string>>;
+  /** The stage that is built. */
+  readonly target?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Of the manifest. */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Date in the config of the image, ISO 8601. */
+  readonly created?: string;
+  /** Runs all steps, also for an image that exists. */
+  readonly noCache?: true;
+  /** Ids of the secrets that came with the request. */
+  readonly secretIds?: readonly string[];
+}
+
+/** What the wish is for. */
+export interface OptionsSubject {
+  readonly what: 'Dockerfile' | 'definition' | 'packages';
+  readonly isSif: boolean;
+  /** The request names a repository. */
+  readonly hasRepository: boolean;
+}
+
+// They decide what the builder itself does: which program reads the file, and which caches are shared.
+const reservedArg = /^(?:BUILDKIT_|SOURCE_DATE_EPOCH$)/;
+const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$/;
+const maxText = 256 * 1024;
+
+/** Checks the options of a build. Throws a `Fault` (400) that names the field. */
+export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject): BuildOptions {
+  const { buildTarget: target, labels = {}, annotations = {}, created, secrets = {} } = wish;
+  const { what, isSif, hasRepository } = subject;
+  const args = what === 'Dockerfile' ? (wish.buildArgs ?? {}) : {};
+  const reserved = Object.keys(args).find(name => reservedArg.test(name));
+  if (reserved !== undefined) refuse(`'buildArgs.${reserved}': this server sets it itself`);
+  if (target !== undefined && what !== 'Dockerfile') {
+    refuse("'buildTarget' is for a Dockerfile: 'containerFile' has none");
+  }
+  checkKeys('labels', labels);
+  checkKeys('annotations', annotations);
+  if (isSif && Object.keys(annotations).length > 0) {
+    refuse("'annotations' are for images in the docker format: use 'labels' with 'format: sif'");
+  }
+  const secretIds = Object.keys(secrets).sort();
+  if (secretIds.length > 0) checkSecrets(secretIds, what, hasRepository);
+  return {
+    ...(Object.keys(args).length > 0 ? { args } : {}),
+    ...(target === undefined ? {} : { target }),
+    ...(Object.keys(labels).length > 0 ? { labels } : {}),
+    ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+    ...(created === undefined ? {} : { created: dateOf(created) }),
+    ...(wish.noCache ? { noCache: true } : {}),
+    ...(secretIds.length > 0 ? { secretIds } : {}),
+  };
+}
+
+/** What of the options decides what is in the image, by its name in the key of a build. */
+export function optionsInKey(options: BuildOptions): Record<string, string> {
+  const { target, labels, annotations, created, secretIds } = options;
+  return {
+    ...prefixed('label:', labels),
+    ...prefixed('annotation:', annotations),
+    ...(target === undefined ? {} : { target }),
+    ...(created === undefined ? {} : { created }),
+    ...(secretIds ? { secrets: secretIds.join(',') } : {}),
+  };
+}
+
+function prefixed(prefix: string, values: Readonly<Record<string, string>> = {}) {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [`${prefix}${name}`, value]),
+  );
+}
+
+function checkKeys(field: string, values: Readonly<Record<string, string>>): void {
+  const wrong = Object.keys(values).find(key => !keyPattern.test(key));
+  if (wrong !== undefined) {
+    refuse(
+      `'${field}': a name has letters, digits, '.', '_', '/' and '-' only, not ${shown(wrong)}`,
+    );
+  }
+  const length = Object.entries(values).reduce(
+    (sum, [key, value]) => sum + key.length + value.length,
+    0,
+  );
+  if (length > maxText) refuse(`'${field}' have more than ${maxText} characters together`);
+}
+
+/**
+ * The value of a secret is in no key, so that two builds with one key may have different ones. Whoever may push to
+ * the repository can replace its images anyway.
+ */
+function checkSecrets(
+  ids: readonly string[],
+  what: OptionsSubject['what'],
+  hasRepository: boolean,
+): void {
+  if (what !== 'Dockerfile') refuse("'secrets' are for a Dockerfile: 'containerFile' has none");
+  if (!hasRepository) {
+    refuse("'secrets' requires 'buildRepository': other callers use the images of the default one");
+  }
+  const wrong = ids.find(id => !/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/.test(id));
+  if (wrong !== undefined) {
+    refuse(`'secrets': an id has letters, digits, '_', '.' and '-' only, not ${shown(wrong)}`);
+  }
+}
+
+function dateOf(text: string): string {
+  const isIso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})$/.test(
+    text,
+  );
+  if (!isIso || Number.isNaN(Date.parse(text))) {
+    refuse(`'created': ${shown(text)} is not an ISO 8601 time, such as 2026-01-31T12:00:00Z`);
+  }
+  return new Date(text).toISOString().replace('.000Z', 'Z');
+}

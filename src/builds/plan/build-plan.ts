@@ -1,0 +1,79 @@
+import type { ImageChange } from '../../images/augment/image-change.ts';
+import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
+import type { Compression } from '../../images/sif/squashfs/compression.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { BuildOptions } from './build-options.ts';
+import type { NamedContexts } from './named-contexts.ts';
+
+/** All that a build needs, and all that decides its result. No credentials are in it: it is kept as JSON. */
+export interface BuildPlan {
+  /** Same key, same image. */
+  readonly key: string;
+  /** The image that it makes, `registry/repository:tag`. */
+  readonly target: string;
+  /** What it begins with. */
+  readonly origin: RecipeOrigin | ImageOrigin;
+  /** What is baked into the image (freeze); what is asked for otherwise is put in when it is served. */
+  readonly change: ImageChange;
+  /** What the Singularity image is made as, where it is to be one. */
+  readonly sif?: SifPlan | undefined;
+}
+
+/** What clients pull the image of a plan by: a Singularity image through ORAS. */
+export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): string {
+  return sif ? `oras://${target}` : target;
+}
+
+/** True for a recipe; an image that exists is only changed and copied. */
+export function needsBuilder({ origin }: BuildPlan): boolean {
+  return origin.kind === 'recipe';
+}
+
+/** A Singularity image, which is made of an image of one platform. */
+export interface SifPlan {
+  readonly definition: DefinitionRuntime;
+  /** Default: gzip. */
+  readonly compression?: Compression;
+  /** What the caller should know although the definition file can be built. */
+  readonly warnings?: readonly string[];
+}
+
+/** An image that BuildKit makes. */
+export interface RecipeOrigin {
+  readonly kind: 'recipe';
+  readonly dockerfile: string;
+  /** The caller has not written the Dockerfile: its lines mean nothing to them. */
+  readonly isGenerated?: boolean;
+  /** The build context: text by path. */
+  readonly files: Readonly<Record<string, string>>;
+  /** The stage whose files are the lock file of the environment, where there is one. */
+  readonly lockStage: string | undefined;
+  /** `linux/amd64`; several make an index. */
+  readonly platforms: readonly string[];
+  /** The images it begins with; whoever asks for the build must be able to pull them. */
+  readonly baseImages: readonly string[];
+  /** Where layers are cached, `registry/repository`. */
+  readonly cache: string | undefined;
+  /** What reads the Dockerfile in place of the image that it names: `builder` or another image. */
+  readonly frontend?: string | undefined;
+  /** The tar.gz file that came as the build context, in the content store. */
+  readonly context?: Digest | undefined;
+  /** True where the `.dockerignore` of the context is a file like others. */
+  readonly isFiltered?: true;
+  /** True where what symbolic links of the context lead to is used in their places. */
+  readonly followsLinks?: true;
+  /** How it is built; none of the caller's secrets are in it. */
+  readonly options?: BuildOptions | undefined;
+  /** Images that take the place of others, or of stages. */
+  readonly namedContexts?: NamedContexts | undefined;
+}
+
+/** An image that is there already. */
+export interface ImageOrigin {
+  readonly kind: 'image';
+  /** `registry/repository` */
+  readonly repository: string;
+  /** The manifest or index. */
+  readonly digest: Digest;
+  readonly mediaType: string;
+}

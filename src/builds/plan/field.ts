@@ -1,0 +1,12 @@
+import { Fault } from '../../foundation/fault.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+
+/** Reads the value of one field; what cannot be read is a bad request that names the field. */
+export function inField<T>(field: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof OciSyntaxError)) throw error;
+    throw new Fault('bad-request', `'${field}': ${error.message}`, { phase: 'request' });
+  }
+}

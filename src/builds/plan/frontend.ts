@@ -1,0 +1,57 @@
+import { Fault } from '../../foundation/fault.ts';
+import { formatReference, parseReference } from '../../oci/reference.ts';
+import type { BaseImage } from '../recipe/dockerfile/base-images.ts';
+
+// The images in which Docker publishes the program that reads Dockerfiles.
+const knownFrontend = /^docker\.io\/docker\/dockerfile(?:-upstream)?[:@]/;
+
+/**
+ * What stands in for Docker's frontend images, which `# syntax=` lines name: `declared` for nothing, `builder` for
+ * the frontend of the builder itself, or an image. An image without tag and digest gets those of the line.
+ */
+export type FrontendSetting = 'declared' | 'builder' | (string & {});
+
+/** What reads a Dockerfile, and all that is pulled with it. */
+export interface FrontendChoice {
+  /** `builder` or an image; undefined for what the Dockerfile says. */
+  readonly frontend: string | undefined;
+  readonly bases: readonly BaseImage[];
+}
+
+/**
+ * Applies the setting to the images of a Dockerfile. Throws a `Fault` (400) for another frontend than Docker's:
+ * it would run in the builder itself, and pull what nobody sees.
+ */
+export function chooseFrontend(
+  bases: readonly BaseImage[],
+  setting: FrontendSetting,
+): FrontendChoice {
+  const declared = bases.find(({ use }) => use === 'syntax');
+  if (!declared) return { frontend: undefined, bases };
+  const { reference, line } = declared;
+  if (!knownFrontend.test(reference)) {
+    throw new Fault(
+      'bad-request',
+      `The Dockerfile, line ${line}: the syntax ${reference} cannot be used here, only docker/dockerfile: take the line out, or name that`,
+      { phase: 'request' },
+    );
+  }
+  if (setting === 'declared') return { frontend: undefined, bases };
+  const others = bases.filter(base => base !== declared);
+  if (setting === 'builder') return { frontend: 'builder', bases: others };
+  const image = formatReference(
+    isVersioned(setting)
+      ? parseReference(setting)
+      : { ...parseReference(reference), ...placeOf(setting) },
+  );
+  return { frontend: image, bases: [{ ...declared, reference: image }, ...others] };
+}
+
+function isVersioned(name: string): boolean {
+  return /[:@]/.test(name.slice(name.lastIndexOf('/') + 1));
+}
+
+function placeOf(name: string) {
+  const { registry, repository } = parseReference(name);
+  return { registry, repository };
+}

@@ -1,0 +1,122 @@
+import { formatReference, parseReference } from '../../oci/reference.ts';
+import type { BuildSource, CondaEnvironment } from '../recipe/build-source.ts';
+import { parsePackage, pinnedVersion } from '../recipe/conda/package-spec.ts';
+import { parseRequirement } from '../recipe/conda/pip-requirement.ts';
+
+/** How the built image is named. Source: specification 2.1. */
+export type NameStrategy = 'none' | 'tagPrefix' | 'imageSuffix';
+
+export const defaultStrategy: NameStrategy = 'tagPrefix';
+
+export interface NameParts {
+  /** Where the image is pushed, without tag: `registry/path`. */
+  readonly repository: string;
+  readonly key: string;
+  readonly source: BuildSource;
+  /** `tagPrefix` when absent. */
+  readonly strategy?: NameStrategy | undefined;
+}
+
+/** Something the image is named after. */
+interface Tool {
+  readonly name: string;
+  readonly version?: string | undefined;
+}
+
+const maxTools = 5;
+const maxWords = 80;
+const maxRepository = 255;
+const maxTag = 128;
+
+/**
+ * `registry/repository:tag` of the built image, a valid reference whatever the packages are called. The
+ * same source gets the same name, in whatever order its packages were given.
+ *
+ * - `none`: `<repository>:<key>`
+ * - `tagPrefix`: `<repository>:<name>-<version>_<name>--<key>`
+ * - `imageSuffix`: `<repository>/<name>_<name>:<key>`, with a single tool `<repository>/<name>:<version>--<key>`
+ *
+ * A Dockerfile and a lock file name no tools: their images are `<repository>:<key>`.
+ * Throws {@link OciSyntaxError} when the repository is none.
+ */
+export function imageName({ repository, key, source, strategy }: NameParts): string {
+  const target = parseReference(repository);
+  const tools = strategy === 'none' ? [] : toolsOf(source);
+  const tagRoom = Math.min(maxWords, maxTag - key.length - '--'.length);
+  const name = (path: string, tag: string) =>
+    formatReference({ registry: target.registry, repository: path, tag });
+  if (strategy === 'imageSuffix') {
+    const room = Math.min(maxWords, maxRepository - target.repository.length - 1);
+    const suffix = joinedWords(
+      shortened(tools).map(tool => pathWord(tool.name)),
+      room,
+    );
+    const [only, ...others] = tools;
+    const version = others.length === 0 ? joinedWords([tagWord(only?.version ?? '')], tagRoom) : '';
+    const path = suffix === '' ? target.repository : `${target.repository}/${suffix}`;
+    return name(path, version === '' || suffix === '' ? key : `${version}--${key}`);
+  }
+  const words = shortened(tools).map(({ name, version }) =>
+    tagWord(version === undefined ? name : `${name}-${version}`),
+  );
+  const prefix = joinedWords(words, tagRoom);
+  return name(target.repository, prefix === '' ? key : `${prefix}--${key}`);
+}
+
+function toolsOf(source: BuildSource): readonly Tool[] {
+  if (source.kind !== 'conda' || source.wanted.form !== 'environment') return [];
+  const { name } = source.wanted;
+  return name === undefined ? packagesOf(source.wanted) : [{ name }];
+}
+
+/** Conda's packages by name, then pip's in their order; URLs and options of pip name nothing. */
+function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
+  const specs = packages
+    .map(parsePackage)
+    .filter(spec => spec !== undefined)
+    .map(spec => ({ name: spec.name, version: pinnedVersion(spec) }))
+    .sort((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
+  const requirements = pip.map(parseRequirement).filter(found => found !== undefined);
+  const byName = new Map<string, Tool>();
+  for (const tool of [...specs, ...requirements]) {
+    if (!byName.has(tool.name)) byName.set(tool.name, tool);
+  }
+  return [...byName.values()];
+}
+
+/** A long list is told by its first names, and says that it goes on. */
+function shortened(tools: readonly Tool[]): readonly Tool[] {
+  if (tools.length <= maxTools) return tools;
+  return [...tools.slice(0, maxTools - 1), { name: 'pruned' }];
+}
+
+/** As many words as there is room for; the first is cut when even that is too long. */
+function joinedWords(words: readonly string[], room: number): string {
+  let joined = '';
+  for (const word of words.filter(text => text !== '')) {
+    const longer = joined === '' ? word : `${joined}_${word}`;
+    if (longer.length > room)
+      return joined === '' ? trimSeparators(word.slice(0, Math.max(0, room))) : joined;
+    joined = longer;
+  }
+  return joined;
+}
+
+function tagWord(text: string): string {
+  return trimSeparators(text.replace(/[^A-Za-z0-9_.-]+/g, '-'));
+}
+
+// A path component takes a dot or an underscore only alone between letters and digits.
+function pathWord(text: string): string {
+  const word = text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, run => (run.length === 1 && '._-'.includes(run) ? run : '-'));
+  return trimSeparators(word);
+}
+
+function trimSeparators(text: string): string {
+  const characters = [...text];
+  const isLetter = (character: string) => /[A-Za-z0-9]/.test(character);
+  const start = characters.findIndex(isLetter);
+  return start < 0 ? '' : characters.slice(start, characters.findLastIndex(isLetter) + 1).join('');
+}

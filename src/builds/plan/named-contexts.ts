@@ -1,0 +1,37 @@
+import { formatReference, parseReference } from '../../oci/reference.ts';
+import { contextName } from '../recipe/dockerfile/context-name.ts';
+import { refuse, shown } from '../recipe/text/refuse.ts';
+import { inField } from './field.ts';
+
+/** Full names of images by the names that BuildKit looks for, see {@link contextName}. */
+export type NamedContexts = Readonly<Record<string, string>>;
+
+/** In a Dockerfile these are neither images nor stages. */
+const reserved = new Set(['scratch', 'context']);
+
+/**
+ * What a request says is to be taken in place of images and stages of its Dockerfile, checked and
+ * normalised. Throws a `Fault` (400) that names the field.
+ * Source: Docker's `--build-context NAME=docker-image://IMAGE`.
+ */
+export function readNamedContexts(submitted: Readonly<Record<string, string>> = {}): NamedContexts {
+  const contexts = Object.entries(submitted).map(([name, image]) => {
+    const field = `namedContexts.${name.slice(0, 80)}`;
+    inField(field, () => parseReference(name));
+    const short = contextName(name);
+    if (reserved.has(short)) refuse(`'${field}': ${shown(short)} cannot be replaced`);
+    return [short, formatReference(inField(field, () => parseReference(image)))] as const;
+  });
+  const read = new Map(contexts);
+  if (read.size < contexts.length) {
+    refuse("'namedContexts' has two names for one image or stage: leave one of them");
+  }
+  return Object.fromEntries([...read].sort(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+/** What named contexts are in the key of a build, by name. */
+export function contextOptions(contexts: NamedContexts): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(contexts).map(([name, image]) => [`context:${name}`, image]),
+  );
+}

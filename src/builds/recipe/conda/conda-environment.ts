@@ -1,0 +1,169 @@
+import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
+import type { CondaEnvironment } from '../build-source.ts';
+import { oneLine } from '../text/one-line.ts';
+import { refuse, shown } from '../text/refuse.ts';
+import { sortedOnce } from '../text/sorted.ts';
+import { isUrl } from '../text/web-address.ts';
+import { tooDeep, tooMuchIn } from '../text/yaml-shape.ts';
+import { readChannel } from './conda-channel.ts';
+import { isPackageUrl, readPackage } from './package-spec.ts';
+import { readPipRequirement } from './pip-requirement.ts';
+
+/** An environment and the channels that came with it. */
+export interface ReadEnvironment {
+  readonly environment: CondaEnvironment;
+  readonly channels: readonly string[];
+}
+
+/**
+ * Reads a conda environment file. `prefix` and members that conda does not know are left out of account.
+ * Throws a `Fault` that names the field and the member for what is malformed or cannot be honoured.
+ * Source: conda, Creating an environment file manually.
+ */
+export function readEnvironmentFile(field: string, text: string): ReadEnvironment {
+  const { name, channels, dependencies, variables } = parseYaml(field, text);
+  if (!Array.isArray(dependencies) || dependencies.length === 0) {
+    refuse(`'${field}' has no list 'dependencies' with a package in it: add one`);
+  }
+  const packages: string[] = [];
+  const pip: string[] = [];
+  for (const [position, item] of dependencies.entries()) {
+    const at = `${field}: dependencies[${position}]`;
+    if (typeof item === 'string') packages.push(readPackage(at, item));
+    else pip.push(...readPipSection(at, item));
+  }
+  if (packages.length + pip.length === 0) refuse(`'${field}: dependencies' names no package`);
+  return {
+    environment: {
+      form: 'environment',
+      ...(name === undefined || name === null ? {} : { name: readName(field, name) }),
+      packages: sortedOnce(packages),
+      pip,
+      variables: readVariables(`${field}: variables`, variables),
+    },
+    channels: textsOf(`${field}: channels`, channels ?? []).map(({ at, text: channel }) =>
+      readChannel(at, channel),
+    ),
+  };
+}
+
+/** Reads a list of packages; items that start with `pip:` are for pip. Throws a `Fault`. */
+export function readEntries(field: string, entries: readonly string[]): CondaEnvironment {
+  const packages: string[] = [];
+  const pip: string[] = [];
+  for (const [position, entry] of entries.entries()) {
+    const at = `${field}[${position}]`;
+    const item = oneLine(at, entry).replace(/^(['"])(.*)\1$/, '$2');
+    if (item.startsWith('pip::')) {
+      refuse(`'${at}': write 'pip:${item.slice(5)}', with one colon, for a package from PyPI`);
+    }
+    if (item.startsWith('pip:')) pip.push(readPipRequirement(at, item.slice(4)));
+    else if (isUrl(item) && !item.includes('::') && !isPackageUrl(item)) {
+      refuse(
+        `'${at}': ${shown(item)} is no package: a lock file has to be the only item of the list`,
+      );
+    } else packages.push(readPackage(at, item));
+  }
+  return { form: 'environment', packages: sortedOnce(packages), pip, variables: [] };
+}
+
+function parseYaml(field: string, text: string): Record<string, unknown> {
+  const value = yamlValue(field, text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    refuse(
+      `'${field}' is not a conda environment file: it starts with 'dependencies:' or the like`,
+    );
+  }
+  return value as Record<string, unknown>;
+}
+
+// Aliases that multiply end in an exception of the parser.
+function yamlValue(field: string, text: string): unknown {
+  const tooMuch = tooMuchIn(text);
+  if (tooMuch !== undefined) refuse(`'${field}' ${tooMuch}`);
+  try {
+    const lines = new LineCounter();
+    // What the parser does for these by itself takes time by the square.
+    const document = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+    });
+    const [error] = document.errors;
+    if (error) throw new Error(`line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+    checkKeys(document);
+    return document.toJS();
+  } catch (error) {
+    // The parser reports the end of its stack as an error in the text.
+    if (/call stack/.test((error as Error).message)) refuse(`'${field}' ${tooDeep}`);
+    const [sentence] = (error as Error).message.split('\n');
+    refuse(`'${field}' is not a YAML file that can be read: ${sentence}`);
+  }
+}
+
+function checkKeys(document: Document): void {
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<unknown>();
+      for (const { key } of items) {
+        // To make a name of a list or mapping takes time by the power of its depth.
+        if (key !== null && !isScalar(key)) throw new Error('a key is not a text');
+        const name = key?.value;
+        if (seen.has(name)) throw new Error(`${shown(String(name))} is there twice`);
+        seen.add(name);
+      }
+    },
+  });
+}
+
+function readPipSection(at: string, item: unknown): string[] {
+  const [key, ...others] = typeof item === 'object' && item !== null ? Object.keys(item) : [];
+  if (key === undefined || others.length > 0 || key !== 'pip') {
+    refuse(
+      `'${at}' is ${describe(item)}: write a package, in quotes if need be, or a list under 'pip:'`,
+    );
+  }
+  return textsOf(`${at}.pip`, (item as { pip: unknown }).pip).map(({ at, text }) =>
+    readPipRequirement(at, text),
+  );
+}
+
+function readName(field: string, name: unknown): string {
+  if (typeof name === 'string') return oneLine(`${field}: name`, name);
+  refuse(`'${field}: name' is ${describe(name)}: write a text, in quotes if need be`);
+}
+
+function readVariables(field: string, variables: unknown): readonly string[] {
+  if (variables === undefined || variables === null) return [];
+  if (typeof variables !== 'object' || Array.isArray(variables)) {
+    refuse(`'${field}' is ${describe(variables)}: write NAME: value lines`);
+  }
+  return sortedOnce(
+    Object.entries(variables).map(([name, value]) => {
+      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        refuse(`'${field}': ${shown(name)} is not a name for a variable`);
+      }
+      const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
+      if (!isScalar) refuse(`'${field}.${name}' is ${describe(value)}: write a text`);
+      return `${name}=${value === '' ? '' : oneLine(`${field}.${name}`, String(value))}`;
+    }),
+  );
+}
+
+function textsOf(field: string, list: unknown): { at: string; text: string }[] {
+  if (!Array.isArray(list)) refuse(`'${field}' is ${describe(list)}: write a list of texts`);
+  return list.map((text: unknown, position) => {
+    const at = `${field}[${position}]`;
+    if (typeof text !== 'string') {
+      refuse(`'${at}' is ${describe(text)}: write a text, in quotes if need be`);
+    }
+    return { at, text };
+  });
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined) return 'empty';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return `a mapping (${Object.keys(value).slice(0, 3).join(', ')})`;
+  return typeof value === 'string' ? 'a text' : `${typeof value} ${shown(String(value))}`;
+}

@@ -1,0 +1,87 @@
+import { formatReference, parseReference } from '../../../oci/reference.ts';
+import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import type { CondaOptions } from '../build-source.ts';
+import type { SubmittedCondaOptions } from '../submitted.ts';
+import { oneLine } from '../text/one-line.ts';
+import { refuse, shown } from '../text/refuse.ts';
+import { sortedOnce } from '../text/sorted.ts';
+import { readPackage } from './package-spec.ts';
+
+/** What holds where a request says nothing. */
+const defaultOptions = {
+  mambaImage: 'mambaorg/micromamba:1.5.10-noble',
+  baseImage: 'ubuntu:24.04',
+  basePackages: 'conda-forge::procps-ng',
+} as const;
+
+// Instructions that a command may be; any other one would change what the recipe is.
+const taken = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
+const refused =
+  /^(?:ADD|ARG|CMD|COPY|ENTRYPOINT|EXPOSE|FROM|HEALTHCHECK|MAINTAINER|ONBUILD|SHELL|STOPSIGNAL|VOLUME)\s/;
+
+/**
+ * Reads the options of a conda build. Images get their full names; `basePackages` are separated by
+ * blanks, and none when empty. Throws a `Fault` that names the field.
+ * Source: specification 2.3; `baseImage` is not in it.
+ */
+export function readCondaOptions(
+  field: string,
+  submitted: SubmittedCondaOptions = {},
+): CondaOptions {
+  const { mambaImage, baseImage, basePackages, commands = [] } = submitted;
+  return {
+    mambaImage: readImage(`${field}.mambaImage`, mambaImage ?? defaultOptions.mambaImage),
+    baseImage: readImage(`${field}.baseImage`, baseImage ?? defaultOptions.baseImage),
+    basePackages: readBasePackages(
+      `${field}.basePackages`,
+      basePackages ?? defaultOptions.basePackages,
+    ),
+    commands: commands.map((command, position) =>
+      readCommand(`${field}.commands[${position}]`, command),
+    ),
+  };
+}
+
+function readImage(field: string, text: string): string {
+  const name = oneLine(field, text);
+  if (name === 'scratch') refuse(`'${field}': conda packages need an image with a C library in it`);
+  try {
+    return formatReference(parseReference(name));
+  } catch (error) {
+    if (!(error instanceof OciSyntaxError)) throw error;
+    refuse(`'${field}': ${error.message}`);
+  }
+}
+
+function readBasePackages(field: string, text: string): readonly string[] {
+  return sortedOnce(
+    text
+      .split(/\s+/)
+      .filter(word => word !== '')
+      .map(word => readPackage(field, word)),
+  );
+}
+
+/**
+ * A command as a line of a Dockerfile. Clients send shell commands or whole `RUN` lines; ENV, LABEL,
+ * USER and WORKDIR are taken too.
+ */
+function readCommand(field: string, text: string): string {
+  const line = oneLine(field, text);
+  if (line.endsWith('\\')) refuse(`'${field}' ends in a backslash: write the command on one line`);
+  if (taken.test(line)) return line;
+  const instruction = refused.exec(line)?.[0].trim();
+  if (instruction !== undefined) {
+    refuse(
+      `'${field}': ${instruction} is not possible here: use 'containerFile', or 'containerConfig' for the entrypoint and the command`,
+    );
+  }
+  const command = line.replace(/^RUN\s+/, '');
+  if (command === '') refuse(`'${field}': ${shown(line)} runs nothing`);
+  return isPlain(command) ? `RUN ${command}` : `RUN ["/bin/sh", "-c", ${JSON.stringify(command)}]`;
+}
+
+// What RUN would not hand to the shell as it is: options, a JSON array, a here-document.
+function isPlain(command: string): boolean {
+  return !/^(?:--|\[)/.test(command) && !command.includes('<<');
+}

@@ -1,0 +1,206 @@
+import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from '../build-source.ts';
+import type { Recipe } from '../recipe.ts';
+import { quoteEnv, quoteShell } from '../text/quote.ts';
+import { sortedOnce } from '../text/sorted.ts';
+import { condaYaml } from './conda-yaml.ts';
+import { pretendedCuda } from './cuda.ts';
+import { pipLock } from './lock/pip-lock.ts';
+import { isPackageUrl, parsePackage } from './package-spec.ts';
+import { solveScript } from './solve-script.ts';
+
+/**
+ * Counts up whenever the recipe of a source changes in what it makes. It is part of the build key, so
+ * that images made by an older recipe are not taken for new ones.
+ */
+export const condaRecipeVersion = '1';
+
+/** Where the lock file is in the lock stage. */
+export const lockPath = 'conda.lock';
+
+const lockStage = 'lock';
+const folder = '/sluice';
+const install = 'micromamba install --yes --name base';
+const solve = `/bin/sh ${folder}/solve.sh`;
+const python = '/opt/conda/bin/python';
+
+/** The part of a recipe that installs: lines of the Dockerfile, and the files it copies. */
+interface Installation {
+  readonly lines: readonly string[];
+  readonly files: ReadonlyMap<string, string>;
+}
+
+/**
+ * The recipe of a conda source, in three stages: `build` makes the environment, `lock` holds its lock
+ * file alone, `final` is the base image with the environment at the path it was made at. The package
+ * manager stays behind in the first.
+ */
+export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe {
+  const { lines, files } = installationOf(wanted, channels, options.basePackages);
+  const variables = wanted.form === 'environment' ? wanted.variables : [];
+  const dockerfile = [
+    `# Made by Sluice, recipe conda-${condaRecipeVersion}`,
+    `FROM ${options.mambaImage} AS build`,
+    'SHELL ["/bin/sh", "-ec"]',
+    'USER 0',
+    'ENV MAMBA_ROOT_PREFIX=/opt/conda',
+    // With it in the environment, Python's byte code does not depend on when it was compiled.
+    'ARG SOURCE_DATE_EPOCH',
+    ...lines,
+    'RUN micromamba clean --all --yes',
+    '',
+    `FROM scratch AS ${lockStage}`,
+    `COPY --from=build ${folder}/out/ /`,
+    '',
+    `FROM ${options.baseImage} AS final`,
+    'COPY --from=build /opt/conda /opt/conda',
+    ...variables.map(variable => `ENV ${envOf(variable)}`),
+    'ENV CONDA_PREFIX=/opt/conda PATH=/opt/conda/bin:$PATH',
+    ...options.commands,
+    '',
+  ].join('\n');
+  return { dockerfile, files, lockStage };
+}
+
+function envOf(variable: string): string {
+  const equals = variable.indexOf('=') + 1;
+  return variable.slice(0, equals) + quoteEnv(variable.slice(equals));
+}
+
+function installationOf(
+  wanted: CondaSource['wanted'],
+  channels: readonly string[],
+  basePackages: readonly string[],
+): Installation {
+  switch (wanted.form) {
+    case 'environment':
+      return installEnvironment(wanted, channels, basePackages);
+    case 'lock':
+      return installLock(wanted, channels, basePackages);
+    case 'lockUrl':
+      return installLockUrl(wanted, channels, basePackages);
+  }
+}
+
+/**
+ * Everything in one solution. URLs of packages go past the solver, as they do in conda: last, since what
+ * is not bound to a platform is put into the Python that is there by then.
+ */
+function installEnvironment(
+  { packages, pip }: CondaEnvironment,
+  channels: readonly string[],
+  basePackages: readonly string[],
+): Installation {
+  const everything = sortedOnce([...packages, ...basePackages]);
+  const specs = everything.filter(spec => !isPackageUrl(spec));
+  const urls = everything.filter(isPackageUrl);
+  const files = new Map<string, string>();
+  const cuda = pretendedCuda(specs);
+  const isSolved = specs.length > 0 || pip.length > 0;
+  if (isSolved) files.set('conda.yml', condaYaml(channels, specs, pip));
+  if (isSolved && cuda === undefined) files.set('solve.sh', solveScript);
+  if (urls.length > 0) files.set('packages.lock', lockText(urls, []));
+  if (pip.length > 0) files.set('pip-lock.py', pipLock);
+  const lines = [
+    copyOf(files),
+    ...(files.has('solve.sh') ? [`RUN ${solve} --file ${folder}/conda.yml`] : []),
+    ...(cuda === undefined
+      ? []
+      : [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${install} --file ${folder}/conda.yml`]),
+    ...(urls.length > 0 ? [`RUN ${install} --file ${folder}/packages.lock`] : []),
+    exportLock(pip.length > 0 ? [listPip] : []),
+  ];
+  return { lines, files };
+}
+
+function installLock(
+  { urls, pip }: CondaLock,
+  channels: readonly string[],
+  basePackages: readonly string[],
+): Installation {
+  const missing = basePackages.filter(spec => {
+    const name = parsePackage(spec)?.name;
+    return name === undefined || !urls.some(url => packageOf(url) === name.toLowerCase());
+  });
+  const files = new Map([['conda.lock', lockText(urls, pip)], ...solverFor(missing)]);
+  const lines = [
+    copyOf(files),
+    ...installLocked(pip.length > 0),
+    ...addBase(missing, channels),
+    exportLock(pip.length > 0 ? [keepPip] : []),
+  ];
+  return { lines, files };
+}
+
+/** A lock file as the builder finds it: its pip lines are not known before. */
+function installLockUrl(
+  { url }: CondaLockUrl,
+  channels: readonly string[],
+  basePackages: readonly string[],
+): Installation {
+  const solver = solverFor(basePackages);
+  // The package manager tells a conda-lock file by the end of its name, and runs pip for it itself.
+  if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/, ''))) {
+    const files = new Map([['pip-lock.py', pipLock], ...solver]);
+    const lines = [
+      `ADD ${url} ${folder}/conda-lock.yml`,
+      copyOf(files),
+      `RUN ${install} --file ${folder}/conda-lock.yml`,
+      ...addBase(basePackages, channels),
+      exportLock([`if [ -x ${python} ]; then ${listPip}; fi`]),
+    ];
+    return { lines, files };
+  }
+  const lines = [
+    `ADD ${url} ${folder}/conda.lock`,
+    ...(solver.size > 0 ? [copyOf(solver)] : []),
+    ...installLocked(true),
+    ...addBase(basePackages, channels),
+    exportLock([keepPip]),
+  ];
+  return { lines, files: solver };
+}
+
+function copyOf(files: ReadonlyMap<string, string>): string {
+  return `COPY ${[...files.keys()].join(' ')} ${folder}/`;
+}
+
+function installLocked(hasPip: boolean): readonly string[] {
+  const lines = [`RUN ${install} --file ${folder}/conda.lock`];
+  if (!hasPip) return lines;
+  return [
+    ...lines,
+    `RUN sed -n 's/^# pip //p' ${folder}/conda.lock > ${folder}/pip.txt; \\`,
+    `    if [ -s ${folder}/pip.txt ]; then \\`,
+    `      ${python} -m pip install --no-deps --no-input --requirement ${folder}/pip.txt; fi`,
+  ];
+}
+
+/** What {@link addBase} needs. */
+function solverFor(basePackages: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(basePackages.length > 0 ? [['solve.sh', solveScript]] : []);
+}
+
+function addBase(basePackages: readonly string[], channels: readonly string[]): readonly string[] {
+  if (basePackages.length === 0) return [];
+  const from = channels.map(channel => `--channel ${quoteShell(channel)}`).join(' ');
+  const words = basePackages.map(quoteShell).join(' ');
+  return [`RUN ${solve} --freeze-installed ${from} ${words}`];
+}
+
+const listPip = `${python} ${folder}/pip-lock.py || echo '# what pip installed could not be listed'`;
+const keepPip = `sed -n '/^# pip /p' ${folder}/conda.lock`;
+
+function exportLock(more: readonly string[]): string {
+  const commands = ['micromamba env export --name base --explicit', ...more];
+  return `RUN mkdir ${folder}/out; { ${commands.join('; ')}; } > ${folder}/out/${lockPath}`;
+}
+
+function lockText(urls: readonly string[], pip: readonly string[]): string {
+  return ['@EXPLICIT', ...urls, ...pip.map(line => `# pip ${line}`), ''].join('\n');
+}
+
+/** The name in the URL of a package: `<name>-<version>-<build>.conda`. */
+function packageOf(url: string): string {
+  const file = url.replace(/[?#].*$/s, '').replace(/^.*\//s, '');
+  return file.split('-').slice(0, -2).join('-').toLowerCase();
+}

@@ -1,0 +1,77 @@
+import { oneLine } from '../text/one-line.ts';
+import { refuse, shown } from '../text/refuse.ts';
+import { isUrl, plainUrl } from '../text/web-address.ts';
+import { readChannel } from './conda-channel.ts';
+
+/** What a match specification asks for. */
+export interface PackageSpec {
+  readonly channel?: string;
+  readonly name: string;
+  /** What comes after the name: version, build and conditions in brackets. */
+  readonly constraint: string;
+}
+
+const grammar =
+  /^(?:(?<channel>.+)::)?(?<name>[A-Za-z0-9_][A-Za-z0-9_.*-]*)(?<constraint>(?:[ =<>!~[].*)?)$/;
+const constraintGrammar = /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^():/'" -]*\])?$/;
+const archive = /\.(?:conda|tar\.bz2)$/;
+
+/**
+ * A package as it is asked for: a match specification such as `samtools`, `samtools=1.20` or
+ * `bioconda::samtools>=1.20`, or the URL of a package. Quotes around it and repeated blanks go.
+ * Throws a `Fault` for what is neither.
+ * Source: conda, Package search and install specifications.
+ */
+export function readPackage(field: string, text: string): string {
+  const plain = oneLine(field, text).replace(/^(['"])(.*)\1$/, '$2');
+  if (isUrl(plain) && !plain.includes('::')) return readPackageUrl(field, plain);
+  const spec = oneLine(field, plain).replace(/ +/g, ' ');
+  const { groups } = grammar.exec(spec) ?? {};
+  if (!groups || !constraintGrammar.test(groups.constraint ?? '')) {
+    refuse(
+      `'${field}': ${shown(spec)} is not a conda package: write name, name=version or channel::name=version`,
+    );
+  }
+  if (groups.channel !== undefined) readChannel(field, groups.channel);
+  return spec;
+}
+
+/** The parts of what {@link readPackage} returned; undefined for the URL of a package. */
+export function parsePackage(spec: string): PackageSpec | undefined {
+  const { channel, name = '', constraint = '' } = grammar.exec(spec)?.groups ?? {};
+  if (name === '' || isPackageUrl(spec)) return undefined;
+  return { ...(channel === undefined ? {} : { channel }), name, constraint };
+}
+
+/** True for the URL of a package archive, with or without a checksum behind `#`. */
+export function isPackageUrl(text: string): boolean {
+  return isUrl(text) && archive.test(text.replace(/[#?].*$/s, ''));
+}
+
+/**
+ * The URL of a package, with `#` and its MD5 or SHA-256 if it has one. Throws a `Fault` for another one.
+ */
+export function readPackageUrl(field: string, text: string): string {
+  const hash = text.indexOf('#');
+  const address = hash < 0 ? text : text.slice(0, hash);
+  const checksum = hash < 0 ? '' : text.slice(hash);
+  const url = plainUrl(field, address, ['http', 'https', 'file']);
+  if (!archive.test(url)) {
+    refuse(`'${field}': ${shown(url)} is not a conda package: its name ends in .conda or .tar.bz2`);
+  }
+  if (!/^(?:#(?:sha256:)?[0-9a-f]{32}(?:[0-9a-f]{32})?)?$/.test(checksum)) {
+    refuse(`'${field}': ${shown(checksum)} is not an MD5 or SHA-256 in lower-case hex`);
+  }
+  return url + checksum;
+}
+
+/**
+ * The version a specification pins, when it pins one: `1.20` of `samtools=1.20`, `samtools==1.20=h1`,
+ * `samtools 1.20.*` and `samtools[version=1.20]`; undefined for ranges and for no version.
+ */
+export function pinnedVersion({ constraint }: PackageSpec): string | undefined {
+  const inBrackets = /\[.*?\bversion=(['"]?)([^'"\],]*)\1/.exec(constraint)?.[2];
+  const stated = inBrackets ?? constraint.replace(/\[.*$/, '');
+  const pinned = /^ ?={0,2} ?([A-Za-z0-9][A-Za-z0-9_.+!]*?)(?:\.?\*)?(?:[ =].*)?$/.exec(stated);
+  return pinned?.[1];
+}

@@ -1,0 +1,35 @@
+import { oneLine } from '../text/one-line.ts';
+import { refuse, shown } from '../text/refuse.ts';
+import { hasCredentials } from '../text/web-address.ts';
+
+/**
+ * A line for pip: a requirement or an option such as `--extra-index-url`. Throws a `Fault` for one that
+ * needs a file that is not there, goes on in the next line, or has credentials in it.
+ * Source: pip, Requirements File Format.
+ */
+export function readPipRequirement(field: string, text: string): string {
+  const line = oneLine(field, text);
+  if (line.endsWith('\\')) refuse(`'${field}': ${shown(line)} ends in a backslash: take it off`);
+  if (hasCredentials(line)) {
+    refuse(
+      `'${field}' has credentials in an address: recipes and logs are not secret, so take them out`,
+    );
+  }
+  if (/^(?:-r|-c|--requirement|--constraint)\b/.test(line) || /^(?:\.|\/|-e *[./])/.test(line)) {
+    refuse(
+      `'${field}': ${shown(line)} needs a file that is not in the image: list the packages themselves`,
+    );
+  }
+  return line;
+}
+
+/** The name and the pinned version of a requirement; undefined for options, URLs and paths. */
+export function parseRequirement(line: string): { name: string; version?: string } | undefined {
+  const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?\s*(.*)$/.exec(line);
+  const [, name, rest = ''] = match ?? [];
+  if (name === undefined || !/^(?:$|[=<>!~;@#(,])/.test(rest)) return undefined;
+  const version = /^={2,3}\s*([A-Za-z0-9][A-Za-z0-9_.+!-]*?)(?:\.\*)?\s*(?:[;#].*|--hash.*)?$/.exec(
+    rest,
+  )?.[1];
+  return { name, ...(version === undefined ? {} : { version }) };
+}

@@ -1,0 +1,103 @@
+import { formatReference, parseReference } from '../../../oci/reference.ts';
+import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { contextName } from './context-name.ts';
+import { frontendImage } from './frontend-image.ts';
+import { malformed } from './malformed.ts';
+import type { StageOptions } from './stage-options.ts';
+import { readStages, type Stage } from './stages.ts';
+
+/** An image that a builder pulls for a Dockerfile. */
+export interface BaseImage {
+  /** Its full name, `registry/repository[:tag][@digest]`. */
+  readonly reference: string;
+  /** The line of the instruction that names it, counted from 1. */
+  readonly line: number;
+  /** `syntax` for the image of the program that reads the Dockerfile. */
+  readonly use: 'FROM' | 'COPY' | 'RUN' | 'syntax';
+}
+
+export interface BaseImageOptions extends StageOptions {
+  /** Images that take the place of images and stages, by {@link contextName}. */
+  readonly namedContexts?: Readonly<Record<string, string>>;
+}
+
+// The registry of each is asked whether the caller may pull it.
+const maxImages = 100;
+
+/**
+ * The images that building a Dockerfile pulls, each once, in the order of their use: those of FROM, COPY
+ * --from and RUN --mount=from= in the stages that the target needs, and that of its syntax, or what takes
+ * their place. `scratch` is none. What ONBUILD triggers of these images pull in turn is not known here.
+ * Throws a `Fault` with the line for a Dockerfile that no builder would take.
+ * Source: Dockerfile reference.
+ */
+export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {}): BaseImage[] {
+  const images = new Map<string, BaseImage>();
+  const contexts = new Map(Object.entries(options.namedContexts ?? {}));
+  const replacementOf = ({ name }: Stage) => (name === undefined ? undefined : contexts.get(name));
+  const put = (image: BaseImage) => {
+    if (!images.has(image.reference)) images.set(image.reference, image);
+    if (images.size > maxImages) malformed(image.line, `it needs more than ${maxImages} images`);
+  };
+  const add = (name: string, line: number, use: BaseImage['use']) => {
+    if (name === 'scratch') return;
+    const own = fullName(name) ?? malformed(line, nameProblem(name));
+    put({ reference: contexts.get(contextName(name)) ?? own, line, use });
+  };
+  const frontend = frontendImage(dockerfile);
+  if (frontend) add(frontend.reference, frontend.line, 'syntax');
+  const stages = readStages(dockerfile, options);
+  const isReplaced = (stage: Stage) => replacementOf(stage) !== undefined;
+  for (const stage of neededStages(stages, options.target, isReplaced)) {
+    const { line, base, sources } = stage;
+    const replacement = replacementOf(stage);
+    if (replacement !== undefined) {
+      put({ reference: replacement, line, use: 'FROM' });
+      continue;
+    }
+    if (typeof base === 'string') add(base, line, 'FROM');
+    for (const source of sources) {
+      if (typeof source.from === 'string') add(source.from, source.line, source.use);
+    }
+  }
+  return [...images.values()].sort((one, other) => one.line - other.line);
+}
+
+/** What takes the place of a stage needs nothing of it. */
+function neededStages(
+  stages: readonly Stage[],
+  target: string | undefined,
+  isReplaced: (stage: Stage) => boolean,
+): readonly Stage[] {
+  const wanted = target?.toLowerCase();
+  const start =
+    wanted === undefined ? stages.at(-1) : stages.findLast(stage => stage.name === wanted);
+  if (!start) malformed(1, `there is no stage '${target}' to build`);
+  const needed = new Set([start]);
+  for (const stage of needed) {
+    if (isReplaced(stage)) continue;
+    for (const other of [stage.base, ...stage.sources.map(({ from }) => from)]) {
+      const found = typeof other === 'number' ? stages[other] : undefined;
+      if (found) needed.add(found);
+    }
+  }
+  return stages.filter(stage => needed.has(stage));
+}
+
+function fullName(name: string): string | undefined {
+  try {
+    return formatReference(parseReference(name));
+  } catch (error) {
+    if (error instanceof OciSyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function nameProblem(name: string): string {
+  try {
+    parseReference(name);
+    return '';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

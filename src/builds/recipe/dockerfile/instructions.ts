@@ -1,0 +1,230 @@
+import { parseDirective } from './directive.ts';
+import { type Flagged, splitFlags } from './flags.ts';
+import { malformed } from './malformed.ts';
+import { splitWords } from './words/shell-words.ts';
+import { isBlank, trimBlanks, trimEnd, trimStart } from './words/space.ts';
+import { LimitError, WordError } from './words/word-error.ts';
+
+/** An instruction of a Dockerfile, its lines joined. */
+export interface Instruction extends Flagged {
+  /** In capital letters. */
+  readonly name: string;
+  /** The line that it starts in, counted from 1. */
+  readonly line: number;
+}
+
+export interface ParsedDockerfile {
+  readonly instructions: readonly Instruction[];
+  /** The escape character that the file chose, a backslash as a rule. */
+  readonly escapeMark: string;
+}
+
+// Far more than an image can have layers.
+const maxInstructions = 2000;
+
+const mayHaveDocuments = new Set(['ADD', 'COPY', 'RUN']);
+
+/**
+ * Takes a Dockerfile apart into its instructions: directives, comments, continued lines and
+ * here-documents are dealt with. Throws a `Fault` with the line for a directive that is not valid or
+ * given twice, for a here-document without an end, and for more than 2000 instructions.
+ * Source: Dockerfile reference, Format, Parser directives and Here-Documents.
+ */
+export function parseDockerfile(text: string): ParsedDockerfile {
+  const lines = text.replace(/^\ufeff/, '').split('\n');
+  if (lines.at(-1) === '') lines.pop();
+  const { escapeMark, end } = readDirectives(lines);
+  const instructions: Instruction[] = [];
+  let position = end;
+  while (position < lines.length) {
+    const start = position;
+    const joined = joinLines(lines, position, escapeMark);
+    position = joined.next;
+    if (joined.text === undefined) continue;
+    const instruction = parseInstruction(joined.text, escapeMark, start + 1);
+    instructions.push(instruction);
+    if (instructions.length > maxInstructions) {
+      malformed(start + 1, `it has more than ${maxInstructions} instructions`);
+    }
+    for (const document of documentsOf(instruction, joined.text, escapeMark)) {
+      position = skipDocument(lines, position, document, start + 1);
+    }
+  }
+  return { instructions, escapeMark };
+}
+
+/** Directives come first; whatever else comes ends them. */
+function readDirectives(lines: readonly string[]): { escapeMark: string; end: number } {
+  let escapeMark = '\\';
+  const seen = new Set<string>();
+  for (const [position, raw] of lines.entries()) {
+    const { key, value } = parseDirective(trimStart(withoutEnd(raw)), '#') ?? {};
+    if (key === undefined || value === undefined) return { escapeMark, end: position };
+    if (seen.has(key)) malformed(position + 1, `the directive '${key}' is given twice`);
+    seen.add(key);
+    if (key !== 'escape') continue;
+    if (value !== '\\' && value !== '`') {
+      malformed(position + 1, "the escape character can only be '\\' or '`'");
+    }
+    escapeMark = value;
+  }
+  return { escapeMark, end: lines.length };
+}
+
+/** The instruction that starts here with the lines it goes on in; no text for a comment or blank line. */
+function joinLines(
+  lines: readonly string[],
+  start: number,
+  escapeMark: string,
+): { text?: string; next: number } {
+  let next = start + 1;
+  let part = trimStart(withoutEnd(lines[start] ?? ''));
+  if (part === '' || part.startsWith('#')) return { next };
+  let text = '';
+  for (;;) {
+    const end = continuedAt(part, escapeMark);
+    text += end === undefined ? part : part.slice(0, end);
+    if (end === undefined) return { text, next };
+    // Comments and empty lines in between do not end it.
+    do part = withoutEnd(lines[next++] ?? '');
+    while (next <= lines.length && /^(?:#|$)/.test(trimStart(part)));
+    if (next > lines.length) return { text, next };
+  }
+}
+
+/** Where the escape character is that continues a line; undefined when it is not continued. */
+function continuedAt(line: string, escapeMark: string): number | undefined {
+  const end = trimEnd(line, character => character === ' ' || character === '\t').length - 1;
+  return line[end] === escapeMark && line[end - 1] !== escapeMark ? end : undefined;
+}
+
+function withoutEnd(line: string): string {
+  return trimEnd(line, character => character === '\r' || character === '\n');
+}
+
+/** An instruction on one line. */
+export function parseInstruction(text: string, escapeMark: string, line: number): Instruction {
+  const [, name = '', rest = ''] =
+    /^([^\t\v\f\r ]*)(?:[\t\v\f\r ]+(.*))?$/s.exec(trimBlanks(text)) ?? [];
+  const flagged = splitFlags(rest, escapeMark);
+  return { name: name.toUpperCase(), line, flags: flagged.flags, rest: trimBlanks(flagged.rest) };
+}
+
+interface HereDocument {
+  readonly end: string;
+  /** Tabs before its end do not count. */
+  readonly isIndented: boolean;
+}
+
+function documentsOf(
+  instruction: Instruction,
+  text: string,
+  escapeMark: string,
+): readonly HereDocument[] {
+  const inner =
+    instruction.name === 'ONBUILD'
+      ? parseInstruction(instruction.rest, escapeMark, instruction.line)
+      : instruction;
+  if (!mayHaveDocuments.has(inner.name) || !text.includes('<<')) return [];
+  if (jsonList(inner.rest, inner.line) !== undefined) return [];
+  return wordsOf(text, instruction.line)
+    .map(word => documentOf(word, instruction.line))
+    .filter(document => document !== undefined);
+}
+
+// An instruction with words that cannot be told apart has no documents.
+function wordsOf(text: string, line: number): readonly string[] {
+  try {
+    const all = { keepQuotes: true, keepEscapes: true, keepUnset: true };
+    return splitWords(text, { escapeMark: '\\', variables: new Map(), ...all });
+  } catch (error) {
+    if (error instanceof LimitError) malformed(line, error.message);
+    if (error instanceof WordError) return [];
+    throw error;
+  }
+}
+
+function documentOf(word: string, line: number): HereDocument | undefined {
+  const [, dash = '', name = ''] = /^\d*<<(-?)[\t\n\f\r ]*([^<]*)$/.exec(word) ?? [];
+  if (name === '') return undefined;
+  try {
+    const words = splitWords(name, { escapeMark: '\\', variables: new Map(), keepUnset: true });
+    const [end] = words;
+    if (end === undefined || words.length > 1) return undefined;
+    return { end, isIndented: dash !== '' };
+  } catch (error) {
+    if (error instanceof WordError) malformed(line, `the here-document's name: ${error.message}`);
+    throw error;
+  }
+}
+
+function skipDocument(
+  lines: readonly string[],
+  start: number,
+  { end, isIndented }: HereDocument,
+  line: number,
+): number {
+  for (let position = start; position < lines.length; position += 1) {
+    const text = withoutEnd(lines[position] ?? '');
+    if ((isIndented ? text.replace(/^\t+/, '') : text) === end) return position + 1;
+  }
+  malformed(line, `the here-document '${end}' has no end`);
+}
+
+/**
+ * The arguments as a JSON list of texts; undefined when they are none. Throws a `Fault` for a list with
+ * something else in it.
+ */
+export function jsonList(rest: string, line: number): readonly string[] | undefined {
+  if (!trimStart(rest).startsWith('[')) return undefined;
+  let list: unknown;
+  try {
+    list = JSON.parse(rest);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(list)) return undefined;
+  if (list.some(item => typeof item !== 'string')) {
+    malformed(line, 'a JSON list of arguments has something in it that is no text');
+  }
+  return list;
+}
+
+/** The words of FROM. */
+export function plainWords(rest: string): readonly string[] {
+  return rest === '' ? [] : rest.split(/[\t\v\f\r ]+/);
+}
+
+/** The words of ARG: quotes join, and stay where they are. */
+export function quotedWords(rest: string, escapeMark: string): readonly string[] {
+  const words: string[] = [];
+  const characters = [...rest];
+  let word = '';
+  let quote = '';
+  let isWord = false;
+  const finish = () => {
+    if (isWord || word !== '') words.push(word);
+    word = '';
+    isWord = false;
+  };
+  for (let position = 0; position < characters.length; position += 1) {
+    const character = characters[position] as string;
+    if (quote === '' && isBlank(character)) {
+      finish();
+      continue;
+    }
+    if (character === escapeMark && quote !== "'") {
+      const escaped = characters[++position];
+      if (escaped === undefined) break;
+      word += character + escaped;
+      continue;
+    }
+    if (quote === '' && (character === "'" || character === '"')) {
+      quote = character;
+      isWord = true;
+    } else if (character === quote) quote = '';
+    word += character;
+  }
+  finish();
+  return words;
+}

@@ -1,0 +1,188 @@
+import { valuesOf } from './flags.ts';
+import { frontendImage } from './frontend-image.ts';
+import {
+  type Instruction,
+  parseDockerfile,
+  parseInstruction,
+  plainWords,
+  quotedWords,
+} from './instructions.ts';
+import { malformed } from './malformed.ts';
+import { mountSource } from './mount.ts';
+import type { StageOptions } from './stage-options.ts';
+import { automaticVariables } from './words/automatic-variables.ts';
+import { Budget } from './words/budget.ts';
+import { expandWord } from './words/shell-words.ts';
+import { WordError } from './words/word-error.ts';
+
+/** A stage by its number, or the name of an image. */
+export type StageOrImage = number | string;
+
+/** Something that a stage copies from or mounts. */
+export interface StageSource {
+  readonly from: StageOrImage;
+  readonly line: number;
+  readonly use: 'COPY' | 'RUN';
+}
+
+export interface Stage {
+  /** In lower case. */
+  readonly name?: string;
+  readonly line: number;
+  readonly base: StageOrImage;
+  readonly sources: readonly StageSource[];
+}
+
+const known = new Set(
+  'ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR'.split(
+    ' ',
+  ),
+);
+
+/** What the words of a file are read with. */
+interface Scope {
+  readonly variables: Map<string, string>;
+  readonly escapeMark: string;
+  readonly budget: Budget;
+}
+
+/** The name of what a stage takes from, where it stands for an image if it is no stage's. */
+interface NamedSource {
+  readonly name: string;
+  readonly line: number;
+  readonly use: 'COPY' | 'RUN';
+}
+
+/**
+ * The stages of a Dockerfile in their order, names resolved. Throws a `Fault` with the line for what no
+ * builder would take.
+ * Source: Dockerfile reference, FROM, COPY --from, RUN --mount, Understand how ARG and FROM interact.
+ */
+export function readStages(dockerfile: string, options: StageOptions): readonly Stage[] {
+  const { instructions, escapeMark } = parseDockerfile(dockerfile);
+  const hasFrontend = frontendImage(dockerfile) !== undefined;
+  const lastName = stageName(instructions.findLast(({ name }) => name === 'FROM'));
+  const variables = automaticVariables(options, lastName);
+  const scope: Scope = { variables, escapeMark, budget: new Budget() };
+  const stages: { stage: Omit<Stage, 'sources'>; sources: NamedSource[] }[] = [];
+  const byName = new Map<string, number>();
+  for (const instruction of instructions) {
+    const { name, line } = instruction;
+    const stage = stages.at(-1);
+    if (!known.has(name) && !hasFrontend) malformed(line, `'${name}' is not an instruction`);
+    if (name === 'FROM') {
+      const own = stageName(instruction);
+      const base = baseName(instruction, scope);
+      stages.push({
+        stage: {
+          line,
+          base: byName.get(base) ?? base,
+          ...(own === undefined ? {} : { name: own }),
+        },
+        sources: [],
+      });
+      if (own !== undefined) byName.set(own, stages.length - 1);
+    } else if (stage) stage.sources.push(...sourcesOf(instruction, scope));
+    else if (name === 'ARG') setArguments(instruction, scope, options.buildArgs ?? {});
+    else malformed(line, `${name} comes before the first FROM`);
+  }
+  if (stages.length === 0) malformed(1, 'it has no FROM');
+  return stages.map(({ stage, sources }) => ({
+    ...stage,
+    sources: sources.map(({ name, ...source }) => {
+      const number =
+        source.use === 'COPY' ? stageNumber(name, stages.length, source.line) : undefined;
+      return { ...source, from: number ?? byName.get(name.toLowerCase()) ?? name };
+    }),
+  }));
+}
+
+/** The name that FROM gives to its stage, in lower case. */
+function stageName(from: Instruction | undefined): string | undefined {
+  if (!from) return undefined;
+  const [, as, name = '', ...others] = plainWords(from.rest);
+  if (as === undefined && plainWords(from.rest).length === 1) return undefined;
+  if (as?.toLowerCase() !== 'as' || name === '' || others.length > 0) {
+    malformed(from.line, 'FROM takes an image, or an image, AS and the name of a stage');
+  }
+  const lower = name.toLowerCase();
+  if (/^[a-z][a-z0-9._-]*$/.test(lower)) return lower;
+  return malformed(
+    from.line,
+    `'${name}' is not the name of a stage: it starts with a letter, then letters, digits and . _ -`,
+  );
+}
+
+function baseName(from: Instruction, scope: Scope): string {
+  const [text = ''] = plainWords(from.rest);
+  const base = expanded(text, scope, from.line);
+  if (base === '') malformed(from.line, `'${text}' stands for nothing: give ARG a default value`);
+  return base;
+}
+
+function setArguments(
+  argument: Instruction,
+  scope: Scope,
+  buildArgs: Readonly<Record<string, string>>,
+): void {
+  const { variables, escapeMark } = scope;
+  const words = quotedWords(argument.rest, escapeMark);
+  if (words.length === 0) malformed(argument.line, 'ARG needs a name');
+  for (const word of words) {
+    const equals = word.indexOf('=');
+    const name = equals < 0 ? word : word.slice(0, equals);
+    if (name === '') malformed(argument.line, 'ARG needs a name before the =');
+    if (Object.hasOwn(buildArgs, name)) variables.set(name, buildArgs[name] as string);
+    else if (equals >= 0) {
+      const value = expanded(word.slice(equals + 1), scope, argument.line);
+      variables.set(name, value);
+    }
+  }
+}
+
+function sourcesOf(instruction: Instruction, scope: Scope): readonly NamedSource[] {
+  const { name, line, flags, rest } = instruction;
+  if (name === 'COPY') {
+    return valuesOf(flags, 'from')
+      .filter(from => from !== '')
+      .map(from => ({ name: plainName(from, scope, line), line, use: 'COPY' as const }));
+  }
+  if (name === 'RUN') {
+    return valuesOf(flags, 'mount')
+      .map(mount => mountSource(mount, line))
+      .filter(from => from !== undefined && from !== '')
+      .map(from => ({ name: from as string, line, use: 'RUN' as const }));
+  }
+  if (name !== 'ONBUILD') return [];
+  // The trigger goes off in the stages that are built on this one: they need what it needs.
+  const trigger = parseInstruction(rest, '\\', line);
+  if (trigger.name === 'ONBUILD') malformed(line, 'ONBUILD cannot trigger another ONBUILD');
+  return sourcesOf(trigger, { ...scope, escapeMark: '\\' });
+}
+
+// A builder refuses variables here, and anything else that would have to be taken out first.
+function plainName(from: string, scope: Scope, line: number): string {
+  if (expanded(from, { ...scope, variables: new Map() }, line) === from) return from;
+  return malformed(
+    line,
+    `COPY --from=${from} has a variable in it: give the image a stage with FROM, and copy from that`,
+  );
+}
+
+// What is a number that fits into 64 bits is never the name of an image.
+function stageNumber(name: string, count: number, line: number): number | undefined {
+  if (!/^[+-]?\d{1,99}$/.test(name)) return undefined;
+  const number = BigInt(name.replace(/^\+/, ''));
+  if (BigInt.asIntN(64, number) !== number) return undefined;
+  if (number >= 0n && number < count) return Number(number);
+  return malformed(line, `COPY --from=${name}: the stages are numbered from 0 to ${count - 1}`);
+}
+
+function expanded(text: string, scope: Scope, line: number): string {
+  try {
+    return expandWord(text, scope);
+  } catch (error) {
+    if (error instanceof WordError) malformed(line, error.message);
+    throw error;
+  }
+}

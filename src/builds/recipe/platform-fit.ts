@@ -1,0 +1,46 @@
+import { formatPlatform, type Platform } from '../../oci/platform.ts';
+import type { RecipeSource } from './build-source.ts';
+import { isPackageUrl } from './conda/package-spec.ts';
+import { refuse, shown } from './text/refuse.ts';
+
+const subdirs: Readonly<Record<string, string>> = {
+  'linux/amd64': 'linux-64',
+  'linux/arm64': 'linux-aarch64',
+};
+
+/** What conda calls a platform. */
+export function subdirOf(platform: Platform): string {
+  const name = formatPlatform(platform);
+  return subdirs[name] ?? name;
+}
+
+/**
+ * Throws a `Fault` when the source names a package that is for another platform than one to build for:
+ * it would be installed all the same, and not run. What a lock file given by its address holds is not
+ * known before the build.
+ */
+export function checkPlatforms(source: RecipeSource, platforms: readonly Platform[]): void {
+  const urls = packageUrls(source);
+  for (const platform of platforms.map(formatPlatform)) {
+    const stray = urls.find(url => {
+      const subdir = /\/((?:linux|osx|win|emscripten|wasi)-[a-z0-9_]+)\/[^/]+$/.exec(url)?.[1];
+      return subdir !== undefined && subdir !== subdirs[platform];
+    });
+    if (stray === undefined) continue;
+    refuse(
+      `The package ${shown(stray)} is not for ${platform}: ask for its platform alone with 'containerPlatform', or for packages by name`,
+    );
+  }
+}
+
+function packageUrls(source: RecipeSource): readonly string[] {
+  if (source.kind !== 'conda') return [];
+  switch (source.wanted.form) {
+    case 'environment':
+      return source.wanted.packages.filter(isPackageUrl);
+    case 'lock':
+      return source.wanted.urls;
+    case 'lockUrl':
+      return [];
+  }
+}

@@ -1,0 +1,106 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { extract } from 'tar-stream';
+import type { FileTree } from '../../../buildkit/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { TarError } from '../../../images/sif/tar/tar-error.ts';
+import { sparseError, TarReader } from '../../../images/sif/tar/tar-reader.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { Ingest } from '../../../storage/content/ingest.ts';
+import { type TarEntry, TarIndex } from './tar-index.ts';
+
+/** The files of a build context, as long as it is not disposed of. */
+export interface BuildContext extends AsyncDisposable {
+  readonly tree: FileTree;
+}
+
+/**
+ * Opens a build context that was taken in: its tar file lies in the content store's temporary place
+ * meanwhile. Throws a {@link Fault} when it has something in it that no build context can have, or is gone.
+ */
+export async function openBuildContext(
+  content: ContentStore,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<BuildContext> {
+  const size = await content.size(digest);
+  if (size === undefined) {
+    throw new Fault('unavailable', 'The build context is here no more: ask for the build again', {
+      phase: 'build',
+    });
+  }
+  const file = await content.ingest();
+  try {
+    const index = await readTar(content.open(digest, 0, size - 1), file, signal);
+    return { tree: index.tree(file.path), [Symbol.asyncDispose]: () => file.abort() };
+  } catch (error) {
+    await file.abort();
+    throw error;
+  }
+}
+
+/** Copies the tar file out of a gzip file, and notes what is where in it. */
+async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): Promise<TarIndex> {
+  const index = new TarIndex();
+  const tar = extract();
+  // tar-stream keeps headers of any length in memory. This one refuses those of more than a MiB, and files with
+  // holes, which have another length in the archive than on a disk.
+  const guard = new TarReader({
+    entry({ path, isSparse }) {
+      if (isSparse) throw sparseError(path);
+      return false;
+    },
+    content() {},
+  });
+  const noted = (async () => {
+    for await (const entry of tar) {
+      index.add(entry.header as unknown as TarEntry);
+      entry.resume();
+    }
+  })();
+  const copied = pipeline(
+    Readable.from(piecesOf(source)),
+    createGunzip(),
+    async function* keep(pieces: AsyncIterable<Buffer>) {
+      for await (const piece of pieces) {
+        guard.write(piece);
+        await file.write(piece);
+        yield piece;
+      }
+    },
+    tar,
+    { signal },
+  );
+  // Each of the two ends the other; only one of them knows why.
+  const ends = await Promise.allSettled([noted, copied]);
+  const reasons = ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []));
+  if (reasons.length === 0) return index;
+  const told = reasons.find(reason => reason instanceof Fault);
+  signal.throwIfAborted();
+  throw told ?? malformed(reasons[0]);
+}
+
+/** What tar-stream says has no code; what the system says is not the archive's fault. */
+function malformed(error: Error & { readonly code?: string }): Error {
+  if (error.code !== undefined) return error;
+  const what = error instanceof TarError ? '' : 'is not a complete tar archive: ';
+  return new Fault('bad-request', `The build context ${what}${error.message}`, {
+    phase: 'build',
+    cause: error,
+  });
+}
+
+async function* piecesOf(source: ByteSource): AsyncGenerator<Buffer> {
+  try {
+    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      // Whoever reads it may still do so when the memory has other bytes in it.
+      yield Buffer.from(chunk.bytes);
+      chunk.release();
+    }
+  } finally {
+    source.destroy();
+  }
+}

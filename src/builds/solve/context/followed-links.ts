@@ -1,0 +1,136 @@
+import { posix } from 'node:path';
+import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
+
+/** As Linux, which gives up with ELOOP. */
+const maxLinks = 40;
+/** What links may add to a tree: a few links can lead to any number of files. */
+const maxFollowed = 200_000;
+
+/** A directory of the tree that is shown. */
+interface Shown {
+  /** The directory that it is, and those on the way to it. */
+  readonly real: string;
+  readonly chain: readonly string[];
+  /** True below a link. */
+  readonly isFollowed: boolean;
+}
+
+interface Found {
+  readonly path: string;
+  readonly entry: TreeEntry;
+}
+
+/**
+ * The same tree with what symbolic links lead to in their places, as `cp -L` copies it. Links that lead out of the
+ * tree, to nothing, or back to where they are, stay links.
+ */
+export function followedLinks(tree: FileTree): FileTree {
+  const lists = new Map<string, Promise<ReadonlyMap<string, TreeEntry>>>();
+  const shown = new Map<string, Shown>([['', { real: '', chain: [''], isFollowed: false }]]);
+  const listed = new Map<string, Promise<readonly TreeEntry[]>>();
+  /** What files that were links are. */
+  const files = new Map<string, string>();
+  let followed = 0;
+
+  const entriesOf = (directory: string) => {
+    const known =
+      lists.get(directory) ??
+      tree.list(directory).then(all => new Map(all.map(entry => [entry.name, entry])));
+    lists.set(directory, known);
+    return known;
+  };
+
+  const targetOf = async (directory: string, link: string): Promise<Found | undefined> => {
+    const rest = link.split('/').toReversed();
+    let links = 0;
+    let at = directory;
+    let found: Found | undefined;
+    if (link.startsWith('/')) return undefined;
+    for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
+      if (part === '' || part === '.') continue;
+      if (found && found.entry.kind !== 'directory') return undefined;
+      if (part === '..') {
+        if (at === '') return undefined;
+        at = parentOf(at);
+        found = undefined;
+        continue;
+      }
+      const entry: TreeEntry | undefined = (await entriesOf(at)).get(part);
+      if (entry?.kind === 'symlink') {
+        links += 1;
+        if (links > maxLinks || entry.target?.startsWith('/')) return undefined;
+        rest.push(...(entry.target ?? '').split('/').toReversed());
+        continue;
+      }
+      if (!entry) return undefined;
+      found = { path: joined(at, part), entry };
+      if (entry.kind === 'directory') at = found.path;
+    }
+    return found ?? directoryAt(at);
+  };
+
+  /** A directory that a link names by the way to it. */
+  const directoryAt = async (path: string): Promise<Found | undefined> => {
+    const entry = (await entriesOf(parentOf(path))).get(posix.basename(path));
+    return entry && path !== '' ? { path, entry } : undefined;
+  };
+
+  const makeList = async (directory: string): Promise<readonly TreeEntry[]> => {
+    const { real, chain, isFollowed } = await shownAt(directory);
+    const entries: TreeEntry[] = [];
+    for (const entry of (await entriesOf(real)).values()) {
+      const isLink = entry.kind === 'symlink';
+      const found = isLink ? await targetOf(real, entry.target ?? '') : undefined;
+      const target = found && !chain.includes(found.path) ? found : undefined;
+      if (isFollowed || target) followed += 1;
+      if (followed > maxFollowed) throw tooMany();
+      const kept = target ? { ...target.entry, name: entry.name } : entry;
+      const path = target?.path ?? joined(real, entry.name);
+      const name = joined(directory, entry.name);
+      if (kept.kind === 'directory') {
+        const below = isFollowed || target !== undefined;
+        shown.set(name, { real: path, chain: [...chain, path], isFollowed: below });
+      } else {
+        files.set(name, path);
+      }
+      entries.push(kept);
+    }
+    return entries;
+  };
+
+  const listShown = (directory: string): Promise<readonly TreeEntry[]> => {
+    const known = listed.get(directory) ?? makeList(directory);
+    listed.set(directory, known);
+    return known;
+  };
+
+  const shownAt = async (directory: string): Promise<Shown> => {
+    if (!shown.has(directory)) await listShown(parentOf(directory));
+    return shown.get(directory) ?? { real: directory, chain: [directory], isFollowed: false };
+  };
+
+  return {
+    list: listShown,
+    async *read(path) {
+      if (!files.has(path)) await listShown(parentOf(path));
+      yield* tree.read(files.get(path) ?? path);
+    },
+  };
+}
+
+function tooMany(): Fault {
+  return new Fault(
+    'bad-request',
+    `The build context has links that lead to more than ${maxFollowed} files: leave out what is not needed`,
+    { phase: 'build' },
+  );
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}
+
+function joined(directory: string, name: string): string {
+  return directory === '' ? name : `${directory}/${name}`;
+}

@@ -1,0 +1,162 @@
+import { createReadStream } from 'node:fs';
+import { posix } from 'node:path';
+import type { Header } from 'tar-stream';
+import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
+
+/** An entry as tar-stream tells it. */
+export interface TarEntry extends Partial<Omit<Header, 'name' | 'type'>> {
+  readonly name: string;
+  /** Null for what tar-stream does not know. */
+  readonly type?: Header['type'];
+  /** Where its bytes begin in the archive. */
+  readonly byteOffset: number;
+}
+
+interface Node {
+  readonly entry: TreeEntry;
+  /** Where the bytes of a file begin. */
+  readonly offset: number;
+}
+
+export interface TarLimits {
+  /** Files, directories and links. */
+  readonly maxEntries: number;
+  /** Characters of all their paths together. */
+  readonly maxPathText: number;
+}
+
+// More than any source tree has, and little enough to keep in memory.
+const usualLimits: TarLimits = { maxEntries: 200_000, maxPathText: 64 * 1024 * 1024 };
+
+const readBytes = 256 * 1024;
+
+/**
+ * What is where in a tar file. Nothing is ever unpacked, so nothing in it can reach outside: symlinks stay
+ * links for the builder to follow, a hard link is the file that it names. Source: POSIX.1-2017, pax.
+ */
+export class TarIndex {
+  readonly #directories = new Map<string, Map<string, Node>>([['', new Map()]]);
+  readonly #limits: TarLimits;
+  #entries = 0;
+  #pathText = 0;
+
+  constructor(limits: TarLimits = usualLimits) {
+    this.#limits = limits;
+  }
+
+  /** Takes the next entry of the archive. Throws a {@link Fault} for one that cannot be in a build context. */
+  add(header: TarEntry): void {
+    const path = cleanPath(header.name);
+    if (path === '') return;
+    const node = this.#nodeOf(path, header);
+    if (this.#find(path)?.entry.kind === 'directory' && node.entry.kind !== 'directory') {
+      refuse(`has ${shown(path)} in it as a directory and as something else`);
+    }
+    this.#makeDirectory(posix.dirname(path));
+    this.#put(path, node);
+  }
+
+  /** The files, which are read from the archive at `file` when they are asked for. */
+  tree(file: string): FileTree {
+    return {
+      list: async directory =>
+        [...(this.#directories.get(directory)?.values() ?? [])].map(({ entry }) => entry),
+      read: path => {
+        const { entry, offset } = this.#find(path) ?? {};
+        if (entry?.kind !== 'file') throw new Error(`'${path}' is not a file`);
+        if (entry.size === 0) return nothing();
+        const end = (offset ?? 0) + entry.size - 1;
+        return createReadStream(file, { start: offset ?? 0, end, highWaterMark: readBytes });
+      },
+    };
+  }
+
+  #nodeOf(path: string, header: TarEntry): Node {
+    const { type = 'file', size = 0, byteOffset: offset, linkname } = header;
+    const name = posix.basename(path);
+    const mtimeMs = header.mtime?.getTime() || 0;
+    const common = { name, mode: (header.mode ?? 0) & 0o7777, mtimeMs, size: 0 };
+    switch (type) {
+      case 'file':
+      case 'contiguous-file':
+        return { entry: { ...common, kind: 'file', size }, offset };
+      case 'directory':
+        return { entry: { ...common, kind: 'directory' }, offset };
+      case 'symlink':
+        if (!linkname) refuse(`has a symbolic link in it that leads nowhere, ${shown(path)}`);
+        return { entry: { ...common, kind: 'symlink', target: linkname }, offset };
+      case 'link': {
+        const target = this.#find(cleanPath(linkname ?? ''));
+        if (target && target.entry.kind !== 'directory') {
+          return { ...target, entry: { ...target.entry, name } };
+        }
+        return refuse(
+          `has a hard link in it, ${shown(path)}, to ${shown(linkname ?? '')}, which is no file before it`,
+        );
+      }
+      default:
+        return refuse(
+          `has something in it that is neither file, directory nor link, ${shown(path)}: leave it out`,
+        );
+    }
+  }
+
+  #find(path: string): Node | undefined {
+    return this.#directories.get(parentOf(path))?.get(posix.basename(path));
+  }
+
+  /** Makes sure of a directory that the archive may not name, or not yet. */
+  #makeDirectory(path: string): void {
+    if (path === '.') return;
+    const found = this.#find(path);
+    if (found?.entry.kind === 'directory') return;
+    if (found) refuse(`has a path in it that leads through ${shown(path)}, which is no directory`);
+    this.#makeDirectory(posix.dirname(path));
+    const name = posix.basename(path);
+    const entry = { name, kind: 'directory', mode: 0o755, size: 0, mtimeMs: 0 } as const;
+    this.#put(path, { entry, offset: 0 });
+  }
+
+  #put(path: string, node: Node): void {
+    const { maxEntries, maxPathText } = this.#limits;
+    const siblings = this.#directories.get(parentOf(path));
+    if (!siblings?.has(node.entry.name)) {
+      this.#entries += 1;
+      this.#pathText += path.length + (node.entry.target?.length ?? 0);
+    }
+    if (this.#entries > maxEntries) {
+      refuse(`has more than ${maxEntries} files and directories: leave out what is not needed`);
+    }
+    if (this.#pathText > maxPathText) refuse('has too many long paths in it');
+    siblings?.set(node.entry.name, node);
+    if (node.entry.kind === 'directory' && !this.#directories.has(path)) {
+      this.#directories.set(path, new Map());
+    }
+  }
+}
+
+/** `a/b` of `./a//b/`, `''` for the root. */
+function cleanPath(name: string): string {
+  const parts = name.split('/').filter(part => part !== '' && part !== '.');
+  if (name.startsWith('/') || parts.includes('..')) {
+    refuse(`has a path in it that leads out of it, ${shown(name)}: pack it with relative paths`);
+  }
+  if (name.includes('\0')) refuse(`has a path in it with a NUL character, ${shown(name)}`);
+  return parts.join('/');
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+function shown(path: string): string {
+  const plain = path.replace(/\p{Cc}/gu, '?');
+  return plain.length > 120 ? `'${plain.slice(0, 120)}...'` : `'${plain}'`;
+}
+
+function refuse(what: string): never {
+  throw new Fault('bad-request', `The build context ${what}`, { phase: 'build' });
+}

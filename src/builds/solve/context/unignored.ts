@@ -1,0 +1,23 @@
+import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
+
+const ignoreFile = '.dockerignore';
+
+/** A tree whose `.dockerignore`, where it has one, hides none of the named files. */
+export function withoutIgnoring(tree: FileTree, paths: readonly string[]): FileTree {
+  // The last pattern that matches a path decides.
+  const exceptions = Buffer.from(`\n${paths.map(path => `!${path}\n`).join('')}`);
+  const isIgnoreFile = ({ name, kind }: TreeEntry) => name === ignoreFile && kind === 'file';
+  return {
+    async list(directory) {
+      const entries = await tree.list(directory);
+      if (directory !== '') return entries;
+      return entries.map(entry =>
+        isIgnoreFile(entry) ? { ...entry, size: entry.size + exceptions.length } : entry,
+      );
+    },
+    async *read(path) {
+      yield* tree.read(path);
+      if (path === ignoreFile) yield exceptions;
+    },
+  };
+}

@@ -1,0 +1,210 @@
+import { Fault } from '../../../foundation/fault.ts';
+import type { InjectedLayer } from '../../../images/augment/image-change.ts';
+import { pointTo } from '../../../images/augment/written-descriptor.ts';
+import type { Documents } from '../../../images/documents.ts';
+import { blobsOf, type MadeBlobs } from '../../../images/made-blobs.ts';
+import { TarError } from '../../../images/sif/tar/tar-error.ts';
+import type { Descriptor } from '../../../oci/descriptor.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { type Document, documentOf } from '../../../oci/document.ts';
+import { mayBeImage } from '../../../oci/index-entry.ts';
+import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
+import { type ImageManifest, isImage, manifestType, parseManifest } from '../../../oci/manifest.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { Access } from '../../../upstream/access.ts';
+import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import { buildTime } from './build-time.ts';
+import { readLayer, redateLayer } from './redate-layer.ts';
+import { Redating } from './redating.ts';
+
+export interface RedateDeps {
+  readonly content: ContentStore;
+  readonly documents: Documents;
+  readonly registry: RegistryClient;
+  readonly ownHost: string;
+}
+
+/** An image with the date of a build. */
+export interface RedatedImage {
+  readonly root: Document;
+  /** Documents that were written for it, which count as those of the image's repository. */
+  readonly generated: ReadonlyMap<Digest, Document>;
+  /** Layers that were written for it, in the content store. */
+  readonly layers: readonly InjectedLayer[];
+}
+
+/**
+ * Gives what a build has made the date of a build, in all layers that are not the base image's. BuildKit can do
+ * this too, but leaves compiled Python code behind that is out of date. Throws a `Fault`.
+ *
+ * @param created the date in the config of the image, where it is to have another
+ */
+export type RedateImage = (
+  source: Access,
+  root: Document,
+  created: string | undefined,
+  log: (line: string) => void,
+  signal: AbortSignal,
+) => Promise<RedatedImage>;
+
+interface Run {
+  readonly source: Access;
+  readonly created: string | undefined;
+  readonly generated: Map<Digest, Document>;
+  readonly layers: InjectedLayer[];
+  readonly blobs: MadeBlobs;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export function createRedateImage(deps: RedateDeps): RedateImage {
+  const { content, documents } = deps;
+
+  /** A file with a layer, for as long as it is not disposed of. */
+  const openLayer = async (
+    layer: Descriptor,
+    { blobs, signal }: Run,
+  ): Promise<AsyncDisposable & { readonly path: string }> => {
+    const local = (await blobs.isKept(layer)) ? await content.localPath(layer.digest) : undefined;
+    if (local !== undefined) return { path: local, async [Symbol.asyncDispose]() {} };
+    const file = await content.ingest('sha256', layer.size);
+    try {
+      const body = await blobs.open(layer, signal);
+      try {
+        for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
+          await file.write(chunk.bytes);
+          chunk.release();
+        }
+      } finally {
+        body.destroy();
+      }
+    } catch (error) {
+      await file.abort();
+      throw error;
+    }
+    return { path: file.path, [Symbol.asyncDispose]: () => file.abort() };
+  };
+
+  const redateManifest = async (
+    document: Document,
+    manifest: ImageManifest,
+    run: Run,
+  ): Promise<Document> => {
+    const { source, created, generated, log, signal } = run;
+    const config = await documents.config(source, manifest.config);
+    const own = ownLayers(manifest, config);
+    if (own.length === 0 && created === undefined) return document;
+    const began = performance.now();
+    await using files = new AsyncDisposableStack();
+    const redating = new Redating();
+    const paths: { readonly index: number; readonly path: string }[] = [];
+    for (const index of own) {
+      const layer = manifest.layers[index] as Descriptor;
+      const { path } = files.use(await openLayer(layer, run));
+      paths.push({ index, path });
+      await readLayer(path, redating, signal);
+    }
+    const changed = new Map<number, InjectedLayer>();
+    for (const { index, path } of paths) {
+      const layer = await redateLayer(path, redating, content, signal);
+      if (layer) changed.set(index, layer);
+    }
+    if (changed.size === 0 && created === undefined) return document;
+    run.layers.push(...changed.values());
+    const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
+    const body = parseLossless(document.bytes, 'manifest');
+    body.config = pointTo(body.config, newConfig);
+    body.layers = listOf(body.layers).map((raw, index) => {
+      const layer = changed.get(index);
+      return layer ? { ...asObject(raw), digest: layer.gzipDigest, size: layer.gzipSize } : raw;
+    });
+    const written = documentOf(writeJson(body), manifestType(document));
+    generated.set(newConfig.digest, newConfig);
+    generated.set(written.digest, written);
+    const seconds = ((performance.now() - began) / 1000).toFixed(1);
+    const code = redating.compiled > 0 ? `, with ${redating.compiled} files of byte code` : '';
+    log(
+      `dated ${changed.size} layers ${new Date(buildTime * 1000).toISOString()}${code}, in ${seconds} s\n`,
+    );
+    return written;
+  };
+
+  const redate = async (document: Document, run: Run): Promise<Document> => {
+    const parsed = parseManifest(document);
+    if (parsed.kind === 'manifest' && isImage(parsed)) return redateManifest(document, parsed, run);
+    if (parsed.kind !== 'index') return document;
+    const body = parseLossless(document.bytes, 'index');
+    const entries: unknown[] = [];
+    for (const [index, raw] of listOf(body.manifests).entries()) {
+      const entry = parsed.manifests[index];
+      if (!entry || !mayBeImage(entry)) {
+        entries.push(raw);
+        continue;
+      }
+      const child = await documents.manifest(run.source, entry.digest, entry.mediaType);
+      const changed = await redate(child, run);
+      entries.push(changed === child ? raw : pointTo(raw, changed));
+    }
+    if (run.generated.size === 0) return document;
+    body.manifests = entries;
+    const written = documentOf(writeJson(body), manifestType(document));
+    run.generated.set(written.digest, written);
+    return written;
+  };
+
+  return async (source, root, created, log, signal) => {
+    const generated = new Map<Digest, Document>();
+    const layers: InjectedLayer[] = [];
+    const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
+    try {
+      const redated = await redate(root, {
+        source,
+        created,
+        generated,
+        layers,
+        blobs,
+        log,
+        signal,
+      });
+      for (const document of generated.values()) await documents.receive(source, document);
+      return { root: redated, generated, layers };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof TarError)) throw error;
+      throw new Fault('unavailable', `A layer that the builder has made ${error.message}`, {
+        phase: 'build',
+        cause: error,
+      });
+    }
+  };
+}
+
+/** The layers that the build has made: BuildKit gives their history the date of a build. */
+function ownLayers(manifest: ImageManifest, config: Document): number[] {
+  const body = parseJson(config.bytes, 'config');
+  const history = listOf(body[memberName(body, 'history')]).map(asObject);
+  return history
+    .filter(entry => entry?.empty_layer !== true)
+    .flatMap((entry, index) => {
+      const layer = manifest.layers[index];
+      const isOwn = Date.parse(String(entry?.created)) === buildTime * 1000;
+      return isOwn && layer && /[.+]gzip$/.test(layer.mediaType) ? [index] : [];
+    });
+}
+
+function changeConfig(
+  bytes: Buffer,
+  changed: ReadonlyMap<number, InjectedLayer>,
+  created: string | undefined,
+): Buffer {
+  const config = parseLossless(bytes, 'config');
+  if (created !== undefined) config.created = created;
+  const rootfs = asObject(config.rootfs) ?? {};
+  const diffIds = listOf(rootfs.diff_ids).map((id, index) => changed.get(index)?.tarDigest ?? id);
+  config.rootfs = { ...rootfs, diff_ids: diffIds };
+  return writeJson(config);
+}
+
+function listOf(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}

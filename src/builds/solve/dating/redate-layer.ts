@@ -1,0 +1,72 @@
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import type { InjectedLayer } from '../../../images/augment/image-change.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
+import type { Redating } from './redating.ts';
+import { LayerEntries } from './tar-entries.ts';
+
+const chunkSize = 256 * 1024;
+
+/** Notes what a later change of the layers of the image needs to know of this one, a gzip file. */
+export async function readLayer(
+  path: string,
+  redating: Redating,
+  signal: AbortSignal,
+): Promise<void> {
+  const entries = new LayerEntries(redating.reader());
+  await pipeline(
+    createReadStream(path),
+    createGunzip({ chunkSize }),
+    async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) entries.pass(chunk);
+      entries.end();
+    },
+    { signal },
+  );
+}
+
+/** Puts the changed layer into the content store; undefined where nothing of it changes. */
+export async function redateLayer(
+  path: string,
+  redating: Redating,
+  content: ContentStore,
+  signal: AbortSignal,
+): Promise<InjectedLayer | undefined> {
+  const visitor = redating.writer();
+  const entries = new LayerEntries(visitor);
+  const file = await content.ingest();
+  const hash = createFlowHash('sha256');
+  const take = async (bytes: Buffer): Promise<Buffer> => {
+    await hash.update(bytes);
+    return bytes;
+  };
+  try {
+    await pipeline(
+      createReadStream(path),
+      createGunzip({ chunkSize }),
+      async function* change(chunks: AsyncIterable<Buffer>) {
+        for await (const chunk of chunks) yield await take(entries.pass(chunk));
+        yield await take(entries.end());
+      },
+      createGzip({ chunkSize }),
+      async (chunks: AsyncIterable<Buffer>) => {
+        for await (const chunk of chunks) await file.write(chunk);
+      },
+      { signal },
+    );
+    const tarDigest = `sha256:${await hash.digest()}` as Digest;
+    if (!visitor.isChanged) {
+      await file.abort();
+      return undefined;
+    }
+    const gzipSize = file.size;
+    return { gzipDigest: await file.commit(), gzipSize, tarDigest };
+  } catch (error) {
+    hash.abort();
+    await file.abort();
+    throw error;
+  }
+}

@@ -1,0 +1,124 @@
+import { stripVTControlCharacters } from 'node:util';
+import type { BuildError } from '../../../buildkit/index.ts';
+import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
+import { BuilderLost } from '../../builder/builders.ts';
+import { sectionAdvice, sectionOfStep } from './definition-step.ts';
+import { explained } from './explanations.ts';
+import { unreachable } from './unreachable.ts';
+
+/**
+ * Returns the failure in the user's terms: what happened, where, and what to do about it.
+ *
+ * @param isGenerated the caller has not written the Dockerfile, so that its lines are not shown
+ */
+export function buildFault(error: BuildError, isGenerated = false): Fault {
+  const place = isGenerated ? '' : placeOf(error);
+  const { kind, message } = error;
+  const fault = (what: string, phase: Phase = 'build', faultKind: FaultKind = 'bad-request') =>
+    new Fault(faultKind, what, { phase, cause: error });
+  switch (kind) {
+    case 'unavailable':
+    case 'session':
+      // What it asked could not be answered: the reason is one of ours.
+      if (error.cause instanceof Fault) return error.cause;
+      return new BuilderLost('The builder went away in the middle of the build', true, error);
+    case 'cancelled':
+      return fault('it was cancelled', 'build', 'unavailable');
+    case 'timeout':
+      return fault('it took too long', 'build', 'unavailable');
+    case 'exec':
+      return fault(failedStep(error, place));
+  }
+  // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
+  if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
+  const [, unnamed] = deniedImage.exec(message) ?? [];
+  if (unnamed !== undefined) {
+    return fault(
+      `${unnamed} is taken from${place}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
+    );
+  }
+  const missed = unreachable(message);
+  if (kind === 'push' && missed !== undefined) {
+    return fault(`the push failed: ${missed}`, 'push', 'unavailable');
+  }
+  if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
+  if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
+  const explanation = explained(message, place, error.source?.text ?? error.step ?? '');
+  if (explanation !== undefined) return fault(explanation);
+  if (kind !== 'dockerfile') return fault(message);
+  return fault(`the Dockerfile is wrong${place}: ${message.replace(parseError, '')}`);
+}
+
+// What was not asked for is not to be had, see `allowedImages`.
+const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
+// The line is told already.
+const parseError = /^dockerfile parse error (?:on )?line \d+: /;
+const noSpace = /no space left on device/i;
+const fullDisk =
+  "the builder's disk is full: make the image smaller, or have the operator make room, and try again";
+// What the kernel says of a program for another kind of processor.
+const wrongFormat = /exec format error/i;
+const otherPlatform =
+  "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or have the operator install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
+
+// A whole script may be one step, or one line.
+const maxStepChars = 200;
+const maxLineChars = 500;
+const lastLines = 5;
+/** What stands between a reason and the last lines of the step that failed. */
+export const lastLinesFollow = '. Its last lines:';
+
+/** A RUN whose process did not end well. */
+function failedStep(error: BuildError, place: string): string {
+  const { step = 'a step', lastLogLines } = error;
+  const section = sectionOfStep(step);
+  const end = section
+    ? `${section} ${endOf(error)}${sectionAdvice(section)}`
+    : `'${cut(step, maxStepChars)}' ${endOf(error)}${place}`;
+  const reason = likelyReason(lastLogLines);
+  const why = reason === undefined ? '' : `; most likely ${reason}`;
+  if (lastLogLines.length === 0) return end + why;
+  const lines = lastLogLines.slice(-lastLines).map(line => cut(asShown(line), maxLineChars));
+  return `${end}${why}${lastLinesFollow}\n${lines.join('\n')}`;
+}
+
+function likelyReason(lines: readonly string[]): string | undefined {
+  if (lines.some(line => noSpace.test(line))) return fullDisk;
+  return lines.some(line => wrongFormat.test(line)) ? otherPlatform : undefined;
+}
+
+// What a shell tells of a child that SIGKILL ended.
+const killed = 137;
+
+// What contained/runc.sh writes.
+const wroteTooMuch = /^This step was ended: it has written more than the \d+ (?:MiB|files)/;
+
+function endOf({ exitCode, message, lastLogLines }: BuildError): string {
+  if (exitCode === killed && lastLogLines.some(line => wroteTooMuch.test(line))) {
+    return 'was ended because it wrote too much: have it write less, or the operator raise builds.step.disk and builds.builderDisk';
+  }
+  // With control groups of version 2 the builder knows; with those before nobody tells it.
+  if (/did not complete successfully: cannot allocate memory/.test(message)) {
+    return 'ran out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
+  }
+  if (exitCode === killed) {
+    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
+  }
+  return `ended with exit code ${exitCode ?? 'unknown'}`;
+}
+
+/** A line as a terminal shows it: without colours, and the last of what was drawn over itself. */
+function asShown(line: string): string {
+  return stripVTControlCharacters(line)
+    .replace(/^.*\r(?=.)/s, '')
+    .replace(/\t/g, ' ')
+    .replace(/\p{Cc}/gu, '');
+}
+
+function cut(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}...` : text;
+}
+
+function placeOf({ source }: BuildError): string {
+  return source ? ` (${source.file}, line ${source.line})` : '';
+}

@@ -1,0 +1,157 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Fault } from '../../foundation/fault.ts';
+import { architectureOf } from '../../images/augment/image-config.ts';
+import type { Documents } from '../../images/documents.ts';
+import { blobsOf, type MadeOf } from '../../images/made-blobs.ts';
+import { type ConvertedSif, convertToSif } from '../../images/sif/convert.ts';
+import type { ConvertLimits } from '../../images/sif/limits.ts';
+import { sifConfig, sifManifest } from '../../images/sif/oras.ts';
+import type { SifSigner } from '../../images/sif/signing/signer.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { Document } from '../../oci/document.ts';
+import { parseLossless } from '../../oci/json.ts';
+import { isImage, parseManifest } from '../../oci/manifest.ts';
+import type { Reference } from '../../oci/reference.ts';
+import { sourceOfBytes } from '../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { wholeFile } from '../../storage/content/file-source.ts';
+import {
+  type DiskSpace,
+  type SpacePromise,
+  unlimitedSpace,
+} from '../../storage/directory/disk-space.ts';
+import type { Access } from '../../upstream/access.ts';
+import { type PushClient, pushingTo } from '../../upstream/push-client.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { SifPlan } from '../plan/build-plan.ts';
+import type { BuildRun } from './build-run.ts';
+
+/** Settings of the conversion. */
+export interface SifSettings extends ConvertLimits {
+  /** Name or path of the command. */
+  readonly mksquashfs: string;
+  /** Milliseconds that it may do nothing before it is ended. */
+  readonly stallTimeout?: number | undefined;
+  /** Signs what is made; without it there is no signature. */
+  readonly signer?: SifSigner | undefined;
+}
+
+export interface MakeSifDeps {
+  /** Where files are on their way; each conversion has a directory of its own in it. */
+  readonly directory: string;
+  readonly content: ContentStore;
+  readonly documents: Documents;
+  readonly registry: RegistryClient;
+  readonly pusher: PushClient;
+  readonly ownHost: string;
+  readonly settings: SifSettings;
+  readonly space: DiskSpace;
+}
+
+/** What was pushed. */
+export interface PushedSif {
+  /** Of the artifact's manifest. */
+  readonly digest: Digest;
+  readonly mediaType: string;
+  /** Of the SIF file. */
+  readonly file: Digest;
+}
+
+/** Makes a Singularity image of an image and pushes it as an ORAS artifact. Throws `Fault`. */
+export type MakeSif = (
+  run: Pick<BuildRun, 'id' | 'log' | 'signal'>,
+  made: MadeOf,
+  plan: SifPlan,
+  target: Access & Pick<Reference, 'tag'>,
+) => Promise<PushedSif>;
+
+export function createMakeSif(deps: MakeSifDeps): MakeSif {
+  const { documents, pusher, settings, space } = deps;
+
+  const convert = async (
+    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    made: MadeOf,
+    { definition, compression }: SifPlan,
+    directory: string,
+    disk: SpacePromise,
+  ): Promise<ConvertedSif> => {
+    const { image, source } = made;
+    const manifest = parseManifest(image.root);
+    if (manifest.kind !== 'manifest' || !isImage(manifest)) throw noImage(source);
+    const config =
+      image.generated.get(manifest.config.digest) ??
+      (await documents.config(source, manifest.config));
+    const blobs = blobsOf(made, deps);
+    return convertToSif(
+      {
+        layers: manifest.layers,
+        config: parseLossless(config.bytes, 'config'),
+        architecture: knownArchitecture(config),
+        openLayer: (layer, stop) => blobs.open(layer, stop),
+        localPath: async layer =>
+          (await blobs.isKept(layer)) ? deps.content.localPath(layer.digest) : undefined,
+      },
+      {
+        ...{ directory, definition, compression, signal },
+        ...{ limits: settings, disk },
+        mksquashfs: settings.mksquashfs,
+        stallMs: settings.stallTimeout,
+        signer: settings.signer,
+        log: line => log.write(`${line}\n`),
+      },
+    );
+  };
+
+  const push = async (
+    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    { path, size, digest }: ConvertedSif,
+    { tag = 'latest', ...repository }: Access & Pick<Reference, 'tag'>,
+  ): Promise<PushedSif> => {
+    const target = pushingTo(repository);
+    const manifest = sifManifest({ digest, size }, `${basename(repository.repository)}.sif`);
+    const { bytes } = sifConfig;
+    await pusher.putBlob(
+      target,
+      { digest: sifConfig.digest, size: bytes.length, open: async () => sourceOfBytes(bytes) },
+      signal,
+    );
+    const file = { digest, size, open: async () => wholeFile(path, size) };
+    const done = await pusher.putBlob(target, file, signal);
+    log.write(`pushed the SIF file ${digest} (${size} bytes): ${done}\n`);
+    await pusher.putManifest(target, tag, manifest, signal);
+    return { digest: manifest.digest, mediaType: manifest.mediaType, file: digest };
+  };
+
+  return async (run, made, plan, target) => {
+    const directory = join(deps.directory, run.id);
+    await rm(directory, { recursive: true, force: true });
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    // The directory may be on another disk, where only the limit of the conversion counts.
+    const disk = ((await space.has(directory)) ? space : unlimitedSpace).promise(0);
+    try {
+      return await push(run, await convert(run, made, plan, directory, disk), target);
+    } finally {
+      disk.end();
+      await rm(directory, { recursive: true, force: true });
+    }
+  };
+}
+
+function knownArchitecture(config: Document): 'amd64' | 'arm64' {
+  const architecture = architectureOf(config.bytes);
+  if (architecture === 'amd64' || architecture === 'arm64') return architecture;
+  throw new Fault(
+    'bad-request',
+    `The image is for ${architecture ?? 'an architecture that it does not tell'}: a Singularity image can be for amd64 or arm64`,
+    { phase: 'build' },
+  );
+}
+
+function noImage({ registry, repository }: Access): Fault {
+  return new Fault(
+    'bad-request',
+    `${registry}/${repository} has no image of one platform, which a Singularity image is made of: name its platform with 'containerPlatform'`,
+    { phase: 'build' },
+  );
+}

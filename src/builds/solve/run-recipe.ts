@@ -1,0 +1,241 @@
+import { createHash } from 'node:crypto';
+import {
+  BuildError,
+  type BuildkitClient,
+  build,
+  type FileTree,
+  memoryTree,
+  plainLog,
+  SecretMask,
+  type SourceRule,
+} from '../../buildkit/index.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
+import { formatReference, type Reference } from '../../oci/reference.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { LogWriter } from '../build-logs.ts';
+import type { Builders, Customer } from '../builder/builders.ts';
+import type { RecipeOrigin } from '../plan/build-plan.ts';
+import type { BuilderAccess } from './build-rights.ts';
+import { type BuildContext, openBuildContext } from './context/build-context.ts';
+import { followedLinks } from './context/followed-links.ts';
+import { layeredTree } from './context/layered-tree.ts';
+import { withoutIgnoring } from './context/unignored.ts';
+import { buildTime, datedTree } from './dating/build-time.ts';
+import { buildFault } from './failures/build-fault.ts';
+import { readLockFile } from './lock-file.ts';
+
+/** What is to be done with a recipe. */
+export interface RecipeRun {
+  /** Of the plan: same key, same recipe. */
+  readonly key: string;
+  readonly recipe: RecipeOrigin;
+  /** Where the image goes; without a tag it is pushed by its digest alone. */
+  readonly target: Reference;
+  readonly access: BuilderAccess;
+  readonly customer: Customer;
+  /** Whose build it is. */
+  readonly owner: string;
+  /** Base64 by id. */
+  readonly secrets?: Readonly<Record<string, string>> | undefined;
+  readonly log: LogWriter;
+  readonly signal: AbortSignal;
+}
+
+/** What came of it. */
+export interface RecipeResult {
+  readonly digest: Digest;
+  readonly mediaType: string;
+  readonly lockFile: string | undefined;
+}
+
+/** Has BuildKit build a recipe and push the image. Throws a `Fault` that tells its user why it failed. */
+export type RunRecipe = (run: RecipeRun) => Promise<RecipeResult>;
+
+export interface RunRecipeDeps {
+  readonly builders: Builders;
+  readonly content: ContentStore;
+  readonly isPlainHttp: (registry: string) => boolean;
+  /**
+   * True for a cache whose layers may be taken. A builder believes what a cache says a step has made, and
+   * keeps it for everybody who has the same step.
+   */
+  readonly isTrustedCache: (repository: string) => boolean;
+  /** What cache mounts keep is shared by the builds of one known owner. */
+  readonly sharesMounts: boolean;
+  /** What a Dockerfile may fetch with ADD. */
+  readonly sourceRules: readonly SourceRule[];
+}
+
+/** A run, and the files that its steps may use. */
+interface PreparedRun extends RecipeRun {
+  readonly context: FileTree;
+}
+
+export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
+  const { builders, content } = deps;
+  return async given => {
+    const { recipe, customer, signal } = given;
+    await using sent =
+      recipe.context === undefined
+        ? undefined
+        : await openBuildContext(content, recipe.context, signal);
+    const run = { ...given, context: contextOf(recipe, sent) };
+    try {
+      return await builders.use({ customer, platforms: recipe.platforms }, signal, async client => {
+        const image = await makeImage(client, run, deps);
+        const lockFile =
+          recipe.lockStage === undefined ? undefined : await exportLockFile(client, run, deps);
+        return { ...image, lockFile };
+      });
+    } catch (error) {
+      throw error instanceof BuildError ? buildFault(error, recipe.isGenerated) : error;
+    }
+  };
+}
+
+/** The recipe's own files, and besides them those that came with the request. */
+function contextOf(
+  { files, followsLinks }: RecipeOrigin,
+  sent: BuildContext | undefined,
+): FileTree {
+  if (!sent) return datedTree(memoryTree(files));
+  const tree = followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const own = Object.keys(files);
+  if (own.length === 0) return datedTree(tree);
+  return datedTree(layeredTree(memoryTree(files), withoutIgnoring(tree, own)));
+}
+
+function commonOptions(
+  run: PreparedRun,
+  { sourceRules, sharesMounts }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts'>,
+) {
+  const { key, recipe, context, access, secrets = {} } = run;
+  const { args, target, labels } = recipe.options ?? {};
+  const replaced = Object.entries(recipe.namedContexts ?? {});
+  return {
+    dockerfile: recipe.dockerfile,
+    ...(recipe.isFiltered ? { dockerignore: '# nothing\n' } : {}),
+    context,
+    namedContexts: Object.fromEntries(
+      replaced.map(([name, image]) => [name, `docker-image://${image}`]),
+    ),
+    // Those whose registries have been asked for who wants this build: the builder asks nobody for what it has.
+    allowedImages: recipe.baseImages,
+    sourceRules,
+    // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
+    cacheNamespace: sharesMounts && run.customer === 'known' ? namespaceOf(run.owner) : key,
+    ...(args ? { buildArgs: args } : {}),
+    ...(labels ? { labels } : {}),
+    target,
+    secrets: Object.fromEntries(
+      Object.entries(secrets).map(([id, base64]) => [id, Buffer.from(base64, 'base64')]),
+    ),
+    noCache: recipe.options?.noCache === true || usesSecrets(run),
+    platforms: recipe.platforms,
+    frontendAttrs: frontendAttrs(recipe),
+    sourceDateEpoch: buildTime,
+    credentials: async (host: string) => {
+      const known = await access.credentials(host);
+      if (!known) return undefined;
+      return known.kind === 'password'
+        ? { username: known.username, password: known.password }
+        : { identityToken: known.token };
+    },
+    tokens: access.tokens,
+  };
+}
+
+function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
+  const annotations = Object.entries(options?.annotations ?? {});
+  return Object.fromEntries(annotations.map(([name, text]) => [`annotation.${name}`, text]));
+}
+
+function namespaceOf(owner: string): string {
+  return createHash('sha256').update(`owner ${owner}`).digest('hex');
+}
+
+/**
+ * True where a step may see a secret. A builder takes two such steps for the same whatever their secrets are, so
+ * neither may find what the other has made.
+ */
+function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
+  const { dockerfile } = recipe;
+  return (
+    Object.keys(secrets).length > 0 ||
+    (/--mount/i.test(dockerfile) && /secret|ssh|\btype=\S*\$/i.test(dockerfile))
+  );
+}
+
+/**
+ * Source: BuildKit's Dockerfile frontend, `builder/build.go`: with a command line it is the frontend that was asked
+ * for, and the build argument names another image.
+ */
+function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
+  if (frontend === undefined) return {};
+  if (frontend === 'builder') return { cmdline: 'docker/dockerfile' };
+  return { 'build-arg:BUILDKIT_SYNTAX': frontend };
+}
+
+async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunRecipeDeps) {
+  const { isPlainHttp, isTrustedCache } = deps;
+  const { recipe, target, log, signal } = run;
+  const mask = new SecretMask();
+  for (const base64 of Object.values(run.secrets ?? {})) mask.add(Buffer.from(base64, 'base64'));
+  // Whole lines come, so that no secret is cut in two.
+  const text = plainLog(lines => log.write(mask.apply(lines)));
+  const { cache } = recipe;
+  const isCached = cache !== undefined && !usesSecrets(run);
+  const caches = !isCached ? [] : [{ type: 'registry' as const, ref: cache }];
+  const mayRead = isCached && isTrustedCache(cache);
+  try {
+    const { digest, descriptor } = await build(
+      client,
+      {
+        ...commonOptions(run, deps),
+        exporters: [
+          {
+            type: 'image',
+            name: formatReference(target),
+            push: true,
+            insecure: isPlainHttp(target.registry),
+            attrs: {
+              ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
+              // Byte code has the time of its source in it: both are dated here, see dating/redate-image.
+              'rewrite-timestamp': 'false',
+              ...annotationAttrs(recipe),
+            },
+          },
+        ],
+        cacheImports: mayRead ? caches : [],
+        cacheExports: caches,
+      },
+      { signal, onProgress: text.onProgress },
+    );
+    return { digest: digest as Digest, mediaType: descriptor?.mediaType ?? mediaTypes.ociManifest };
+  } finally {
+    text.end();
+  }
+}
+
+/** The steps are all done by now: this only fetches what they made. */
+function exportLockFile(
+  client: BuildkitClient,
+  run: PreparedRun,
+  deps: RunRecipeDeps,
+): Promise<string | undefined> {
+  const { recipe, signal } = run;
+  return readLockFile(sink =>
+    build(
+      client,
+      {
+        ...commonOptions(run, deps),
+        // Nothing of it runs again.
+        noCache: false,
+        target: recipe.lockStage,
+        exporters: [{ type: 'tar', sink }],
+      },
+      { signal },
+    ),
+  );
+}

@@ -1,0 +1,113 @@
+import { createInterface } from 'node:readline/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CommandError, type Option, type Values } from '../command.ts';
+import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
+import { get, RefusedError, stream } from '../server/server-client.ts';
+import { cancelBuild } from './cancel-command.ts';
+
+/** The option of every command that shows how a build goes on. */
+export const plainOption: Option = {
+  type: 'boolean',
+  description: 'Show the log line by line on a terminal too',
+};
+
+/** How a build ended; undefined when its user does not want to see more of it. */
+export type BuildEnd = { readonly succeeded: boolean } | undefined;
+
+/** 130 is what a shell says of who was interrupted. */
+export function exitCodeOf(end: BuildEnd): number {
+  return end === undefined ? 130 : end.succeeded ? 0 : 1;
+}
+
+const pauseMs = 1000;
+
+/**
+ * Shows how a build goes on until it is over. Ctrl-C ends that. On a terminal it asks whether to cancel the build too;
+ * a build that goes on can be followed again. Throws a {@link CommandError} when the server does not answer.
+ */
+export async function followBuild(
+  values: Values,
+  id: string,
+  sink: NodeJS.WriteStream,
+): Promise<BuildEnd> {
+  const again = `follow it with 'sluice logs -f ${id}'`;
+  const leaving = new AbortController();
+  const leave = () => leaving.abort();
+  process.once('SIGINT', leave);
+  const display = progressDisplay(sink, values.plain === true);
+  let end: BuildEnd;
+  try {
+    end = await showLog(values, id, display, leaving.signal);
+  } catch (error) {
+    if (error instanceof CommandError && !(error instanceof RefusedError)) {
+      throw new CommandError(`${error.message}; ${again}`);
+    }
+    if (!leaving.signal.aborted) throw error;
+  } finally {
+    process.off('SIGINT', leave);
+    display.end(end?.succeeded);
+  }
+  if (end) return end;
+  const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
+  if (!isCancelled) console.error(`The build goes on: ${again}`);
+  return undefined;
+}
+
+/** Asks the user, if there is one. */
+async function isToBeCancelled(): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
+  const question = createInterface({ input: process.stdin, output: process.stderr });
+  const leaving = new AbortController();
+  // Ctrl-C once more, or the end of the input, means no.
+  question.once('SIGINT', () => leaving.abort());
+  question.once('close', () => leaving.abort());
+  try {
+    const { signal } = leaving;
+    return /^y(es)?$/i.test(
+      (await question.question('Cancel the build? [y/N] ', { signal })).trim(),
+    );
+  } catch (error) {
+    if (!leaving.signal.aborted) throw error;
+    console.error();
+    return false;
+  } finally {
+    question.close();
+  }
+}
+
+async function tryToCancel(values: Values, id: string): Promise<boolean> {
+  try {
+    const { cancelled, message } = await cancelBuild(values, id);
+    console.error(message);
+    return cancelled;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(error.message);
+    return false;
+  }
+}
+
+/** The log to its end; where the connection breaks, from there on by another one. */
+async function showLog(
+  values: Values,
+  id: string,
+  display: ProgressDisplay,
+  signal: AbortSignal,
+): Promise<{ readonly succeeded: boolean }> {
+  const path = `/v1alpha1/builds/${encodeURIComponent(id)}`;
+  for (let seen = 0; ; await sleep(pauseMs, undefined, { signal })) {
+    let position = 0;
+    try {
+      for await (const piece of await stream(values, `${path}/logs?follow=true`, signal)) {
+        position += piece.length;
+        const isNew = Math.min(piece.length, Math.max(0, position - seen));
+        if (isNew > 0) display.write(piece.subarray(piece.length - isNew));
+        seen = Math.max(seen, position);
+      }
+    } catch (error) {
+      if (error instanceof CommandError || signal.aborted) throw error;
+    }
+    const { succeeded } = (await get(values, `${path}/status`)) as { succeeded?: boolean };
+    if (succeeded !== undefined) return { succeeded };
+  }
+}

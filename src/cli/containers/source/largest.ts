@@ -1,0 +1,35 @@
+import type { Found } from '../../../buildkit/files/tree-walk.ts';
+
+/** A directory, or a file at the top, and the bytes of all that is in it. */
+export interface Share {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+// A directory that holds nearly all of what is above it says more than that.
+const nearlyAll = 0.9;
+
+/** The largest directories and files at the top of a tree, as deep down as they tell the most, largest first. */
+export function largestIn(files: readonly Found[], count: number): Share[] {
+  const sizes = new Map<string, number>();
+  for (const { path, entry } of files) {
+    if (entry.kind !== 'file') continue;
+    const parts = path.split('/');
+    for (let depth = 1; depth <= parts.length; depth += 1) {
+      const name = `${parts.slice(0, depth).join('/')}${depth < parts.length ? '/' : ''}`;
+      sizes.set(name, (sizes.get(name) ?? 0) + entry.size);
+    }
+  }
+  const shares = [...sizes].map(([path, bytes]) => ({ path, bytes }));
+  const below = Map.groupBy(shares, ({ path }) => path.replace(/[^/]+\/?$/, ''));
+  const deepest = (share: Share): Share => {
+    const child = (below.get(share.path) ?? []).find(
+      ({ path, bytes }) => path.endsWith('/') && bytes >= share.bytes * nearlyAll,
+    );
+    return child ? deepest(child) : share;
+  };
+  return (below.get('') ?? [])
+    .map(deepest)
+    .sort((one, other) => other.bytes - one.bytes)
+    .slice(0, count);
+}

@@ -1,0 +1,48 @@
+import { gunzipSync } from 'node:zlib';
+import type { InjectedLayer } from '../../../images/augment/image-change.ts';
+import { digestOf } from '../../../oci/digest.ts';
+import { architectureIn } from '../../../request/layers/layers.ts';
+import type { SubmittedLayer } from '../../../request/submission.ts';
+import { CommandError } from '../../command.ts';
+import { useProxies } from '../../server/use-proxies.ts';
+
+/**
+ * A layer of a request as the server will find it to be; it is fetched where it has an address. Throws
+ * {@link CommandError}.
+ */
+export async function measureLayer({ location }: SubmittedLayer): Promise<InjectedLayer> {
+  const isUrl = /^https?:/i.test(location);
+  const gzip = isUrl ? await fetched(location) : inlined(location);
+  const architecture = isUrl ? architectureIn(location) : undefined;
+  return {
+    gzipDigest: digestOf(gzip),
+    gzipSize: gzip.length,
+    tarDigest: digestOf(unpacked(gzip, isUrl ? location : 'a layer')),
+    ...(architecture === undefined ? {} : { architecture }),
+  };
+}
+
+async function fetched(url: string): Promise<Buffer> {
+  useProxies();
+  try {
+    const answer = await fetch(url);
+    if (answer.ok) return Buffer.from(await answer.arrayBuffer());
+    throw new Error(`it answered ${answer.status}`);
+  } catch (error) {
+    throw new CommandError(`${url} cannot be fetched (${(error as Error).message})`);
+  }
+}
+
+function inlined(location: string): Buffer {
+  const [, base64] = /^data:(?:[^,;]*;base64,)?(.*)$/s.exec(location) ?? [];
+  if (base64 !== undefined) return Buffer.from(base64, 'base64');
+  throw new CommandError("A layer's location is neither a URL nor 'data:' followed by base64", 2);
+}
+
+function unpacked(gzip: Buffer, name: string): Buffer {
+  try {
+    return gunzipSync(gzip);
+  } catch (error) {
+    throw new CommandError(`${name} is not a gzip file (${(error as Error).message})`, 2);
+  }
+}

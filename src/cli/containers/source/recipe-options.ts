@@ -1,0 +1,108 @@
+import { readFile } from 'node:fs/promises';
+import type { Submission } from '../../../request/submission.ts';
+import { CommandError, type Option, text, texts, type Values } from '../../command.ts';
+
+/** The options that say how something is built. */
+export const recipeOptions: Readonly<Record<string, Option>> = {
+  target: { type: 'string', value: 'STAGE', description: 'Stage of the Dockerfile that is built' },
+  label: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME=VALUE',
+    description: 'Label of the image; repeatable',
+  },
+  annotation: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME=VALUE',
+    description: "Annotation of the image's manifest; repeatable",
+  },
+  created: {
+    type: 'string',
+    value: 'TIME',
+    description:
+      'Date of the image, ISO 8601 or now. Default: a fixed one, for the same digest each time',
+  },
+  'no-cache': { type: 'boolean', description: 'Run all steps, also when the image exists' },
+  secret: {
+    type: 'string',
+    multiple: true,
+    value: 'id=ID[,src=FILE|,env=NAME]',
+    description: 'Secret for RUN --mount=type=secret,id=ID; needs --push-to; repeatable',
+  },
+  'cache-repository': {
+    type: 'string',
+    value: 'REPOSITORY',
+    description: 'Where the layers of steps are kept for later builds',
+  },
+};
+
+type Options = Pick<
+  Submission,
+  'buildTarget' | 'labels' | 'annotations' | 'created' | 'noCache' | 'secrets' | 'cacheRepository'
+>;
+
+/** What these options ask for. Throws {@link CommandError}. */
+export async function recipeOptionsOf(values: Values): Promise<Options> {
+  const created = text(values, 'created');
+  const secrets = await secretsOf(texts(values, 'secret'));
+  return {
+    buildTarget: text(values, 'target'),
+    labels: pairsOf(values, 'label'),
+    annotations: pairsOf(values, 'annotation'),
+    created: created === 'now' ? new Date().toISOString() : created,
+    ...(values['no-cache'] === true ? { noCache: true } : {}),
+    secrets: Object.keys(secrets).length > 0 ? secrets : undefined,
+    cacheRepository: text(values, 'cache-repository'),
+  };
+}
+
+function pairsOf(values: Values, option: string): Record<string, string> | undefined {
+  const given = texts(values, option);
+  if (given.length === 0) return undefined;
+  return Object.fromEntries(
+    given.map(pair => {
+      const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
+      if (name !== undefined && value !== undefined) return [name, value];
+      throw new CommandError(`--${option} ${pair}: write NAME=VALUE`, 2);
+    }),
+  );
+}
+
+/** As Docker has it: without a source the environment variable of that name, else the file. */
+async function secretsOf(given: readonly string[]): Promise<Record<string, string>> {
+  const secrets: Record<string, string> = {};
+  for (const option of given) {
+    const parts = new Map(
+      option.split(',').map(part => {
+        const equals = part.indexOf('=');
+        return [part.slice(0, equals), part.slice(equals + 1)] as const;
+      }),
+    );
+    const id = parts.get('id');
+    const file = parts.get('src') ?? parts.get('source');
+    if (!id) throw new CommandError(`--secret: write id=ID,src=FILE or id=ID,env=NAME`, 2);
+    secrets[id] = (await secretOf(id, file, parts.get('env'))).toString('base64');
+  }
+  return secrets;
+}
+
+async function secretOf(
+  id: string,
+  file: string | undefined,
+  variable: string | undefined,
+): Promise<Buffer> {
+  const fromEnvironment = process.env[variable ?? id];
+  if (file === undefined) {
+    if (fromEnvironment !== undefined) return Buffer.from(fromEnvironment);
+    throw new CommandError(
+      `--secret id=${id}: the environment has no ${variable ?? id}; name a file with src=FILE`,
+      2,
+    );
+  }
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new CommandError(`--secret id=${id}: ${(error as Error).message}`, 2);
+  }
+}

@@ -1,0 +1,26 @@
+import { userInfo } from 'node:os';
+import type { Database } from '../../storage/rows/database.ts';
+import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
+
+/** Returns who works at the command line, as the audit log calls them. */
+export function commandLine(): string {
+  try {
+    return `command line (${userInfo().username})`;
+  } catch {
+    // In a container the number of a user may have no name.
+    return `command line (${process.getuid?.() ?? 'unknown'})`;
+  }
+}
+
+/** Notes in the audit log what a command has done to the data directory. Throws what the database throws. */
+export async function noteLocally(
+  database: Database,
+  action: string,
+  target: string,
+): Promise<void> {
+  const audit = createAuditLog(database, error => {
+    throw error;
+  });
+  audit.add({ actor: commandLine(), action, target });
+  await audit.flush();
+}

@@ -1,0 +1,21 @@
+import { readFileSync } from 'node:fs';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { CommandError } from '../command.ts';
+
+let trusted: string | undefined;
+
+/**
+ * Makes this process trust the certificate authority in the PEM file that `SLUICE_CA` names, in addition to
+ * the usual ones. Throws {@link CommandError} for a file that cannot be used.
+ */
+export function trustOwnAuthority(): void {
+  const path = process.env.SLUICE_CA;
+  if (!path || path === trusted) return;
+  try {
+    setDefaultCACertificates([...getCACertificates('default'), readFileSync(path, 'utf8')]);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CommandError(`SLUICE_CA: ${path} is not a PEM file of a certificate (${why})`, 2);
+  }
+  trusted = path;
+}

@@ -1,0 +1,32 @@
+import { setGlobalProxyFromEnv } from 'node:http';
+import { CommandError } from '../command.ts';
+
+// The server of `npm start`, which no proxy reaches.
+const ownMachine = ['localhost', '127.0.0.1', '[::1]'];
+let isDone = false;
+
+/**
+ * Has this process honour `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, except for servers on the same machine. Throws
+ * {@link CommandError} for a proxy that cannot be used.
+ */
+export function useProxies(environment: NodeJS.ProcessEnv = process.env): void {
+  if (isDone) return;
+  isDone = true;
+  const variable = (name: string) => environment[name] || environment[name.toLowerCase()];
+  const [https, http] = [variable('HTTPS_PROXY'), variable('HTTP_PROXY')];
+  if (!https && !http) return;
+  const direct = [variable('NO_PROXY') ?? '', ...ownMachine].filter(entry => entry !== '');
+  try {
+    setGlobalProxyFromEnv({
+      ...(https ? { https_proxy: https } : {}),
+      ...(http ? { http_proxy: http } : {}),
+      no_proxy: direct.join(','),
+    });
+  } catch {
+    // Without Node's words, which show the variable, and with it the password.
+    throw new CommandError(
+      'HTTPS_PROXY or HTTP_PROXY is not the http or https URL of a proxy: write http://proxy.example:3128',
+      2,
+    );
+  }
+}

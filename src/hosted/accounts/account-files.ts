@@ -1,0 +1,150 @@
+import { type BigIntStats, readFileSync, statSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { type AccountFile, mostFileBytes, parseAccountFile } from './account-file.ts';
+import type { Account, Accounts } from './accounts.ts';
+
+/** The accounts of the configuration and of files, which are read again when they have changed. */
+export interface AccountFiles {
+  /** Always the same object, with the accounts of now. */
+  readonly accounts: Accounts;
+  /** Looks whether files have changed. A broken file is logged once, and leaves its accounts as they are. */
+  look(): Promise<void>;
+}
+
+export interface AccountFilesOptions {
+  readonly listed: Accounts;
+  readonly files: readonly AccountFile[];
+  readonly log: Logger;
+  /** Called after accounts have changed, with what has, such as `account.add` and a name. */
+  readonly onChange: (changes: readonly AccountChange[]) => void;
+}
+
+export interface AccountChange {
+  readonly action: 'account.add' | 'account.change' | 'account.remove';
+  readonly name: string;
+  readonly file: string;
+}
+
+interface Kept {
+  readonly source: AccountFile;
+  /** Of the content that is in use. */
+  version: string;
+  accounts: Map<string, Account>;
+  /** What was found at the last look, where it is not in use. */
+  seen: string;
+  reported: string;
+}
+
+/** Reads the files. Throws an `Error` for one that cannot be used, with its path. */
+export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
+  const { listed, files, log, onChange } = options;
+  const accounts = new Map(listed);
+  const kept: Kept[] = [];
+  for (const source of files) {
+    try {
+      const version = versionOf(statSync(source.file, { bigint: true }));
+      const own = parseAccountFile(readFileSync(source.file, 'utf8'), source);
+      requireNew(own, accounts);
+      for (const [name, account] of own) accounts.set(name, account);
+      kept.push({ source, version, accounts: own, seen: version, reported: '' });
+    } catch (error) {
+      throw new Error(`The account file ${source.file} cannot be used: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  const use = (file: Kept, found: Map<string, Account>): void => {
+    const others = new Map(accounts);
+    for (const name of file.accounts.keys()) others.delete(name);
+    requireNew(found, others);
+    const changes = changesOf(file.source.file, file.accounts, found);
+    // Without a turn of the event loop in between: nobody sees half of it.
+    for (const { name } of changes) {
+      const account = found.get(name);
+      if (account) accounts.set(name, account);
+      else accounts.delete(name);
+    }
+    file.accounts = found;
+    if (changes.length === 0) return;
+    onChange(changes);
+    log.info(
+      { file: file.source.file, changes: changes.length },
+      'the accounts of a file have changed',
+    );
+  };
+
+  const lookAt = async (file: Kept): Promise<void> => {
+    const path = file.source.file;
+    const version = versionOf(await stat(path, { bigint: true }));
+    if (version === file.version) {
+      file.reported = '';
+      return;
+    }
+    // htpasswd writes into the file: what is still being written is left for the next look.
+    const isSettled = version === file.seen;
+    file.seen = version;
+    if (!isSettled) return;
+    const text = await readFile(path, 'utf8');
+    if (versionOf(await stat(path, { bigint: true })) !== version) return;
+    use(file, parseAccountFile(text, file.source));
+    file.version = version;
+    file.reported = '';
+  };
+
+  return {
+    accounts,
+
+    async look() {
+      for (const file of kept) {
+        try {
+          await lookAt(file);
+        } catch (error) {
+          const reason = reasonOf(error);
+          if (reason === file.reported) continue;
+          file.reported = reason;
+          log.error(
+            { file: file.source.file, reason },
+            'the account file cannot be used as it is now: its previous accounts stay',
+          );
+        }
+      }
+    },
+  };
+}
+
+function requireNew(found: Accounts, others: Accounts): void {
+  for (const name of found.keys()) {
+    if (others.has(name)) throw new Error(`the account '${name}' is also listed elsewhere`);
+  }
+}
+
+function changesOf(file: string, before: Accounts, after: Accounts): AccountChange[] {
+  const changes: AccountChange[] = [];
+  for (const name of before.keys()) {
+    if (!after.has(name)) changes.push({ action: 'account.remove', name, file });
+  }
+  for (const [name, { password }] of after) {
+    const old = before.get(name);
+    if (!old) changes.push({ action: 'account.add', name, file });
+    else if (old.password !== password) changes.push({ action: 'account.change', name, file });
+  }
+  return changes;
+}
+
+/** Differs where the file may have another content; throws for what is no file, and for one that is too large. */
+function versionOf(stats: BigIntStats): string {
+  if (!stats.isFile()) throw new Error('it is not a file');
+  if (stats.size > BigInt(mostFileBytes))
+    throw new Error(`it is larger than ${mostFileBytes} bytes`);
+  return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
+}
+
+/** Without the path, which is beside it. */
+function reasonOf(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return 'it does not exist';
+  if (code === 'EACCES') return 'it cannot be read by this user';
+  return error instanceof Error ? error.message : String(error);
+}

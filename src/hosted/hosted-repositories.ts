@@ -1,0 +1,64 @@
+import type { ContentStore } from '../storage/content/content-store.ts';
+import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
+import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import type { PushClient } from '../upstream/push-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { AccountCheck } from './accounts/account-check.ts';
+import type { Accounts } from './accounts/accounts.ts';
+import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
+import { createOwnPusher } from './in-process/own-pusher.ts';
+import { createOwnRegistry } from './in-process/own-registry.ts';
+import { createKeeper, type Keeper } from './keeper.ts';
+import { createHostedListings, type HostedListings } from './listings.ts';
+import { createHostedManifests, type HostedManifests } from './manifests.ts';
+import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
+import { createQuota, type HostedLimits } from './uploads/quota.ts';
+import { createUploads, type Uploads } from './uploads/uploads.ts';
+
+/** The repositories that this service hosts itself. */
+export interface Hosted {
+  readonly keeper: Keeper;
+  readonly tokens: RegistryTokens;
+  readonly manifests: HostedManifests;
+  readonly blobs: HostedBlobs;
+  readonly listings: HostedListings;
+  readonly uploads: Uploads;
+  /** The same as other registries are seen. */
+  readonly registry: RegistryClient;
+  readonly pusher: PushClient;
+}
+
+export interface HostedOptions {
+  readonly content: ContentStore;
+  readonly store: HostedStore;
+  readonly cachedBlobs: CachedBlobStore;
+  readonly accounts: Accounts;
+  readonly accountCheck: Pick<AccountCheck, 'find'>;
+  readonly hasAccountFiles: boolean;
+  /** Patterns of what anybody may pull. */
+  readonly anonymous: readonly string[];
+  readonly limits: HostedLimits;
+  readonly signingKey: Uint8Array;
+  /** What served names begin with behind the host, `ct/`. */
+  readonly servedPrefix: string;
+  /** The host that names of hosted images begin with. */
+  readonly host: string;
+}
+
+export function createHosted(options: HostedOptions): Hosted {
+  const { content, store, cachedBlobs } = options;
+  const quota = createQuota(store, options.limits);
+  const tokens = createRegistryTokens(options.signingKey, options.host);
+  const keeper = createKeeper({ ...options, tokens });
+  const manifests = createHostedManifests({ content, store, quota });
+  const blobs = createHostedBlobs({ content, store, cachedBlobs, quota });
+  const listings = createHostedListings(store);
+  const uploads = createUploads({ content, blobs, quota });
+  const { servedPrefix } = options;
+  const registry = createOwnRegistry({
+    ...{ content, keeper, manifests, blobs, listings },
+    servedPrefix,
+  });
+  const pusher = createOwnPusher({ content, keeper, manifests, blobs, quota });
+  return { keeper, tokens, manifests, blobs, listings, uploads, registry, pusher };
+}

@@ -1,0 +1,97 @@
+import { Fault } from '../../foundation/fault.ts';
+import { isDigest, splitDigest } from '../../oci/digest.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { PushAccess, PushClient, PushedBlob } from '../../upstream/push-client.ts';
+import type { HostedBlobs } from '../blobs.ts';
+import type { Keeper } from '../keeper.ts';
+import type { HostedManifests } from '../manifests.ts';
+import { createBatches } from '../uploads/batches.ts';
+import type { Quota } from '../uploads/quota.ts';
+
+export interface OwnPusherDeps {
+  readonly content: ContentStore;
+  readonly keeper: Keeper;
+  readonly manifests: HostedManifests;
+  readonly blobs: HostedBlobs;
+  readonly quota: Quota;
+}
+
+/** Pushes to the hosted repositories, without the way through the network; the credentials decide as anywhere. */
+export function createOwnPusher(deps: OwnPusherDeps): PushClient {
+  const { content, keeper, manifests, blobs, quota } = deps;
+
+  const require = async ({ isService, credentials, registry, repository }: PushAccess) => {
+    if (isService) return;
+    const rights = await keeper.withCredentials(credentials);
+    if (rights?.(repository).includes('push')) return;
+    throw new Fault(
+      'denied',
+      `${registry}/${repository} cannot be pushed to ${credentials ? 'with the credentials there are for it' : 'without credentials'}: name another repository, or credentials that may push to it`,
+      { phase: 'credentials' },
+    );
+  };
+
+  const has = async (repository: string, { digest, size }: PushedBlob) =>
+    (await blobs.size(repository, digest).catch(() => undefined)) === size;
+
+  const receive = async ({ digest, open }: PushedBlob): Promise<void> => {
+    const file = await content.ingest(splitDigest(digest).algorithm);
+    let source: ByteSource | undefined;
+    try {
+      const batches = createBatches(bytes => file.write(...bytes));
+      source = await open();
+      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+        // Gathered into batches, so it has to be a copy: what a source hands out does not stay.
+        await batches.add(Buffer.from(chunk.bytes));
+        chunk.release();
+      }
+      await batches.flush();
+      if (file.digest() !== digest) {
+        throw new Fault(
+          'upstream',
+          `The bytes of ${digest} are others: they were changed on their way`,
+          { phase: 'push' },
+        );
+      }
+      await file.commit();
+    } finally {
+      source?.destroy();
+      await file.abort();
+    }
+  };
+
+  return {
+    check: require,
+
+    async putBlob(access, blob) {
+      await require(access);
+      const { repository } = access;
+      const { digest, size, isKept } = blob;
+      if (await has(repository, blob)) return 'there';
+      quota.admit(repository, size);
+      const isHere = isKept && (await content.size(digest)) === size;
+      if (!isHere) await receive(blob);
+      await blobs.link(repository, digest, size);
+      return isHere ? 'mounted' : 'sent';
+    },
+
+    async putManifest(access, reference, { bytes, mediaType, digest }) {
+      await require(access);
+      const tags = isDigest(reference) ? [] : [reference];
+      const pushed = { bytes, contentType: mediaType, digest, tags };
+      const { subject } = await manifests.put(access.repository, pushed);
+      return { isReferrer: subject !== undefined };
+    },
+  };
+}
+
+/** Pushes to the hosted repositories for what is under the own host, to other registries for the rest. */
+export function withOwnPusher(ownHost: string, own: PushClient, others: PushClient): PushClient {
+  const choose = ({ registry }: PushAccess) => (registry === ownHost ? own : others);
+  return {
+    check: (access, ...rest) => choose(access).check(access, ...rest),
+    putBlob: (access, ...rest) => choose(access).putBlob(access, ...rest),
+    putManifest: (access, ...rest) => choose(access).putManifest(access, ...rest),
+  };
+}

@@ -1,0 +1,143 @@
+import { Fault } from '../../foundation/fault.ts';
+import { type Digest, parseDigest } from '../../oci/digest.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { Access } from '../../upstream/access.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { HostedBlobs } from '../blobs.ts';
+import type { Keeper } from '../keeper.ts';
+import type { HostedListings, Listing } from '../listings.ts';
+import type { HostedManifests } from '../manifests.ts';
+
+export interface OwnRegistryDeps {
+  readonly content: ContentStore;
+  readonly keeper: Keeper;
+  readonly manifests: HostedManifests;
+  readonly blobs: HostedBlobs;
+  readonly listings: HostedListings;
+  /** What served names begin with: they are no hosted repositories. */
+  readonly servedPrefix: string;
+}
+
+/**
+ * The hosted repositories as a registry among others, without the way through the network. As with
+ * any other registry, the credentials of the access decide what it may see.
+ */
+export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
+  const { content, keeper, manifests, blobs, listings } = deps;
+
+  const require = async (access: Access): Promise<void> => {
+    if (access.isService) return;
+    const { registry, repository, credentials } = access;
+    if (repository.startsWith(deps.servedPrefix)) {
+      throw new Fault(
+        'bad-request',
+        'This is the name of a container request: name the image that the request was made for',
+        { phase: 'request' },
+      );
+    }
+    const rights = await keeper.withCredentials(credentials);
+    if (rights?.(repository).includes('pull')) return;
+    throw new Fault(
+      'denied',
+      `${registry}/${repository} cannot be pulled ${credentials ? 'with the credentials that this service has for it' : 'without credentials'}: have the operator open the repository or list credentials for ${registry}`,
+      { phase: 'credentials' },
+    );
+  };
+
+  return {
+    async headManifest(access, reference) {
+      await require(access);
+      return manifests.head(access.repository, reference);
+    },
+
+    async getManifest(access, reference) {
+      await require(access);
+      return manifests.get(access.repository, reference);
+    },
+
+    async getBlob(access, digest, mediaType) {
+      await require(access);
+      await blobs.size(access.repository, digest);
+      const bytes = await content.read(digest);
+      if (!bytes) throw damaged(digest);
+      return { bytes, mediaType, digest };
+    },
+
+    async openBlob(access, digest, { offset = 0, last }) {
+      await require(access);
+      const size = await blobs.size(access.repository, digest);
+      const end = Math.min(last ?? size - 1, size - 1);
+      return {
+        kind: 'bytes',
+        offset,
+        total: size,
+        answer: {
+          status: 200,
+          headers: new Map(),
+          contentLength: size,
+          body: content.open(digest, offset, end),
+        },
+      };
+    },
+
+    async headBlob(access, digest) {
+      await require(access);
+      return blobs.size(access.repository, digest);
+    },
+
+    async getJson(access, path, query) {
+      await require(access);
+      const { repository } = access;
+      const parameters = new URLSearchParams(query);
+      const listing =
+        path === 'tags/list'
+          ? listings.tags(repository, parameters)
+          : listings.referrers(
+              repository,
+              parseDigest(path.slice('referrers/'.length)),
+              parameters,
+            );
+      return {
+        status: 200,
+        headers: listingHeaders(listing, `/v2/${repository}/${path}`),
+        body: Buffer.from(JSON.stringify(listing.body)),
+      };
+    },
+  };
+}
+
+/** The headers of a listing that was asked for under the path. */
+export function listingHeaders(
+  { contentType, next, filtered }: Listing,
+  path: string,
+): Map<string, string> {
+  const headers = new Map([['content-type', contentType]]);
+  if (next !== undefined) headers.set('link', `<${path}?${next}>; rel="next"`);
+  if (filtered !== undefined) headers.set('oci-filters-applied', filtered);
+  return headers;
+}
+
+/** Asks the hosted repositories for what is under the own host, other registries for the rest. */
+export function withOwnRegistry(
+  ownHost: string,
+  own: RegistryClient,
+  others: RegistryClient,
+): RegistryClient {
+  const choose = ({ registry }: Access) => (registry === ownHost ? own : others);
+  return {
+    headManifest: (access, ...rest) => choose(access).headManifest(access, ...rest),
+    getManifest: (access, ...rest) => choose(access).getManifest(access, ...rest),
+    getBlob: (access, ...rest) => choose(access).getBlob(access, ...rest),
+    openBlob: (access, ...rest) => choose(access).openBlob(access, ...rest),
+    headBlob: (access, ...rest) => choose(access).headBlob(access, ...rest),
+    getJson: (access, ...rest) => choose(access).getJson(access, ...rest),
+  };
+}
+
+function damaged(digest: Digest): Fault {
+  return new Fault(
+    'blob-unknown',
+    `${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
+    { phase: 'store' },
+  );
+}

@@ -1,0 +1,293 @@
+import { randomUUID } from 'node:crypto';
+import { Fault } from '../../foundation/fault.ts';
+import { type Digest, type DigestAlgorithm, splitDigest } from '../../oci/digest.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { Ingest } from '../../storage/content/ingest.ts';
+import type { HostedBlobs } from '../blobs.ts';
+import { createBatches } from './batches.ts';
+import type { Quota } from './quota.ts';
+import { createReservations, type Reservation } from './reservations.ts';
+
+/** The bytes of a request, and the way to end it from this side. */
+export interface UploadBody {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Bytes, where they were told beforehand. */
+  readonly length: number | undefined;
+  stop(reason: Error): void;
+}
+
+/** Which bytes of the blob a request brings, both ends included. */
+export interface ChunkRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A blob on its way into a repository. What was received stays when a connection breaks, and can be gone on from. */
+export interface Upload {
+  readonly id: string;
+  readonly repository: string;
+  /** Bytes so far. */
+  readonly size: number;
+}
+
+/** All methods but `start` throw a {@link Fault} (404) for an upload that has ended or never was. */
+export interface Uploads {
+  /** Throws a {@link Fault} (429) when the owner, or all of them, have too many open ones. */
+  start(repository: string, owner: string, algorithm?: DigestAlgorithm): Promise<Upload>;
+  find(repository: string, id: string): Upload;
+  /** How far an upload is, with all that has come of a request that is still sending. */
+  state(repository: string, id: string): Promise<Upload>;
+  /** Appends; a chunk that does not begin where the last one ended is refused (416). */
+  append(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+  ): Promise<Upload>;
+  /** Appends the last bytes and makes it a blob. Throws (400) when the digest is another one; the upload has ended then. */
+  finish(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+    digest: Digest,
+  ): Promise<void>;
+  cancel(repository: string, id: string): Promise<void>;
+  /** Ends the uploads that nobody has sent anything to for longer than so many ms. */
+  expire(idleMs: number): Promise<void>;
+}
+
+export interface UploadsDeps {
+  readonly content: ContentStore;
+  readonly blobs: HostedBlobs;
+  readonly quota: Quota;
+}
+
+interface Session extends Upload {
+  /** The account that has begun it. */
+  readonly owner: string;
+  readonly reservation: Reservation;
+  readonly ingest: Ingest;
+  /** On the scale of `performance.now`: no change of the wall clock ends an upload. */
+  usedAt: number;
+  /** The request that is sending, if any. */
+  sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
+  /** Writes what that request has brought so far. */
+  flush: () => Promise<void>;
+}
+
+export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
+  const sessions = new Map<string, Session>();
+  const openOf = new Map<string, number>();
+  let openInAll = 0;
+  const reserve = createReservations();
+
+  const find = (repository: string, id: string): Session => {
+    const session = sessions.get(id);
+    if (session?.repository === repository) return session;
+    throw new Fault(
+      'upload-unknown',
+      'There is no such upload, or it has ended: begin the push of this blob again',
+      { phase: 'push' },
+    );
+  };
+
+  const countOpen = (owner: string, change: 1 | -1): void => {
+    const open = (openOf.get(owner) ?? 0) + change;
+    openInAll += change;
+    if (open > 0) openOf.set(owner, open);
+    else openOf.delete(owner);
+  };
+
+  const end = async (session: Session): Promise<void> => {
+    if (sessions.delete(session.id)) {
+      countOpen(session.owner, -1);
+      session.reservation.set(0);
+    }
+    await session.ingest.abort();
+  };
+
+  /** Runs what a request brings to an upload, after an older request that is still at it was ended. */
+  const exclusively = async <T>(
+    repository: string,
+    id: string,
+    body: UploadBody,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> => {
+    const session = find(repository, id);
+    // A client sends one request at a time: one that is left over belongs to a connection that is dead.
+    while (session.sending) {
+      const { sending } = session;
+      sending.body.stop(new Error('a newer request goes on with this upload'));
+      await sending.done;
+    }
+    find(repository, id);
+    const running = work(session);
+    const done = running.catch(() => {});
+    session.sending = { body, done };
+    try {
+      return await running;
+    } finally {
+      session.sending = undefined;
+      session.usedAt = performance.now();
+    }
+  };
+
+  /** What goes wrong here ends the upload; a connection that breaks does not. */
+  const write = async (session: Session, batch: Uint8Array[]): Promise<void> => {
+    try {
+      await session.ingest.write(...batch);
+    } catch (error) {
+      await end(session);
+      throw error;
+    }
+  };
+
+  const receive = async (session: Session, body: UploadBody, range: ChunkRange | undefined) => {
+    const { ingest, repository, reservation } = session;
+    checkRange(range, body.length, ingest.size);
+    const batches = createBatches(bytes => write(session, bytes));
+    session.flush = batches.flush;
+    let received = ingest.size;
+    let admitted = received + (body.length ?? 0);
+    const admit = (bytes: number) => {
+      quota.admit(repository, bytes, reservation.others());
+      reservation.set(bytes);
+    };
+    admit(admitted);
+    try {
+      for await (const bytes of body.chunks) {
+        received += bytes.length;
+        if (received > admitted) {
+          admit(received);
+          admitted = received + uncheckedBytes;
+        }
+        if (body.length === undefined) reservation.set(received);
+        await batches.add(bytes);
+      }
+    } catch (error) {
+      await batches.flush();
+      // What was announced and did not come takes no room.
+      if (sessions.has(session.id)) reservation.set(ingest.size);
+      if (error instanceof Fault) await end(session);
+      throw error;
+    }
+    await batches.flush();
+  };
+
+  return {
+    async start(repository, owner, algorithm) {
+      if (openInAll >= mostOpen || (openOf.get(owner) ?? 0) >= mostOfOwner) throw tooMany();
+      // Before the first wait: those who come meanwhile count too.
+      countOpen(owner, 1);
+      const ingest = await content.ingest(algorithm).catch(error => {
+        countOpen(owner, -1);
+        throw error;
+      });
+      const session: Session = {
+        id: randomUUID(),
+        repository,
+        owner,
+        reservation: reserve(repository),
+        ingest,
+        get size() {
+          return ingest.size;
+        },
+        usedAt: performance.now(),
+        sending: undefined,
+        flush: async () => {},
+      };
+      sessions.set(session.id, session);
+      return session;
+    },
+
+    find,
+
+    async state(repository, id) {
+      const session = find(repository, id);
+      // A write that fails is reported to the request that brought the bytes, and ends the upload.
+      await session.flush().catch(() => {});
+      return find(repository, id);
+    },
+
+    append: (repository, id, body, range) =>
+      exclusively(repository, id, body, async session => {
+        await receive(session, body, range);
+        return session;
+      }),
+
+    finish: (repository, id, body, range, digest) =>
+      exclusively(repository, id, body, async session => {
+        const { ingest } = session;
+        const { algorithm } = splitDigest(digest);
+        // Before the bytes where they all come now: else they have to be read again.
+        if (ingest.size === 0) await ingest.hashWith(algorithm);
+        await receive(session, body, range);
+        try {
+          await ingest.hashWith(algorithm);
+          const found = ingest.digest();
+          if (found !== digest) {
+            throw new Fault(
+              'digest-invalid',
+              `The digest of the ${ingest.size} bytes received is ${found}, not ${digest}: push the blob again`,
+              { phase: 'push' },
+            );
+          }
+          await ingest.commit();
+          // From here on it counts as a part of the repository.
+          session.reservation.set(0);
+          await blobs.link(repository, digest, ingest.size);
+        } finally {
+          await end(session);
+        }
+      }),
+
+    async cancel(repository, id) {
+      const session = find(repository, id);
+      session.sending?.body.stop(new Error('the upload was cancelled'));
+      await session.sending?.done;
+      await end(session);
+    },
+
+    async expire(idleMs) {
+      const since = performance.now() - idleMs;
+      for (const session of sessions.values()) {
+        if (!session.sending && session.usedAt < since) await end(session);
+      }
+    },
+  };
+}
+
+// Each has a file open. A client pushes some blobs at a time.
+const mostOfOwner = 500;
+const mostOpen = 2000;
+
+function tooMany(): Fault {
+  return new Fault(
+    'too-many-requests',
+    'Too many uploads are open: finish or cancel some of them (DELETE), or try again later',
+    { phase: 'push', retryAfterSeconds: 30 },
+  );
+}
+
+// Where the length is not told, so many bytes are taken in before the quota is asked again.
+const uncheckedBytes = 4 * 1024 * 1024;
+
+function checkRange(range: ChunkRange | undefined, length: number | undefined, size: number): void {
+  if (!range) return;
+  const { start, end } = range;
+  if (start !== size) {
+    throw new Fault(
+      'chunk-invalid',
+      `The chunk begins at ${start}, but the upload has ${size} bytes: ask with GET how far it is, and go on from there`,
+      { phase: 'push' },
+    );
+  }
+  if (length !== undefined && end - start + 1 !== length) {
+    throw new Fault(
+      'size-invalid',
+      `Content-Range tells of ${end - start + 1} bytes, Content-Length of ${length}`,
+      { phase: 'push' },
+    );
+  }
+}

@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto';
+import type { BuildTicket } from '../../../builds/build-ticket.ts';
+import { formatReference } from '../../../oci/reference.ts';
+import type { Accepted, FrozenAnswer, ServedAnswer } from '../../../request/accept.ts';
+import type { ContainerRequest } from '../../../request/container-request.ts';
+import type { Forecast } from '../../../request/dry-run.ts';
+import type { ApiVersion, Submission } from '../../../request/submission.ts';
+
+/** The answer to a container request. Source: container service specification, section 2.4. */
+export function containerAnswer(
+  accepted: Accepted,
+  version: ApiVersion,
+  freeze: boolean | undefined,
+  warnings: readonly string[],
+) {
+  const told = { ...accepted, warnings: [...warnings, ...accepted.warnings] };
+  if (told.kind === 'frozen') return frozenAnswer(told);
+  return version === 'v1alpha1' ? legacyAnswer(told) : servedAnswer(told, freeze);
+}
+
+const dryRunMark = 'dry-run-';
+
+/** True for the id of a dry run, of which nothing is kept. */
+export function isDryRunId(requestId: string): boolean {
+  return requestId.startsWith(dryRunMark);
+}
+
+/** What would be done. Source: reference service, `dryRun`: a dry run reports build number 0. */
+export function forecastAnswer(
+  { image, digest, platforms, build, isCached, registries }: Forecast,
+  { freeze }: Pick<Submission, 'freeze'>,
+  warnings: readonly string[],
+) {
+  return {
+    dryRun: true,
+    requestId: `${dryRunMark}${randomBytes(6).toString('hex')}`,
+    targetImage: image,
+    containerImage: image,
+    ...(warnings.length > 0 ? { warnings } : {}),
+    ...(digest === undefined ? {} : { digest }),
+    ...(build ? { buildId: `${build.key}_0`, key: build.key } : {}),
+    ...(build?.containerFile === undefined ? {} : { containerFile: build.containerFile }),
+    ...(platforms.length === 0 ? {} : { platforms }),
+    cached: isCached,
+    ...(freeze === undefined ? {} : { freeze }),
+    // Where something is pushed, that decides: some registries show no repository that does not exist yet.
+    succeeded: registries.every(({ canPull, canPush = canPull }) => canPush),
+    registries,
+  };
+}
+
+function legacyAnswer({ request, warnings }: ServedAnswer) {
+  return {
+    requestId: request.token,
+    containerToken: request.token,
+    targetImage: request.targetImage,
+    expiration: isoTime(request.expiresAt),
+    ...(warnings.length > 0 ? { warnings } : {}),
+  };
+}
+
+function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
+  const { request, ticket } = served;
+  return {
+    ...legacyAnswer(served),
+    containerImage: sourceName(request),
+    // What the served name stands for, now and as long as it exists.
+    ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
+    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
+    ...(ticket ? stateOf(ticket) : { succeeded: true }),
+    ...(freeze === undefined ? {} : { freeze }),
+  };
+}
+
+/** The name is for good: there is no token, and nothing that expires. */
+function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
+  const { token, targetImage } = request;
+  return {
+    requestId: token,
+    targetImage,
+    ...(warnings.length > 0 ? { warnings } : {}),
+    containerImage: targetImage,
+    ...(ticket.id === undefined ? {} : { buildId: ticket.id }),
+    ...stateOf(ticket),
+    freeze: true,
+  };
+}
+
+/**
+ * How the image stands. A client that waits asks for the status of a request until it is over, except where
+ * `succeeded` is in this answer: a build that has failed is left to the status, which reports the reason.
+ */
+function stateOf({ isCached, succeeded, reason }: BuildTicket) {
+  return {
+    cached: isCached,
+    ...(succeeded ? { succeeded } : {}),
+    ...(succeeded === false && reason !== undefined ? { reason } : {}),
+  };
+}
+
+/** A request as its maker may see it again: without who asked and from where. */
+export function describeRequest(request: ContainerRequest) {
+  const { layers = [], ...config } = request.change;
+  return {
+    token: request.token,
+    expiration: isoTime(request.expiresAt),
+    request: {
+      containerImage: sourceName(request),
+      containerConfig: { ...config, ...(layers.length > 0 ? { layers } : {}) },
+      ...(request.platform === undefined ? {} : { containerPlatform: request.platform }),
+      ...(request.fingerprint === undefined ? {} : { fingerprint: request.fingerprint }),
+      ...(request.timestamp === undefined ? {} : { timestamp: request.timestamp }),
+      creationTime: isoTime(request.createdAt),
+    },
+    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
+    source: { image: sourceName(request), digest: request.fixed?.base.digest },
+    served: { image: request.targetImage, digest: request.fixed?.served.digest },
+  };
+}
+
+function sourceName({ image }: ContainerRequest): string {
+  return formatReference(image);
+}
+
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}

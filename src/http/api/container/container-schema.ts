@@ -1,0 +1,250 @@
+import { z } from 'zod';
+import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { withoutAliases } from '../aliases.ts';
+import { tooLongIn } from './list-lengths.ts';
+
+// null is what some clients send for a field that is not set.
+const optional = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform(value => value ?? undefined);
+
+/** The most that a request may have of each thing: far more than any request that is meant to be built. */
+const most = {
+  /** Packages. */
+  entries: 2000,
+  channels: 50,
+  commands: 500,
+  env: 2000,
+  /** Words of an entrypoint or a command. */
+  words: 1000,
+  /** The operator usually allows fewer, see `layers.maxCount`. */
+  layers: 500,
+  namedContexts: 100,
+  buildArgs: 1000,
+  labels: 500,
+  secrets: 20,
+} as const;
+
+/** The longest texts, in characters. */
+const longest = {
+  /** One word of a command, or one variable of an environment: what Linux passes to a program. */
+  word: 128 * 1024,
+  /** A secret of a build, base64. */
+  secret: 64 * 1024,
+  /** An access token. */
+  token: 16 * 1024,
+  /** A list of package names on one line. */
+  line: 8192,
+  /** The name of an image, an address, a path. */
+  name: 4096,
+  /** A keyword or a time. */
+  short: 200,
+} as const;
+
+const upTo = (length: number) => z.string().max(length, `is longer than ${length} characters`);
+const name = upTo(longest.name);
+const short = upTo(longest.short);
+const recipe = upTo(maxRecipeBase64);
+const token = upTo(longest.token);
+
+const wholeNumber = 'expected a whole number, or its digits as a string';
+const numeric = z
+  .union([z.number(), z.string().max(longest.short)], wholeNumber)
+  .transform(value => (/^\d+$/.test(String(value)) ? Number(value) : Number.NaN))
+  .refine(value => Number.isSafeInteger(value) && value >= 0, wholeNumber);
+
+const withoutNul = (length: number) =>
+  upTo(length).refine(value => !value.includes('\0'), 'has a NUL character in it');
+const strings = (count: number) =>
+  z.array(withoutNul(longest.word)).max(count, `has more than ${count} entries`);
+
+const texts = (count: number) =>
+  z.record(z.string(), upTo(longest.word)).meta({ maxProperties: count });
+
+const layerSchema = z.object({
+  location: z.string().describe('HTTP URL of a tar.gz file, or `data:` and its base64'),
+  tarDigest: optional(short).describe('`sha256:` and hex of the tar file'),
+  gzipDigest: optional(short).describe('`sha256:` and hex of the tar.gz file'),
+  gzipSize: optional(numeric).describe('Size of the tar.gz file in bytes'),
+});
+
+const contextSchema = layerSchema.extend({
+  isFiltered: optional(z.boolean()).describe(
+    'The client has left out what is not for the build: the `.dockerignore` in the context is a file like others',
+  ),
+});
+
+const configSchema = z
+  .object({
+    entrypoint: optional(strings(most.words)).describe('Replaces the entrypoint of the image'),
+    cmd: optional(strings(most.words)).describe('Replaces the command of the image'),
+    env: optional(strings(most.env)).describe(
+      '`NAME=value` each, merged into the environment by name',
+    ),
+    workingDir: optional(withoutNul(longest.name)).describe('Replaces the working directory'),
+    layers: optional(z.array(layerSchema).max(most.layers)).describe(
+      'Layers put on top of the image; a server allows 20 by default',
+    ),
+  })
+  .describe('`entrypoint`, `cmd` and `env` have at most 1,048,576 characters together');
+
+const condaOptionsSchema = z.object({
+  mambaImage: optional(name).describe('Image with the package manager'),
+  baseImage: optional(name).describe('Image that the packages are put into'),
+  basePackages: optional(upTo(longest.line)).describe('Packages that every image gets'),
+  commands: optional(strings(most.commands)).describe('Commands that are run in the image'),
+});
+
+const packagesSchema = z
+  .object({
+    type: optional(short).describe('`CONDA`'),
+    environment: optional(recipe).describe('Conda environment file, base64'),
+    entries: optional(strings(most.entries)).describe('Package names, with versions where wanted'),
+    channels: optional(strings(most.channels)).describe('Conda channels, the first one first'),
+    condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
+    spackOpts: optional(z.unknown()).describe('Deprecated'),
+  })
+  .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
+
+/** Body of `POST /v1alpha2/container`. Source: container service specification, sections 2.1 to 2.3. */
+export const containerRequestSchema = z
+  .object({
+    containerImage: optional(name).describe('Image to serve: `registry/path:tag`'),
+    containerFile: optional(recipe).describe(
+      'Dockerfile, or with `sif` a Singularity definition file, base64',
+    ),
+    containerConfig: optional(configSchema).describe('Changes to the image'),
+    condaFile: optional(recipe).describe(
+      'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
+    ),
+    spackFile: optional(recipe).describe('Deprecated'),
+    containerPlatform: optional(short).describe(
+      '`linux/amd64`, `linux/arm64`, or both separated by a comma',
+    ),
+    buildRepository: optional(name).describe(
+      'Where builds and frozen images are pushed: `registry/path`',
+    ),
+    cacheRepository: optional(name).describe(
+      'Where build layers are put; they are taken from there only where the operator trusts all who build',
+    ),
+    timestamp: optional(short).describe('Submission time, ISO 8601; kept with the request'),
+    fingerprint: optional(name).describe('Unique fingerprint of the request; kept with it'),
+    freeze: optional(z.boolean()).describe(
+      'Push the image, with all changes in it, to `buildRepository`, under a name for good',
+    ),
+    platformEndpoint: optional(name).describe('Workflow platform address'),
+    platformAccessToken: optional(token).describe('Access token of the platform'),
+    platformRefreshToken: optional(token).describe('Refresh token of the platform'),
+    platformWorkspaceId: optional(numeric).describe('Workspace of the credentials'),
+    format: optional(z.enum(['docker', 'sif'])).describe(
+      '`sif`, with `freeze`, for a Singularity image',
+    ),
+    packages: optional(packagesSchema).describe('Packages to build a container of'),
+    nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
+      'How the built container is named',
+    ),
+    buildContext: optional(contextSchema).describe(
+      'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is honoured',
+    ),
+    dryRun: optional(z.boolean()).describe(
+      'Only tell what the request would do, with which credentials',
+    ),
+    namedContexts: optional(
+      z.record(z.string(), name).meta({ maxProperties: most.namedContexts }),
+    ).describe(
+      'Image by the name of an image or stage of the Dockerfile, which it takes the place of: `{"alpine:3.20": "registry.example.com/alpine:3.20"}`',
+    ),
+    buildArgs: optional(
+      z.record(z.string(), z.string()).meta({ maxProperties: most.buildArgs }),
+    ).describe(
+      'Value by the name of a build argument: an ARG of a Dockerfile, or `{{ NAME }}` in a Singularity definition file',
+    ),
+    buildTarget: optional(short).describe(
+      'Stage of the Dockerfile that is built: the last one by default',
+    ),
+    labels: optional(texts(most.labels)).describe('Labels of the image that is built'),
+    annotations: optional(texts(most.labels)).describe(
+      'Annotations of its manifest; not for Singularity images',
+    ),
+    created: optional(short).describe(
+      'Date in the config of the image, ISO 8601. By default builds have a fixed date, so that the same recipe gives the same digest',
+    ),
+    noCache: optional(z.boolean()).describe(
+      'Run all steps, also when the image exists: its name then stands for the new one',
+    ),
+    secrets: optional(
+      z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
+    ).describe(
+      'For `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`, and are in no key, log or database: a build that a restart of the server interrupts fails',
+    ),
+    buildCompression: optional(
+      z.object({
+        mode: optional(z.string().max(longest.line)).describe('gzip (default) or zstd'),
+        level: optional(z.number()).describe('1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)'),
+      }),
+    ).describe('How the file system of a Singularity image is compressed'),
+    noTest: optional(z.boolean()).describe(
+      'Do not run the %test of a Singularity definition file at the end of the build',
+    ),
+  })
+  .meta({ title: 'ContainerRequest' });
+
+/** Body of `POST /v1alpha1/inspect`. Source: container service specification, section 2.7. */
+export const inspectRequestSchema = z
+  .object({
+    containerImage: z
+      .string({ error: 'is required' })
+      .min(1, 'is empty')
+      .max(longest.name, `is longer than ${longest.name} characters`),
+    platformEndpoint: optional(name),
+    platformAccessToken: optional(token),
+    platformWorkspaceId: optional(numeric),
+  })
+  .meta({ title: 'InspectRequest' });
+
+const filled = z
+  .string({ error: 'is required' })
+  .max(longest.token, `is longer than ${longest.token} characters`)
+  .refine(value => value.trim() !== '', 'is empty');
+
+/** Body of `POST /v1alpha2/validate-creds`. */
+export const credentialsSchema = z
+  .object({
+    registry: filled.describe('Host of the registry'),
+    userName: filled,
+    password: filled,
+  })
+  .meta({ title: 'RegistryCredentials' });
+
+// Of a name that a client chose.
+const shownName = 80;
+
+/** The body as the schema types it; throws a {@link Fault} (400) that names the field and what is wrong with it. */
+export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
+  const given = withoutAliases(body);
+  const tooLong = tooLongIn(schema, given);
+  if (tooLong) {
+    const { path, count, most } = tooLong;
+    throw malformed(path, `has ${count} entries, at most ${most} are allowed`);
+  }
+  const result = schema.safeParse(given);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  throw malformed(issue?.path ?? [], inWords(issue?.message));
+}
+
+function malformed(path: readonly PropertyKey[], what: string): Fault {
+  const field = path
+    .map(part => (typeof part === 'number' ? `[${part}]` : `.${String(part).slice(0, shownName)}`))
+    .join('')
+    .slice(1);
+  const subject = field === '' ? 'The body' : `'${field}'`;
+  const joint = /^(?:is|has) /.test(what) ? ' ' : ': ';
+  return new Fault('bad-request', `${subject}${joint}${what}`, { phase: 'request' });
+}
+
+/** What zod found, as the rest of a sentence on the field. */
+function inWords(message = 'is malformed'): string {
+  if (message.endsWith('received undefined')) return 'is required';
+  return message.replace(/^Invalid (?:input|option): /, '');
+}

@@ -1,0 +1,27 @@
+import type { Builds } from '../../../builds/builds.ts';
+import type { ContainerRequest } from '../../../request/container-request.ts';
+import { isoTime } from './container-answer.ts';
+
+/**
+ * How the image of a container request stands: an existing image is done at once, another one when its build is over.
+ *
+ * @param logUrlOf address of the log of a build
+ */
+export function containerStatus(
+  builds: Pick<Builds, 'get'>,
+  logUrlOf: (buildId: string) => string,
+  { token, createdAt, buildId, fixed }: ContainerRequest,
+) {
+  const build = fixed || buildId === undefined ? undefined : builds.get(buildId);
+  const succeeded = build ? build.succeeded : true;
+  return {
+    id: token,
+    status: succeeded === null ? 'BUILDING' : 'DONE',
+    ...(buildId === undefined ? {} : { buildId, detailsUri: logUrlOf(buildId) }),
+    ...(succeeded === null ? {} : { succeeded }),
+    ...(build?.reason ? { reason: build.reason } : {}),
+    creationTime: isoTime(createdAt),
+    // The wall clock may have been set back since.
+    duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
+  };
+}

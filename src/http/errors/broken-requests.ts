@@ -1,0 +1,40 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { Fault } from '../../foundation/fault.ts';
+import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
+import type { Check } from '../gates/gate.ts';
+import type { Connections } from '../limits/connections.ts';
+
+const answers: Readonly<Record<string, readonly [number, string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The head of the request did not arrive in time: send it again'],
+  HPE_HEADER_OVERFLOW: [431, 'The head of the request is too large: send fewer or shorter headers'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'The chunk extensions of the body are too large'],
+};
+const malformed = [400, 'This is not a well-formed HTTP/1.1 request'] as const;
+
+/**
+ * Answers what Node's parser rejects, with the headers of every answer: Node's own answers have none.
+ * Nothing is logged, for anybody can send such bytes at any rate.
+ */
+export function answerBrokenRequests(server: Server, connections: Connections): void {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    // The rest of what was answered already.
+    if (socket.writableEnded) return;
+    const code = error.code ?? '';
+    const isParsed = code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    // Not into the middle of another answer, and not before TLS is agreed on.
+    if (!isParsed || !socket.writable || connections.isAnswering(socket)) {
+      return void socket.destroy();
+    }
+    const [status, message] = answers[code] ?? malformed;
+    endWith(socket, rawAnswer(status, message));
+  });
+  // Node would answer 417 by itself; what is expected may be ignored (RFC 9110, section 10.1.1).
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+}
+
+/** Refuses HTTP/1.1 without a `Host`, as Node does where it is left to it. Source: RFC 9112, section 3.2. */
+export const requireHost: Check = ({ req }) => {
+  if (req.headers.host !== undefined || req.httpVersion === '1.0') return;
+  throw new Fault('bad-request', 'The request has no Host header: send one', { phase: 'request' });
+};

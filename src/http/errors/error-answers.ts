@@ -1,0 +1,138 @@
+import type { Middleware } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import { setSecurityHeaders } from '../../foundation/security-headers.ts';
+import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry.ts';
+import { inAliases } from '../api/aliases.ts';
+import { dropBody } from '../bodies/read-body.ts';
+import type { Callers } from '../callers/callers.ts';
+import { callerAddress } from '../callers/client-address.ts';
+import { apiVersionHeader } from '../registry/registry-headers.ts';
+import type { RequestState } from '../request-state.ts';
+import { pathOfTarget } from '../request-target.ts';
+import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
+import { reasonPhrase } from './reason-phrase.ts';
+
+/** Counts and times of finished requests. */
+export type Observe = (method: string, route: string, status: number, seconds: number) => void;
+
+export interface OutermostDeps {
+  readonly log: Logger;
+  readonly observe: Observe;
+  readonly callers: Callers;
+  readonly trustedProxies: number;
+}
+
+/**
+ * The outermost step: gives the request its id and its path, turns whatever went wrong into an answer in the
+ * dialect of the path, and writes one log line when the response is over.
+ */
+export function outermost(deps: OutermostDeps): Middleware<RequestState> {
+  const { log, observe, callers } = deps;
+  const createRequestId = createRequestIds();
+  return async (ctx, next) => {
+    const { req, res } = ctx;
+    const began = performance.now();
+    const requestId = createRequestId();
+    // A closed socket has no address.
+    const client = callerAddress(req, deps.trustedProxies);
+    res.setHeader('x-request-id', requestId);
+    setSecurityHeaders(res);
+    const target = pathOfTarget(req.url ?? '');
+    // All code below parses it again, which throws if it is not a path.
+    req.url = target ?? '/';
+    const { path } = ctx;
+    // A write that comes too late is an `error` event, and ends the process where nobody listens.
+    res.on('error', err => log.debug({ requestId, err }, 'response'));
+    let fault: Fault | undefined;
+    res.once('close', () => {
+      const ms = Math.round((performance.now() - began) * 10) / 10;
+      const isWhole = res.writableFinished;
+      observe(
+        req.method ?? '',
+        target === undefined ? 'other' : routeOf(path),
+        res.statusCode,
+        ms / 1000,
+      );
+      const line = {
+        requestId,
+        method: req.method,
+        // The token is a secret: it gives access.
+        path: target === undefined ? '-' : withoutToken(path),
+        status: res.statusCode,
+        ms,
+        client,
+        ...callers.of(req),
+        ...(ctx.state.token === undefined ? {} : { tokenLabel: ctx.state.token }),
+        ...(isWhole ? {} : { aborted: true }),
+        ...(fault ? { err: fault } : {}),
+      };
+      if (fault && statusOf(fault, path) >= 500) log.error(line, 'request');
+      else log.info(line, 'request');
+    });
+    try {
+      if (target === undefined) throw notPath();
+      await next();
+    } catch (error) {
+      ctx.respond = false;
+      // A client that left breaks its own transfer: that is nobody's failure, and is logged already.
+      if (res.closed) return;
+      fault = faultOf(error, requestId);
+      if (ctx.state.usesAliases) fault = inNamesOfClient(fault);
+      if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
+      if (res.headersSent) {
+        // Too late for an answer: a transfer that broke must not look complete.
+        res.destroy();
+        return;
+      }
+      const isRegistry = isRegistryPath(path);
+      const body = Buffer.from(
+        JSON.stringify(
+          isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
+        ),
+      );
+      const isReadWhole = await dropBody(req);
+      if (res.closed) return;
+      // After a failed HEAD some clients show nothing else.
+      if (isRegistry) res.statusMessage = reasonPhrase(fault);
+      res.writeHead(statusOf(fault, path), {
+        ...(isReadWhole ? {} : { connection: 'close' }),
+        ...(isRegistry ? apiVersionHeader : {}),
+        ...faultHeaders(fault),
+        'content-type': 'application/json',
+        'content-length': String(body.length),
+      });
+      res.end(req.method === 'HEAD' ? undefined : body);
+    }
+  };
+}
+
+function inNamesOfClient(fault: Fault): Fault {
+  const message = inAliases(fault.message);
+  return message === fault.message ? fault : fault.retold(message);
+}
+
+function isRegistryPath(path: string): boolean {
+  return path === '/v2' || path.startsWith('/v2/');
+}
+
+/** The status in the dialect of the path. */
+function statusOf({ status, apiStatus }: Fault, path: string): number {
+  return isRegistryPath(path) ? status : apiStatus;
+}
+
+function notPath(): Fault {
+  return new Fault(
+    'bad-request',
+    'The request target is not a path on this server: send /path or /path?query',
+    { phase: 'request' },
+  );
+}
+
+/** The path with what varies cut out, so that metrics stay few. */
+function routeOf(path: string): string {
+  const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
+  if (path.startsWith('/v2')) return registry ? `/v2/.../${registry[1]}` : '/v2/';
+  const known =
+    /^\/(?:v1alpha[123]\/(?:container|inspect|metrics|builds|validate-creds)|container-token|validate-creds|view\/(?:builds|containers)|service-info|healthz?|readyz|metrics|openapi\.json|docs|platform)/;
+  return known.exec(path)?.[0] ?? 'other';
+}

@@ -1,0 +1,55 @@
+import { databaseLocked, Fault, isDatabaseBusy, isDiskFull } from '../../foundation/fault.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { RelayError } from '../registry/blobs/relay.ts';
+
+/** The fault that an error is told as: what was not expected is an internal one, without its details. */
+export function faultOf(error: unknown, errorId: string): Fault {
+  if (error instanceof Fault) return error;
+  if (error instanceof OciSyntaxError) {
+    const isDocument = ['manifest', 'index', 'config'].includes(error.subject);
+    const kind = isDocument
+      ? 'manifest-invalid'
+      : error.subject === 'digest'
+        ? 'digest-invalid'
+        : 'bad-request';
+    return new Fault(kind, error.message, { phase: isDocument ? 'augment' : 'request' });
+  }
+  if (error instanceof RelayError) {
+    const message = `The transfer was broken off so that no broken blob looks whole: ${error.message}`;
+    return new Fault('upstream', message, { phase: 'upstream', cause: error });
+  }
+  if (isDiskFull(error)) {
+    return new Fault(
+      'storage-full',
+      'The disk of the service is full, and nothing was kept of this request: ask the operator to free disk space',
+      { phase: 'store', cause: error },
+    );
+  }
+  if (isDatabaseBusy(error)) return databaseLocked(error);
+  return new Fault(
+    'internal',
+    `Something went wrong inside the service: report it to its operator with the error id ${errorId}`,
+    { cause: error },
+  );
+}
+
+/** Headers that go with a fault in either dialect. */
+export function faultHeaders(fault: Fault): Record<string, string> {
+  return {
+    ...fault.headers,
+    ...(fault.retryAfterSeconds === undefined
+      ? {}
+      : { 'retry-after': String(Math.max(1, Math.ceil(fault.retryAfterSeconds))) }),
+  };
+}
+
+/** The body of the JSON API: a sentence that ends with the id under which the log has the rest. */
+export function apiErrorBody(fault: Fault, errorId: string): { message: string } {
+  return { message: `${fault.message} - Error ID: ${errorId}` };
+}
+
+/** The body of the registry API. Source: OCI distribution specification 1.1, Error codes. */
+export function registryErrorBody(fault: Fault, errorId: string): object {
+  const detail = { errorId, ...(fault.phase === undefined ? {} : { phase: fault.phase }) };
+  return { errors: [{ code: fault.code, message: fault.message, detail }] };
+}

@@ -1,0 +1,59 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { Identity } from '../../platform/identities.ts';
+import type { AccessRules, Openness } from './access-rules.ts';
+
+/**
+ * Keeps out who may not use what this server offers. All throw a {@link Fault}: 401 for a caller who has to log
+ * in, 403 for what the operator has switched off. The log names the setting.
+ */
+export interface Gate {
+  /** Called before the body of a request is read. */
+  beforeRequest(): void;
+  /** Called for a container request, an inspection, a check of credentials. */
+  request(caller: Pick<Partial<Identity>, 'user'>): void;
+  /** Called for an image that is to be built, frozen or converted. */
+  build(caller: Pick<Partial<Identity>, 'user'>): void;
+  /** True when callers may have images built, with a login or without one. */
+  mayBuild(hasLogin: boolean): boolean;
+}
+
+const kinds = {
+  requests: {
+    what: 'container requests, inspections and checks of credentials',
+    setting: 'access.requests',
+  },
+  builds: { what: 'builds and frozen images', setting: 'access.builds' },
+} as const;
+
+export function createGate(rules: AccessRules): Gate {
+  const enter = (kind: keyof typeof kinds, { user }: { readonly user?: string | undefined }) => {
+    refuseIfOff(kind, rules[kind]);
+    if (rules[kind] === 'open' || user !== undefined) return;
+    const { what, setting } = kinds[kind];
+    throw new Fault(
+      'unauthorized',
+      `This server requires a login for ${what}: send a platform access token ('platformAccessToken', SLUICE_TOKEN for the command line), or the name and password of an account (HTTP basic)`,
+      {
+        phase: 'credentials',
+        headers: { 'www-authenticate': 'Basic realm="Sluice", charset="UTF-8"' },
+        cause: new Error(`${setting} is 'login'`),
+      },
+    );
+  };
+  return {
+    beforeRequest: () => refuseIfOff('requests', rules.requests),
+    request: caller => enter('requests', caller),
+    build: caller => enter('builds', caller),
+    mayBuild: hasLogin => rules.builds === 'open' || (rules.builds === 'login' && hasLogin),
+  };
+}
+
+function refuseIfOff(kind: keyof typeof kinds, openness: Openness): void {
+  if (openness !== 'off') return;
+  const { what, setting } = kinds[kind];
+  throw new Fault(
+    'denied',
+    `This server accepts no ${what}: its operator has switched them off; use another server`,
+    { phase: 'request', cause: new Error(`${setting} is 'off'`) },
+  );
+}

@@ -1,0 +1,58 @@
+import type { IncomingMessage } from 'node:http';
+import type { Middleware } from 'koa';
+import type { RequestState } from '../request-state.ts';
+
+/** What pages of other origins may do with this server. */
+export interface CrossOrigin {
+  /** True for a request that a page of a listed origin sent. */
+  isAllowed(request: IncomingMessage): boolean;
+  /** Lets browsers hand the answer to such a page, and answers what they ask beforehand. */
+  readonly answer: Middleware<RequestState>;
+}
+
+// A browser asks again after as long; most of them keep an answer no longer.
+const keptSeconds = 7200;
+const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
+const usualHeaders =
+  'Accept, Accept-Version, Authorization, Content-Encoding, Content-Range, Content-Type, If-None-Match, If-Range, Range';
+const shownHeaders = [
+  ...['Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Length', 'Content-Range', 'Date'],
+  ...['Docker-Content-Digest', 'Docker-Distribution-Api-Version', 'Docker-Upload-UUID', 'ETag'],
+  ...['Link', 'Location', 'OCI-Filters-Applied', 'OCI-Subject', 'OCI-Tag', 'Range'],
+  ...['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset', 'Retry-After'],
+  ...['WWW-Authenticate', 'X-Request-Id'],
+].join(', ');
+
+/**
+ * Cookies are not used here, so answers never allow credentials of the browser: a page sends the token that it has.
+ *
+ * @param origins as browsers write them, `https://portal.example.org`; `*` for every page
+ * Source: Fetch standard, HTTP extensions, CORS protocol.
+ */
+export function createCrossOrigin(origins: readonly string[]): CrossOrigin {
+  const listed = new Set(origins);
+  const allowsAll = listed.has('*');
+  const isAllowed = ({ headers: { origin } }: IncomingMessage): boolean =>
+    origin !== undefined && (allowsAll || listed.has(origin));
+
+  return {
+    isAllowed,
+    async answer(ctx, next) {
+      if (!allowsAll) ctx.vary('Origin');
+      if (!isAllowed(ctx.req)) return next();
+      ctx.set('access-control-allow-origin', allowsAll ? '*' : ctx.get('origin'));
+      const isQuestion =
+        ctx.method === 'OPTIONS' && ctx.get('access-control-request-method') !== '';
+      if (!isQuestion) {
+        ctx.set('access-control-expose-headers', shownHeaders);
+        return next();
+      }
+      ctx.set({
+        'access-control-allow-methods': methods,
+        'access-control-allow-headers': usualHeaders,
+        'access-control-max-age': String(keptSeconds),
+      });
+      ctx.status = 204;
+    },
+  };
+}

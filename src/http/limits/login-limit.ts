@@ -1,0 +1,72 @@
+import type { IncomingMessage } from 'node:http';
+import { Fault } from '../../foundation/fault.ts';
+import { callerAddress, networkOf } from '../callers/client-address.ts';
+import { createLimiter, type Rate } from './limiter.ts';
+
+/**
+ * Keeps passwords and tokens from being tried one after the other: the logins of a client address that
+ * failed are counted, in memory. Those that succeed cost nothing.
+ */
+export interface LoginLimit {
+  /**
+   * Called before a login is looked at. Throws a {@link Fault} (429) when too many from the address of the
+   * request have failed lately, so that nobody is told whether this one is right.
+   */
+  check(request: IncomingMessage): void;
+  /** Counts a login that failed. */
+  fail(request: IncomingMessage): void;
+  /**
+   * The same check for a login that takes time: until the returned function is called, it counts as failed for all
+   * others from the address. So no more are tried side by side than may fail.
+   */
+  begin(request: IncomingMessage): () => void;
+}
+
+/**
+ * @param rate undefined for no limit
+ * @param trustedProxies see {@link callerAddress}
+ */
+export function createLoginLimit(rate: Rate | undefined, trustedProxies: number): LoginLimit {
+  const advice = 'check the name, password or token that is sent: every wrong one counts';
+  const limiter = createLimiter('failed logins from one address', undefined, advice);
+  // Who has one address of IPv6 has many.
+  const keyOf = (request: IncomingMessage) => networkOf(callerAddress(request, trustedProxies));
+  const running = new Map<string, number>();
+  return {
+    check(request) {
+      if (rate) limiter.check(keyOf(request), rate);
+    },
+    begin(request) {
+      if (!rate) return () => {};
+      const key = keyOf(request);
+      limiter.check(key, rate);
+      const count = running.get(key) ?? 0;
+      const { remaining } = limiter.peek(key, rate);
+      if (count >= remaining) {
+        throw new Fault(
+          'too-many-requests',
+          `${count} logins from this address are being checked, and more may not fail: wait for their answers`,
+          { phase: 'limit', retryAfterSeconds: 1 },
+        );
+      }
+      running.set(key, count + 1);
+      let isOpen = true;
+      return () => {
+        if (!isOpen) return;
+        isOpen = false;
+        const left = (running.get(key) ?? 1) - 1;
+        if (left > 0) running.set(key, left);
+        else running.delete(key);
+      };
+    },
+    fail(request) {
+      // Also beyond the limit: logins that are tried side by side all pass the check, and wait longer afterwards.
+      if (rate) limiter.note(keyOf(request), rate);
+    },
+  };
+}
+
+/** True for what is thrown to who is not let in: a name, password or token that is wrong, or has ended. */
+export function isFailedLogin(error: unknown): boolean {
+  return error instanceof Fault && (error.kind === 'denied' || error.kind === 'unauthorized');
+}

@@ -1,0 +1,28 @@
+import { Fault } from '../../foundation/fault.ts';
+import { callerAddress, networkOf } from '../callers/client-address.ts';
+import type { Check } from '../gates/gate.ts';
+
+/**
+ * Bounds the requests that one client has under way at once, where proxies hold the connections: there a
+ * limit of connections would count all clients as one.
+ */
+export function limitRequestsAtOnce(most: number, trustedProxies: number): Check {
+  const underWay = new Map<string, number>();
+  return ({ req, res }) => {
+    const client = networkOf(callerAddress(req, trustedProxies));
+    const count = underWay.get(client) ?? 0;
+    if (count >= most) {
+      throw new Fault(
+        'too-many-requests',
+        `${most} requests from your address are under way: wait for their answers first`,
+        { phase: 'limit', retryAfterSeconds: 5 },
+      );
+    }
+    underWay.set(client, count + 1);
+    res.once('close', () => {
+      const left = (underWay.get(client) ?? 0) - 1;
+      if (left > 0) underWay.set(client, left);
+      else underWay.delete(client);
+    });
+  };
+}

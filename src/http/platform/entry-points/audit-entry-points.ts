@@ -1,0 +1,19 @@
+import { entryPoint } from '../entry-point.ts';
+import { auditAnswer, auditQuery } from '../platform-schemas.ts';
+import { auditView } from '../platform-views.ts';
+
+/** Who did what to what. */
+export const auditEntryPoints = [
+  entryPoint({
+    method: 'get',
+    path: '/audit',
+    summary: 'Who did what to what, the newest first',
+    access: 'administrator',
+    query: auditQuery,
+    answer: auditAnswer,
+    async run({ query: { max, before } }, { audit }) {
+      const entries = await audit.list({ before, limit: max });
+      return { entries: entries.map(auditView) };
+    },
+  }),
+];

@@ -1,0 +1,110 @@
+import { Fault } from '../../../foundation/fault.ts';
+import { type KeptCredentials, unknownCredentials } from '../../../platform/built-in/vault.ts';
+import { keysDocument, readKeys } from '../../../platform/credentials/keys-document.ts';
+import type { CredentialOwner } from '../../../storage/rows/people/credential-rows.ts';
+import { type Actor, type Backend, entryPoint } from '../entry-point.ts';
+import { ownerOf } from '../owner.ts';
+import {
+  credentialsAnswer,
+  credentialsQuery,
+  keysAnswer,
+  newCredentialsAnswer,
+  newCredentialsSchema,
+  workspaceQuery,
+} from '../platform-schemas.ts';
+import { credentialsView } from '../platform-views.ts';
+
+/** Registry credentials. What is secret of them is for users alone; administrators can replace it. */
+export const credentialEntryPoints = [
+  entryPoint({
+    method: 'get',
+    path: '/credentials',
+    summary:
+      'Your own credentials, or those of a workspace; for administrators, all unless one is named',
+    access: 'either',
+    query: credentialsQuery,
+    answer: credentialsAnswer,
+    run({ actor, query: { max, offset, ...named } }, backend) {
+      const owner = ownerOf(actor, named, backend);
+      const { entries, total } = backend.platform.vault.list(owner, { limit: max, offset });
+      return {
+        credentials: entries.map(entry => credentialsView(entry, backend.platform)),
+        totalSize: total,
+      };
+    },
+  }),
+  entryPoint({
+    method: 'post',
+    path: '/credentials',
+    summary: 'Add credentials, of your own or of a workspace',
+    access: 'either',
+    query: workspaceQuery,
+    body: newCredentialsSchema,
+    answer: newCredentialsAnswer,
+    run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
+      const owner = ownerOf(
+        actor,
+        { user, workspaceId: workspaceId ?? query.workspaceId },
+        backend,
+      );
+      if (!owner) {
+        throw new Fault('bad-request', "'user' or 'workspaceId': say whose credentials they are", {
+          phase: 'request',
+        });
+      }
+      const { name, description, provider = 'container-reg', keys: given } = credentials;
+      const keys = readKeys({ ...given, discriminator: provider });
+      if (!keys) throw new Error('The schema lets keys through that cannot be read');
+      const { registry } = given;
+      const kept = backend.platform.vault.add({ owner, name, description, keys, registry });
+      note('credentials.add', described(kept, backend));
+      return { credentialsId: kept.id, credentials: credentialsView(kept, backend.platform) };
+    },
+  }),
+  entryPoint({
+    method: 'get',
+    path: '/credentials/{credentialsId}/keys',
+    summary: 'The secret of your own credentials, or of those of a workspace',
+    access: 'user',
+    query: workspaceQuery,
+    answer: keysAnswer,
+    run({ actor, params, query: { workspaceId } }, { platform }) {
+      const keys = platform.keysFor(actor.user, params.credentialsId ?? '', workspaceId);
+      return { keys: JSON.stringify(keysDocument(keys)) };
+    },
+  }),
+  entryPoint({
+    method: 'delete',
+    path: '/credentials/{credentialsId}',
+    summary: 'Remove credentials',
+    access: 'either',
+    run({ actor, params: { credentialsId = '' }, note }, backend) {
+      const { platform } = backend;
+      const kept = platform.vault.find(credentialsId);
+      if (!mayManage(actor, kept.owner, platform)) throw unknownCredentials(credentialsId);
+      const about = described(kept, backend);
+      platform.vault.remove(credentialsId);
+      note('credentials.remove', about);
+      return undefined;
+    },
+  }),
+];
+
+/** For the audit log: which credentials, for what, and whose. */
+function described(kept: KeptCredentials, { platform }: Backend): string {
+  const view = credentialsView(kept, platform);
+  const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
+  return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
+}
+
+/** Members of a workspace look after its credentials together. */
+function mayManage(
+  actor: Actor,
+  owner: CredentialOwner,
+  { workspaces }: Backend['platform'],
+): boolean {
+  if (actor.kind === 'administrator') return true;
+  return owner.kind === 'user'
+    ? owner.id === actor.user.id
+    : workspaces.hasMember(owner.id, actor.user.id);
+}

@@ -1,0 +1,112 @@
+import type { IncomingMessage } from 'node:http';
+import type { Middleware } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import type { DiskSpace } from '../../storage/directory/disk-space.ts';
+import { readJsonBody } from '../bodies/json-body.ts';
+import { type RequireAdministrator, readBasic } from '../callers/basic-auth.ts';
+import type { Callers } from '../callers/callers.ts';
+import { callerAddress } from '../callers/client-address.ts';
+import { readBearer } from '../callers/identify.ts';
+import { isFailedLogin, type LoginLimit } from '../limits/login-limit.ts';
+import type { RequestState } from '../request-state.ts';
+import { queryOf } from '../request-target.ts';
+import type { CallLimits } from './call-limits.ts';
+import type { Actor, Backend } from './entry-point.ts';
+import { apiVersion, createPlatformApi } from './platform-api.ts';
+
+export interface PlatformRoutesDeps extends Backend {
+  readonly requireAdministrator: RequireAdministrator;
+  readonly logins: LoginLimit;
+  readonly limits: CallLimits;
+  readonly space: DiskSpace;
+  readonly callers: Callers;
+  readonly trustedProxies: number;
+}
+
+// Clients put /api behind the address of a platform.
+const bases = ['/platform/api', '/platform'];
+// The user name with which some clients send an access token as a password.
+const tokenName = '@token';
+const maxBodyBytes = 256 * 1024;
+const writing = new Set(['POST', 'PUT', 'PATCH']);
+
+/** Everything below `/platform`. Source: platform specification. */
+export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestState> {
+  const answer = createPlatformApi(deps);
+  return async (ctx, next) => {
+    const base = bases.find(one => ctx.path === one || ctx.path.startsWith(`${one}/`));
+    if (base === undefined) return next();
+    // Tokens and passwords are in the answers.
+    ctx.set('cache-control', 'no-store');
+    requireVersion(ctx.get('accept-version'));
+    // Removals are always possible: they free space.
+    if (writing.has(ctx.method)) deps.space.take(maxBodyBytes);
+    const body = await answer({
+      method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
+      path: ctx.path.slice(base.length).replace(/\/$/, ''),
+      query: givenOnly(queryOf(ctx.req)),
+      identify: () => identify(ctx.req, deps),
+      client: callerAddress(ctx.req, deps.trustedProxies),
+      readBody: () => readJsonBody(ctx.req, maxBodyBytes),
+    });
+    if (body === undefined) ctx.status = 204;
+    else ctx.body = body;
+  };
+}
+
+async function identify(
+  request: IncomingMessage,
+  { requireAdministrator, ...deps }: PlatformRoutesDeps,
+): Promise<Actor> {
+  const { authorization: header = '' } = request.headers;
+  const basic = readBasic(header);
+  const isToken = basic?.name === tokenName;
+  if (/^basic\s/i.test(header) && !isToken) {
+    await requireAdministrator(request);
+    const { account = '' } = deps.callers.of(request);
+    return { kind: 'administrator', name: `account ${account}` };
+  }
+  const accessToken = isToken ? basic.password : readBearer(header);
+  if (accessToken === undefined) {
+    throw new Fault(
+      'unauthorized',
+      'This needs an access token: send it as Authorization: Bearer <token>',
+      { phase: 'credentials', headers: { 'www-authenticate': 'Bearer realm="Sluice"' } },
+    );
+  }
+  const { user, token } = holderOf(accessToken, request, deps);
+  deps.callers.note(request, { user: user.email });
+  deps.limits.take(token.id);
+  return { kind: 'user', user, until: token.expiresAt ?? undefined };
+}
+
+function holderOf(
+  accessToken: string,
+  request: IncomingMessage,
+  { platform, logins }: Pick<PlatformRoutesDeps, 'platform' | 'logins'>,
+) {
+  try {
+    // Looked at first: it cannot be guessed, and a server that asks for many people has one address for them all.
+    return platform.holder(accessToken);
+  } catch (error) {
+    if (isFailedLogin(error)) {
+      logins.check(request);
+      logins.fail(request);
+    }
+    throw error;
+  }
+}
+
+function requireVersion(wanted: string): void {
+  if (wanted === '' || wanted.trim() === apiVersion) return;
+  throw new Fault(
+    'bad-request',
+    `There is no such version of this API: leave out Accept-Version, or ask for ${apiVersion}`,
+    { phase: 'request' },
+  );
+}
+
+/** A parameter without a value is none, as some clients send those that are not set. */
+function givenOnly(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries([...query].filter(([, value]) => value !== ''));
+}

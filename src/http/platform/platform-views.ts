@@ -1,0 +1,83 @@
+import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
+import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
+import type { KeptCredentials } from '../../platform/built-in/vault.ts';
+import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import type { AuditEntry } from '../../storage/rows/people/audit-log.ts';
+import type { UserRow } from '../../storage/rows/people/user-rows.ts';
+
+/** A user as answers show it. */
+export function userView({ id, email, createdAt }: UserRow) {
+  return {
+    id,
+    userName: email.slice(0, email.indexOf('@')),
+    email,
+    dateCreated: timeText(createdAt),
+  };
+}
+
+export function workspaceView({ id, name, createdAt }: Workspace) {
+  return { id, name, dateCreated: timeText(createdAt) };
+}
+
+/** A workspace in the list of one of its members, as workflow engines read it. */
+export function memberWorkspaceView({ id, name }: Workspace) {
+  return {
+    // There is one organization here: the server.
+    ...{ orgId: 1, orgName: organization },
+    ...{ workspaceId: id, workspaceName: name, workspaceFullName: `${organization}/${name}` },
+    ...{ visibility: 'PRIVATE', roles: ['member'] },
+  };
+}
+
+const organization = 'sluice';
+
+export function tokenView(
+  { id, name, user, createdAt, expiresAt, usedDay }: AccessToken,
+  platform: BuiltInPlatform,
+) {
+  return {
+    id,
+    name,
+    user: platform.users.get(user).email,
+    dateCreated: timeText(createdAt),
+    expiration: expiresAt === null ? null : timeText(expiresAt),
+    lastUsed: dayText(usedDay),
+  };
+}
+
+/** Credentials as answers show them, without their secret. */
+export function credentialsView(
+  { id, owner, name, description, provider, shown, createdAt, usedDay }: KeptCredentials,
+  { users, workspaces }: BuiltInPlatform,
+) {
+  return {
+    id,
+    name,
+    ...(description === null ? {} : { description }),
+    provider,
+    keys: shown,
+    ...(owner.kind === 'user'
+      ? { user: users.get(owner.id).email }
+      : { workspace: workspaces.get(owner.id).name }),
+    dateCreated: timeText(createdAt),
+    lastUsed: dayText(usedDay),
+  };
+}
+
+/** An entry of the audit log as answers show it. */
+export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
+  return {
+    ...{ id, time: timeText(at), actor },
+    ...(client === null ? {} : { client }),
+    ...{ action, target },
+  };
+}
+
+/** `YYYY-MM-DDTHH:MM:SSZ`. Source: platform specification, section 1. */
+function timeText(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
+}
+
+function dayText(day: string | null): string | null {
+  return day === null ? null : `${day}T00:00:00Z`;
+}

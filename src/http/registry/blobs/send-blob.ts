@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Digest, splitDigest } from '../../../oci/digest.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
+import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/blobs/found-blob.ts';
+import {
+  apiVersionHeader,
+  contentHeaders,
+  isUnmodified,
+  sendUnmodified,
+} from '../registry-headers.ts';
+import { parseRange } from './range.ts';
+import { relay } from './relay.ts';
+
+/** A blob to be answered with, wherever it is. */
+export interface BlobAnswer {
+  /** True when it is known to be there for who asks. */
+  isKnown(): Promise<boolean>;
+  /** Bytes. */
+  size(signal: AbortSignal): Promise<number>;
+  open(rangeOf: RangeOf | undefined, signal: AbortSignal): Promise<FoundBlob>;
+}
+
+/** Answers HEAD and GET of a blob; resolves when the last byte is handed over. Throws before headers, destroys after. */
+export async function sendBlob(
+  answer: BlobAnswer,
+  digest: Digest,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (isUnmodified(request, digest) && (await answer.isKnown())) {
+    return sendUnmodified(response, digest);
+  }
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  if (request.method === 'HEAD') {
+    const size = await answer.size(gone.signal);
+    response.writeHead(200, {
+      ...contentHeaders(digest, mediaTypes.octetStream, size),
+      'accept-ranges': 'bytes',
+    });
+    response.end();
+    return;
+  }
+  const header = rangeHeader(request, digest);
+  const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
+  const blob = await answer.open(rangeOf, gone.signal);
+  if (blob.kind === 'redirect') {
+    // No body and a closed connection: some clients hang on anything else.
+    response.writeHead(307, {
+      location: blob.location.href,
+      'content-length': '0',
+      'docker-content-digest': digest,
+      connection: 'close',
+      ...apiVersionHeader,
+    });
+    response.end();
+    return;
+  }
+  const part = rangeOf?.(blob.size);
+  const whole = { start: 0, end: blob.size - 1 };
+  writeHead(response, digest, blob.size, part);
+  const { start, end } = part ?? whole;
+  const length = end - start + 1;
+  const isWhole = length === blob.size;
+  await relay({
+    source: blob.source,
+    sink: response,
+    length,
+    ...(isWhole && !blob.isVerified ? { digest: splitDigest(digest) } : {}),
+  });
+}
+
+function writeHead(
+  response: ServerResponse,
+  digest: Digest,
+  size: number,
+  part: ByteRange | undefined,
+): void {
+  const length = part ? part.end - part.start + 1 : size;
+  const headers = {
+    ...contentHeaders(digest, mediaTypes.octetStream, length),
+    'accept-ranges': 'bytes',
+  };
+  if (part) {
+    response.writeHead(206, {
+      ...headers,
+      'content-range': `bytes ${part.start}-${part.end}/${size}`,
+    });
+  } else {
+    response.writeHead(200, headers);
+  }
+}
+
+/** The range that is asked for; one that is meant for other content is none (RFC 9110, section 13.1.5). */
+function rangeHeader({ headers }: IncomingMessage, digest: Digest): string | undefined {
+  const condition = headers['if-range'];
+  return condition === undefined || condition === `"${digest}"` ? headers.range : undefined;
+}

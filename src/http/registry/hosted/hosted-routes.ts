@@ -1,0 +1,186 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Fault } from '../../../foundation/fault.ts';
+import type { HostedBlobs } from '../../../hosted/blobs.ts';
+import { listingHeaders } from '../../../hosted/in-process/own-registry.ts';
+import type { HostedListings, Listing } from '../../../hosted/listings.ts';
+import type { HostedManifests } from '../../../hosted/manifests.ts';
+import type { Action } from '../../../hosted/rights.ts';
+import type { Uploads } from '../../../hosted/uploads/uploads.ts';
+import { type Digest, isDigest } from '../../../oci/digest.ts';
+import { isRepository, isTag } from '../../../oci/reference.ts';
+import { keptBlob } from '../../../pull/blobs/pulled-blob.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { readBody } from '../../bodies/read-body.ts';
+import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { Callers } from '../../callers/callers.ts';
+import { wrongMethod } from '../../errors/wrong-method.ts';
+import { queryOf } from '../../request-target.ts';
+import { type BlobAnswer, sendBlob } from '../blobs/send-blob.ts';
+import type { RegistryAuth } from '../login/registry-auth.ts';
+import { apiVersionHeader } from '../registry-headers.ts';
+import { sendDocument } from '../send-document.ts';
+import { sendJson } from '../send-json.ts';
+import { type HostedPath, parseHostedPath } from './hosted-path.ts';
+import { sendUpload } from './upload-routes.ts';
+
+export interface HostedDeps {
+  readonly auth: RegistryAuth;
+  readonly callers: Pick<Callers, 'of'>;
+  readonly noteDeed: NoteDeed;
+  readonly content: ContentStore;
+  readonly manifests: HostedManifests;
+  readonly blobs: HostedBlobs;
+  readonly listings: HostedListings;
+  readonly uploads: Uploads;
+}
+
+// What every registry takes at least. Source: OCI distribution specification 1.1, Pushing Manifests.
+const maxManifestBytes = 4 * 1024 * 1024;
+const maxTags = 100;
+
+/**
+ * Answers the routes of hosted repositories; `path` is what is behind `/v2/`. Rights come before
+ * everything else: who has none learns nothing, not even whether the repository exists.
+ * Source: OCI distribution specification 1.1, Pull, Push, Content Discovery and Content Management.
+ */
+export async function sendHosted(
+  deps: HostedDeps,
+  path: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const asked = parseHostedPath(path);
+  const action = actionOf(asked, req.method ?? '');
+  const from = asked.kind === 'uploads' ? queryOf(req).get('from') : null;
+  const mountedFrom = from !== null && isRepository(from) ? from : undefined;
+  const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
+  if (asked.kind === 'uploads') {
+    const { account, user } = deps.callers.of(req);
+    const owner = account ?? user ?? '';
+    return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
+  }
+  if (action === 'delete') return remove(deps, asked, req, res);
+  if (action === 'push') return putManifest(deps, asked, req, res);
+  return send(deps, asked, req, res);
+}
+
+type ContentPath = Exclude<HostedPath, { kind: 'uploads' }>;
+
+const actions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Action>>>> = {
+  manifests: { GET: 'pull', HEAD: 'pull', PUT: 'push', DELETE: 'delete' },
+  blobs: { GET: 'pull', HEAD: 'pull', DELETE: 'delete' },
+  tags: { GET: 'pull', HEAD: 'pull' },
+  referrers: { GET: 'pull', HEAD: 'pull' },
+  uploads: { GET: 'push', POST: 'push', PATCH: 'push', PUT: 'push', DELETE: 'push' },
+};
+
+function actionOf({ kind }: HostedPath, method: string): Action {
+  const action = actions[kind][method];
+  if (action) return action;
+  throw wrongMethod(method, Object.keys(actions[kind]));
+}
+
+async function send(
+  deps: HostedDeps,
+  { kind, repository, reference }: ContentPath,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const query = queryOf(req);
+  switch (kind) {
+    case 'manifests':
+      return sendDocument(await deps.manifests.get(repository, reference), req, res);
+    case 'blobs':
+      return sendBlob(
+        blobAnswer(deps, repository, reference as Digest),
+        reference as Digest,
+        req,
+        res,
+      );
+    case 'tags':
+      return sendListing(deps.listings.tags(repository, query), req, res);
+    case 'referrers':
+      return sendListing(deps.listings.referrers(repository, reference as Digest, query), req, res);
+  }
+}
+
+function blobAnswer(
+  { blobs, content }: HostedDeps,
+  repository: string,
+  digest: Digest,
+): BlobAnswer {
+  return {
+    isKnown: async () => (await blobs.size(repository, digest)) >= 0,
+    size: () => blobs.size(repository, digest),
+    open: async rangeOf => keptBlob(content, digest, await blobs.size(repository, digest), rangeOf),
+  };
+}
+
+function sendListing(listing: Listing, req: IncomingMessage, res: ServerResponse): void {
+  const { pathname } = new URL(req.url ?? '', 'http://localhost');
+  sendJson(res, 200, listing.body, Object.fromEntries(listingHeaders(listing, pathname)));
+}
+
+async function putManifest(
+  { manifests, noteDeed }: HostedDeps,
+  { repository, reference }: ContentPath,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const bytes = await readBody(req, maxManifestBytes);
+  if (!bytes) {
+    throw new Fault(
+      'too-large',
+      `The manifest is larger than the ${maxManifestBytes} bytes allowed: put what is large into a blob`,
+      { phase: 'push', headers: { connection: 'close' } },
+    );
+  }
+  const byDigest = isDigest(reference);
+  // Several tags at once, beside a digest. Source: OCI distribution specification, main branch, Pushing Manifests with Tags.
+  const named = queryOf(req).getAll('tag');
+  const tags = byDigest ? named : [reference];
+  checkTags(tags);
+  const { digest, subject } = await manifests.put(repository, {
+    bytes,
+    contentType: req.headers['content-type'],
+    digest: byDigest ? reference : undefined,
+    tags,
+  });
+  const name = tags.length > 0 ? `${repository}:${tags.join(',')} ` : `${repository} `;
+  noteDeed(req, 'manifest.push', `${name}${digest}`);
+  res.writeHead(201, {
+    ...apiVersionHeader,
+    location: `/v2/${repository}/manifests/${digest}`,
+    'docker-content-digest': digest,
+    ...(subject === undefined ? {} : { 'oci-subject': subject }),
+    ...(byDigest && tags.length > 0 ? { 'oci-tag': tags } : {}),
+    'content-length': '0',
+  });
+  res.end();
+}
+
+function checkTags(tags: readonly string[]): void {
+  const wrong = tags.find(tag => !isTag(tag));
+  if (wrong !== undefined || tags.length > maxTags) {
+    throw new Fault(
+      'bad-request',
+      wrong === undefined
+        ? `More than ${maxTags} tags at once`
+        : `'${wrong.slice(0, 60)}' is not a tag`,
+      { phase: 'request' },
+    );
+  }
+}
+
+async function remove(
+  { manifests, blobs, noteDeed }: HostedDeps,
+  { kind, repository, reference }: ContentPath,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  if (kind === 'blobs') await blobs.remove(repository, reference as Digest);
+  else await manifests.remove(repository, reference);
+  noteDeed(req, `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`, `${repository} ${reference}`);
+  res.writeHead(202, { ...apiVersionHeader, 'content-length': '0' });
+  res.end();
+}

@@ -1,0 +1,167 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Fault } from '../../../foundation/fault.ts';
+import type { HostedBlobs } from '../../../hosted/blobs.ts';
+import type { Rights } from '../../../hosted/rights.ts';
+import type { ChunkRange, Upload, Uploads } from '../../../hosted/uploads/uploads.ts';
+import {
+  type Digest,
+  type DigestAlgorithm,
+  isDigest,
+  parseDigest,
+  splitDigest,
+} from '../../../oci/digest.ts';
+import { queryOf } from '../../request-target.ts';
+import { apiVersionHeader } from '../registry-headers.ts';
+import { uploadBody } from './upload-body.ts';
+
+/** A place where blobs of a repository are pushed to. */
+export interface UploadPath {
+  readonly repository: string;
+  readonly upload: string | undefined;
+}
+
+/** Who pushes. */
+export interface Pusher {
+  readonly rights: Rights;
+  /** Name of the account, whose open uploads are limited. */
+  readonly owner: string;
+}
+
+/** Answers the routes of blob uploads. Source: OCI distribution specification 1.1, Pushing blobs. */
+export async function sendUpload(
+  uploads: Uploads,
+  blobs: HostedBlobs,
+  { rights, owner }: Pusher,
+  { repository, upload }: UploadPath,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const query = queryOf(req);
+  if (upload === undefined) {
+    if (req.method !== 'POST') throw noUpload('POST');
+    return begin(uploads, blobs, { rights, owner }, repository, query, req, res);
+  }
+  const range = chunkRange(req.headers['content-range']);
+  switch (req.method) {
+    case 'GET':
+      return sendState(res, 204, await uploads.state(repository, upload));
+    case 'PATCH': {
+      const appending = uploads.append(repository, upload, uploadBody(req), range);
+      return sendState(res, 202, await withPlace(uploads, repository, upload, appending));
+    }
+    case 'PUT': {
+      const digest = parseDigest(query.get('digest') ?? '');
+      const finishing = uploads.finish(repository, upload, uploadBody(req), range, digest);
+      await withPlace(uploads, repository, upload, finishing);
+      return sendCreated(res, repository, digest);
+    }
+    case 'DELETE':
+      await uploads.cancel(repository, upload);
+      res.writeHead(204, apiVersionHeader);
+      res.end();
+      return;
+    default:
+      throw noUpload('GET, PATCH, PUT, DELETE');
+  }
+}
+
+async function begin(
+  uploads: Uploads,
+  blobs: HostedBlobs,
+  { rights, owner }: Pusher,
+  repository: string,
+  query: URLSearchParams,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const mount = query.get('mount');
+  if (mount !== null && isDigest(mount)) {
+    const from = query.get('from') || undefined;
+    const isMounted = await blobs.mount(repository, mount, from, rights);
+    if (isMounted) return sendCreated(res, repository, mount);
+  }
+  const whole = query.get('digest');
+  const digest = whole === null ? undefined : parseDigest(whole);
+  const upload = await uploads.start(repository, owner, algorithmOf(query, digest));
+  if (digest === undefined) return sendState(res, 202, upload);
+  try {
+    await uploads.finish(repository, upload.id, uploadBody(req), undefined, digest);
+  } catch (error) {
+    // Nobody knows its id, so nobody could go on with it.
+    await uploads.cancel(repository, upload.id).catch(() => {});
+    throw error;
+  }
+  sendCreated(res, repository, digest);
+}
+
+/** The algorithm that the client announces, where it does. */
+function algorithmOf(query: URLSearchParams, digest: Digest | undefined): DigestAlgorithm {
+  if (digest !== undefined) return splitDigest(digest).algorithm;
+  return query.get('digest-algorithm') === 'sha512' ? 'sha512' : 'sha256';
+}
+
+/** The same outcome. The error for a chunk that does not fit gets headers that say where the upload continues. */
+async function withPlace<T>(
+  uploads: Uploads,
+  repository: string,
+  id: string,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'chunk-invalid') throw error;
+    const { message, phase = 'push' } = error;
+    const headers = placeHeaders(uploads.find(repository, id));
+    throw new Fault('chunk-invalid', message, { phase, headers });
+  }
+}
+
+/** Where an upload is, and how far. */
+function placeHeaders({ id, repository, size }: Upload): Record<string, string> {
+  return {
+    location: `/v2/${repository}/blobs/uploads/${id}`,
+    // Nothing at all cannot be told as a range; `0-0` is what registries say.
+    range: `0-${Math.max(0, size - 1)}`,
+    'docker-upload-uuid': id,
+  };
+}
+
+function sendState(res: ServerResponse, status: number, upload: Upload): void {
+  res.writeHead(status, {
+    ...apiVersionHeader,
+    ...placeHeaders(upload),
+    ...(status === 204 ? {} : { 'content-length': '0' }),
+  });
+  res.end();
+}
+
+function sendCreated(res: ServerResponse, repository: string, digest: Digest): void {
+  res.writeHead(201, {
+    ...apiVersionHeader,
+    location: `/v2/${repository}/blobs/${digest}`,
+    'docker-content-digest': digest,
+    'content-length': '0',
+  });
+  res.end();
+}
+
+/** `0-99`; some clients write `bytes 0-99/*`, as it is in HTTP. */
+function chunkRange(header: string | undefined): ChunkRange | undefined {
+  if (header === undefined) return undefined;
+  const [, start, end] = /^(?:bytes[ =])?(\d{1,15})-(\d{1,15})(?:\/.*)?$/.exec(header.trim()) ?? [];
+  if (start === undefined || Number(end) < Number(start)) {
+    throw new Fault('bad-request', 'Content-Range must be of the form <first>-<last>', {
+      phase: 'push',
+    });
+  }
+  return { start: Number(start), end: Number(end) };
+}
+
+function noUpload(allow: string): Fault {
+  return new Fault(
+    'method-not-allowed',
+    'Uploads begin with POST <repository>/blobs/uploads/; its Location takes PATCH, PUT, GET and DELETE',
+    { phase: 'request', headers: { allow } },
+  );
+}

@@ -1,0 +1,143 @@
+import type { IncomingMessage } from 'node:http';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Keeper } from '../../../hosted/keeper.ts';
+import type { RegistryTokens } from '../../../hosted/registry-tokens.ts';
+import type { Action, Rights } from '../../../hosted/rights.ts';
+import { readBasic } from '../../callers/basic-auth.ts';
+import type { Callers } from '../../callers/callers.ts';
+import { readBearer } from '../../callers/identify.ts';
+import type { LogIn } from './registry-challenge-login.ts';
+
+/** Lets in who has the right, and tells the others how to get it. */
+export interface RegistryAuth {
+  /**
+   * The rights of who sends a request that needs one of them. Throws a {@link Fault} for who has it
+   * not: 401 with a challenge where a login or another token may help, else 403, and 429 for a login
+   * where too many have failed. Whether the
+   * repository exists makes no difference. A challenge also names the repository that a blob is to be
+   * mounted from; without a right to it the blob is uploaded.
+   */
+  admit(
+    request: IncomingMessage,
+    repository: string,
+    action: Action,
+    mountedFrom?: string,
+  ): Promise<Rights>;
+  /**
+   * Lets a pull of a served name through whose client has logged in, by name and password or with a token
+   * for the name. Throws a {@link Fault} for the others: 401 with a challenge, 429 as above.
+   */
+  admitPull(request: IncomingMessage, name: string): Promise<void>;
+  /** The answer to who asks for `/v2/`: returns when it is 200, throws the challenge otherwise. */
+  ping(request: IncomingMessage): Promise<void>;
+}
+
+/** Who sends a request: rights are undefined where the credentials are wrong. */
+interface Visitor {
+  readonly kind: 'anybody' | 'account' | 'token';
+  readonly rights: Rights | undefined;
+}
+
+export interface RegistryAuthDeps {
+  readonly keeper: Keeper;
+  readonly tokens: RegistryTokens;
+  /** URL of the token service. */
+  readonly realm: string;
+  readonly logIn: LogIn;
+  readonly callers: Callers;
+  /** Served names require a login. */
+  readonly pullsNeedLogin: boolean;
+}
+
+/** Source: distribution's token authentication specification. */
+export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
+  const { keeper, tokens, realm, logIn, callers, pullsNeedLogin } = deps;
+  const { service } = tokens;
+  const challenge = (message: string, details: Readonly<Record<string, string>> = {}): Fault => {
+    const parameters = Object.entries({ realm, service, ...details });
+    const text = parameters.map(([name, value]) => `${name}="${value}"`).join(',');
+    return new Fault('unauthorized', message, {
+      phase: 'credentials',
+      headers: { 'www-authenticate': `Bearer ${text}` },
+    });
+  };
+
+  /** Returns what a bearer token allows, undefined for one that is not good. */
+  const noteHolder = async (request: IncomingMessage, bearer: string) => {
+    const token = await tokens.read(bearer);
+    if (token?.account !== undefined) callers.note(request, { account: token.account });
+    return token;
+  };
+
+  const visitorOf = async (request: IncomingMessage): Promise<Visitor> => {
+    const { headers } = request;
+    const basic = readBasic(headers.authorization);
+    if (basic) return { kind: 'account', rights: await logIn(request, basic) };
+    const bearer = readBearer(headers.authorization);
+    if (bearer === undefined) return { kind: 'anybody', rights: keeper.anybody };
+    await noteHolder(request, bearer);
+    return { kind: 'token', rights: await keeper.withToken(bearer) };
+  };
+
+  const wrong = ({ kind }: Visitor, details: Readonly<Record<string, string>> = {}): Fault =>
+    kind === 'token'
+      ? challenge('The token has ended, or is not of this registry', {
+          ...details,
+          error: 'invalid_token',
+        })
+      : challenge('The name or the password is wrong: log in again', details);
+
+  return {
+    async admit(request, repository, action, mountedFrom) {
+      const visitor = await visitorOf(request);
+      // A push begins with a look at what is there, so its token has to do for both.
+      const actions = action === 'push' ? 'pull,push' : action;
+      const source = mountedFrom === undefined ? '' : ` repository:${mountedFrom}:pull`;
+      const scope = { scope: `repository:${repository}:${actions}${source}` };
+      const { rights, kind } = visitor;
+      if (!rights) throw wrong(visitor, scope);
+      if (rights(repository).includes(action)) return rights;
+      const what = `${action} ${repository}`;
+      if (kind === 'account') {
+        throw new Fault('denied', `This account may not ${what}`, { phase: 'credentials' });
+      }
+      throw challenge(
+        `Cannot ${what} without an account that has this right. Log in: docker login ${service}`,
+        kind === 'token' ? { ...scope, error: 'insufficient_scope' } : scope,
+      );
+    },
+
+    async admitPull(request, name) {
+      const basic = readBasic(request.headers.authorization);
+      const bearer = readBearer(request.headers.authorization);
+      const details = { scope: `repository:${name}:pull` };
+      if (basic) {
+        if (await logIn(request, basic)) return;
+        throw wrong({ kind: 'account', rights: undefined }, details);
+      }
+      const token = bearer === undefined ? undefined : await noteHolder(request, bearer);
+      if (bearer !== undefined && !token)
+        throw wrong({ kind: 'token', rights: undefined }, details);
+      const isForName = token?.access.some(
+        ({ name: own, actions }) => own === name && actions.includes('pull'),
+      );
+      const hasHolder = token?.account === undefined || keeper.knows(token.account);
+      if (isForName && hasHolder) return;
+      throw challenge(
+        `This server requires a login for pulls: docker login ${service}, with an account, or as the user 'token' with a platform access token as the password`,
+        token ? { ...details, error: 'insufficient_scope' } : details,
+      );
+    },
+
+    async ping(request) {
+      // With nothing to log in to, the credentials that a client has stored do not matter.
+      if (!keeper.hasAccounts && !pullsNeedLogin) return;
+      // Clients send credentials to a token service only where this route names one.
+      const visitor = await visitorOf(request);
+      if (!visitor.rights) throw wrong(visitor);
+      if (visitor.kind === 'anybody') {
+        throw challenge('Ask the token service for a token, which it gives to anybody');
+      }
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Fault } from '../../../foundation/fault.ts';
+import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
+import type { RegistryTokens, RepositoryAccess } from '../../../hosted/registry-tokens.ts';
+import type { Action, Rights } from '../../../hosted/rights.ts';
+import { readBody } from '../../bodies/read-body.ts';
+import { readBasic } from '../../callers/basic-auth.ts';
+import type { Openness } from '../../gates/access-rules.ts';
+import { queryOf } from '../../request-target.ts';
+import { sendJson } from '../send-json.ts';
+import type { LogIn, NamedPassword } from './registry-challenge-login.ts';
+
+export interface TokenRouteDeps {
+  readonly keeper: Keeper;
+  readonly tokens: RegistryTokens;
+  readonly logIn: LogIn;
+  /** What served names begin with, such as `ct/`. */
+  readonly servedPrefix: string;
+  /** Who may have a token for them: everybody where they need none, else who has logged in. */
+  readonly pulls: Openness;
+}
+
+/** What a client asks a token for. */
+interface TokenRequest {
+  readonly credentials: NamedPassword | 'none' | 'unknown';
+  readonly scopes: readonly string[];
+}
+
+const lifeMs = 5 * 60 * 1000;
+const maxFormBytes = 64 * 1024;
+
+/**
+ * Answers a token request: GET with Basic credentials or none, POST with a form. Anybody gets a
+ * token; it allows what its owner may do, of what was asked for.
+ * Source: distribution's token authentication and OAuth2 token authentication specifications.
+ */
+export async function sendToken(
+  { keeper, tokens, logIn, servedPrefix, pulls }: TokenRouteDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { credentials, scopes } =
+    request.method === 'POST' ? await readForm(request) : readQuery(request);
+  const wanted = scopes.flatMap(parseScope);
+  const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
+  // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for:
+  // it is not looked at then, and the token does not tell whether it is right.
+  const needsNone = pulls !== 'login' && wanted.length > 0 && wanted.every(isServed);
+  const login = needsNone || typeof credentials === 'string' ? undefined : credentials;
+  const own = login && (await logIn(request, login));
+  if (credentials !== 'none' && !own && !needsNone) {
+    throw new Fault('unauthorized', 'The name or the password is wrong: log in again', {
+      phase: 'credentials',
+    });
+  }
+  const rights: Rights = own ?? keeper.anybody;
+  const servedActions = pulls === 'login' && !own ? [] : pullOnly;
+  const access = wanted
+    .map(entry => ({ ...entry, actions: isServed(entry) ? servedActions : allowed(entry, rights) }))
+    .filter(({ actions }) => actions.length > 0);
+  const account = own && login && login.name !== tokenName ? login.name : undefined;
+  const token = await tokens.issue({ account, access }, lifeMs);
+  sendJson(response, 200, {
+    token,
+    access_token: token,
+    expires_in: lifeMs / 1000,
+    issued_at: new Date().toISOString(),
+  });
+}
+
+const pullOnly: readonly Action[] = ['pull'];
+
+function allowed({ name, actions }: RepositoryAccess, rights: Rights): Action[] {
+  const all = actions as readonly string[];
+  return rights(name).filter(action => all.includes(action) || all.includes('*'));
+}
+
+function readQuery(request: IncomingMessage): TokenRequest {
+  return {
+    credentials: readBasic(request.headers.authorization) ?? 'none',
+    scopes: queryOf(request)
+      .getAll('scope')
+      .flatMap(scope => scope.split(' ')),
+  };
+}
+
+async function readForm(request: IncomingMessage): Promise<TokenRequest> {
+  const body = await readBody(request, maxFormBytes);
+  if (!body) throw new Fault('too-large', 'The form is too large', { phase: 'request' });
+  const form = new URLSearchParams(body.toString('utf8'));
+  const scopes = form.getAll('scope').flatMap(scope => scope.split(' '));
+  const grant = form.get('grant_type') ?? '';
+  // Nobody got a refresh token here: it is of another service that had this name.
+  if (grant === 'refresh_token') return { credentials: 'unknown', scopes };
+  if (grant !== 'password') {
+    throw new Fault(
+      'bad-request',
+      `The grant type '${grant.slice(0, 40)}' is not supported: use 'password'`,
+      { phase: 'credentials' },
+    );
+  }
+  const name = form.get('username') ?? '';
+  return {
+    credentials: name === '' ? 'none' : { name, password: form.get('password') ?? '' },
+    scopes,
+  };
+}
+
+/** `repository:team/app:pull,push`; what is no repository gives nothing. */
+function parseScope(scope: string): RepositoryAccess[] {
+  const [, name, actions] = /^repository(?:\([^)]*\))?:(.+):([a-z*,]+)$/.exec(scope) ?? [];
+  if (name === undefined || actions === undefined) return [];
+  return [{ type: 'repository', name, actions: actions.split(',') as Action[] }];
+}

@@ -1,0 +1,50 @@
+import type { PullCounter } from '../../pull/pull-counter.ts';
+import type { ContainerRequest } from '../../request/container-request.ts';
+import type { UsageStore } from '../../storage/rows/images/usage-rows.ts';
+import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
+import { type Limiter, limitHeaders } from '../limits/limiter.ts';
+
+export interface PullMeter {
+  /** Lets a manifest request pass, or throws a fault (429). */
+  admit(client: string, request: ContainerRequest): void;
+  /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
+  count(client: string, request: ContainerRequest): void;
+  /** The headers that tell what is left. */
+  headers(client: string, request: ContainerRequest): Record<string, string>;
+}
+
+export interface PullMeterDeps {
+  readonly counter: PullCounter;
+  readonly limiter: Limiter;
+  readonly rates: CallerRates;
+  readonly usage: UsageStore;
+}
+
+/** Limits and counts whole pulls: never blobs, and never twice what belongs to one pull. */
+export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDeps): PullMeter {
+  return {
+    admit(client, request) {
+      // The first request of a pull takes one; what else belongs to it passes even at the limit.
+      if (counter.isRunning(client, request.token)) return;
+      const limit = rateFor(rates, request.caller, client);
+      if (limit) limiter.check(limit.key, limit.rate, limit.advice);
+    },
+
+    count(client, request) {
+      if (counter.isRunning(client, request.token)) return;
+      const { caller } = request;
+      const limit = rateFor(rates, caller, client);
+      // Taken before the pull counts as begun: one that is refused here must not pass the next time.
+      if (limit) limiter.take(limit.key, limit.rate, limit.advice);
+      counter.begin(client, request.token);
+      const day = new Date().toISOString().slice(0, 10);
+      usage.add('pulls', day, caller.org);
+      if (request.isMounted) usage.add('mounted', day, caller.org);
+    },
+
+    headers(client, request) {
+      const limit = rateFor(rates, request.caller, client);
+      return limit ? limitHeaders(limiter.peek(limit.key, limit.rate)) : {};
+    },
+  };
+}

@@ -1,0 +1,36 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Digest } from '../../oci/digest.ts';
+
+/** Docker clients look for it to tell a registry from another server. */
+export const apiVersionHeader = { 'docker-distribution-api-version': 'registry/2.0' } as const;
+
+/** Headers of content that has a digest; the digest is the strongest validator there is (RFC 9110, section 8.8.3). */
+export function contentHeaders(digest: Digest, mediaType: string, length: number) {
+  return {
+    'content-type': mediaType,
+    'content-length': String(length),
+    'docker-content-digest': digest,
+    etag: `"${digest}"`,
+    ...apiVersionHeader,
+  };
+}
+
+/** True when the client has the content already. Source: RFC 9110, section 13.1.2. */
+export function isUnmodified(request: IncomingMessage, digest: Digest): boolean {
+  const header = request.headers['if-none-match'];
+  if (header === undefined) return false;
+  return header.split(',').some(entry => {
+    const tag = entry.trim().replace(/^W\//, '');
+    return tag === '*' || tag === `"${digest}"` || tag === digest;
+  });
+}
+
+/** 304, with the headers that tell what was not modified. */
+export function sendUnmodified(response: ServerResponse, digest: Digest): void {
+  response.writeHead(304, {
+    'docker-content-digest': digest,
+    etag: `"${digest}"`,
+    ...apiVersionHeader,
+  });
+  response.end();
+}

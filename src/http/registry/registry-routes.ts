@@ -1,0 +1,53 @@
+import type { ServerResponse } from 'node:http';
+import type { Middleware } from 'koa';
+import { wrongMethod } from '../errors/wrong-method.ts';
+import type { RequestState } from '../request-state.ts';
+import { type HostedDeps, sendHosted } from './hosted/hosted-routes.ts';
+import { sendToken, type TokenRouteDeps } from './login/token-route.ts';
+import { sendJson } from './send-json.ts';
+import { type ServedDeps, sendServed } from './served-routes.ts';
+
+export interface RegistryDeps {
+  /** First path segment of served names; all other names are hosted. */
+  readonly prefix: string;
+  readonly served: ServedDeps;
+  readonly hosted: HostedDeps;
+  readonly token: TokenRouteDeps;
+}
+
+/** Where the token service is. */
+export const tokenPath = '/v2/token';
+
+/**
+ * Everything below `/v2`. Its routes write their answers themselves: headers must be exact to the
+ * byte, and a broken transfer must never look complete.
+ */
+export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {
+  const servedPath = `/v2/${deps.prefix}/`;
+  return async (ctx, next) => {
+    const { path, method, req, res } = ctx;
+    if (!path.startsWith('/v2/') && path !== '/v2') return next();
+    ctx.respond = false;
+    if (path.startsWith(servedPath))
+      return sendServed(deps.served, path.slice(servedPath.length), ctx);
+    if (path === tokenPath) {
+      allow(method, ['GET', 'POST']);
+      return sendToken(deps.token, req, res);
+    }
+    if (path === '/v2/' || path === '/v2') {
+      allow(method, ['GET', 'HEAD']);
+      await deps.hosted.auth.ping(req);
+      return sendPing(res);
+    }
+    return sendHosted(deps.hosted, path.slice('/v2/'.length), req, res);
+  };
+}
+
+/** 200 tells a client that this is a registry, and that it need not log in. */
+function sendPing(res: ServerResponse): void {
+  sendJson(res, 200, {});
+}
+
+function allow(method: string, methods: readonly string[]): void {
+  if (!methods.includes(method)) throw wrongMethod(method, methods);
+}

@@ -1,0 +1,183 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ParameterizedContext } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { RangeOf } from '../../pull/blobs/found-blob.ts';
+import type { BlobFinder } from '../../pull/blobs/pulled-blob.ts';
+import { StillBuilding } from '../../pull/built.ts';
+import { type PullPath, parsePullPath } from '../../pull/pull-path.ts';
+import type { ImageFinder, PulledImage } from '../../pull/pulled-image.ts';
+import { listingOf } from '../../pull/pulled-listing.ts';
+import type { ManifestFinder } from '../../pull/pulled-manifest.ts';
+import type { ContainerRequest } from '../../request/container-request.ts';
+import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import { callerAddress } from '../callers/client-address.ts';
+import type { PullGuard } from '../gates/pull-guard.ts';
+import type { RequestState } from '../request-state.ts';
+import { sendBlob } from './blobs/send-blob.ts';
+import type { PullMeter } from './pull-meter.ts';
+import { apiVersionHeader } from './registry-headers.ts';
+import { sendDocument } from './send-document.ts';
+import { sendJson } from './send-json.ts';
+import { watchRight } from './watch-right.ts';
+
+export interface ServedDeps {
+  readonly guard: PullGuard;
+  /** First path segment of served names. */
+  readonly prefix: string;
+  readonly tokens: TokenRegistry;
+  readonly findImage: ImageFinder;
+  readonly findManifest: ManifestFinder;
+  readonly blobs: BlobFinder;
+  readonly registry: RegistryClient;
+  readonly meter: PullMeter;
+  readonly trustedProxies: number;
+  /** How long an answer about a right is used, ms. */
+  readonly rightLifeMs: number;
+}
+
+/**
+ * Answers the pull routes of served names; `path` is what is behind `/v2/<prefix>/`. The token in it
+ * is all the right that is needed, whatever `Authorization` says, unless the operator requires a login too.
+ * Source: OCI distribution specification 1.1, Pull and Content Discovery.
+ */
+export async function sendServed(
+  deps: ServedDeps,
+  path: string,
+  { req, res, method, state }: ParameterizedContext<RequestState>,
+): Promise<void> {
+  if (method !== 'GET' && method !== 'HEAD') {
+    throw new Fault(
+      'method-not-allowed',
+      `${method} is not possible here: served names can be pulled only`,
+      { phase: 'request', headers: { allow: 'GET, HEAD' } },
+    );
+  }
+  const pull = parsePullPath(path);
+  await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
+  const request = deps.tokens.get(pull.token);
+  state.token = request.label;
+  if (request.isFrozen) {
+    throw new Fault('not-found', `This image is frozen: pull it as ${request.targetImage}`, {
+      phase: 'request',
+    });
+  }
+  if (pull.repository !== request.image.repository) {
+    throw new Fault(
+      'not-found',
+      `This container token stands for ${request.image.repository}, not for ${pull.repository}`,
+      { phase: 'request' },
+    );
+  }
+  const image = await findOrRedirect(deps, request, req, res);
+  if (image) await send(deps, pull, request, image, req, res);
+}
+
+// Go's clients follow ten redirects.
+const mostRedirects = 9;
+
+/** The image; undefined where it is still being built and the client was sent here anew, which gives it patience again. */
+async function findOrRedirect(
+  deps: ServedDeps,
+  request: ContainerRequest,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<PulledImage | undefined> {
+  try {
+    return await deps.findImage(request);
+  } catch (error) {
+    const url = new URL(req.url ?? '', 'http://localhost');
+    const turn = Number(url.searchParams.get('wait') ?? 0);
+    if (!(error instanceof StillBuilding) || !(turn < mostRedirects)) throw error;
+    url.searchParams.set('wait', String(turn + 1));
+    res.writeHead(307, {
+      location: `${url.pathname}${url.search}`,
+      'content-length': '0',
+      ...apiVersionHeader,
+    });
+    res.end();
+    return undefined;
+  }
+}
+
+function send(
+  deps: ServedDeps,
+  pull: PullPath,
+  request: ContainerRequest,
+  image: PulledImage,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  switch (pull.kind) {
+    case 'manifests':
+      return sendManifest(deps, pull.reference, request, image, req, res);
+    case 'blobs':
+      watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
+      return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
+    case 'tags':
+      return sendListing(deps, request, image, 'tags/list', req, res);
+    case 'referrers':
+      return sendListing(deps, request, image, `referrers/${pull.reference}`, req, res);
+  }
+}
+
+/** Throws a {@link Fault} when a transfer may not go on. One that began before its token expired may. */
+async function requireRight(deps: ServedDeps, request: ContainerRequest): Promise<void> {
+  const isRevoked = deps.tokens.describe(request.token).expiresAt < request.expiresAt;
+  // Throws with the reason.
+  if (isRevoked) deps.tokens.get(request.token);
+  await deps.findImage(request);
+}
+
+async function sendManifest(
+  deps: ServedDeps,
+  reference: string,
+  request: ContainerRequest,
+  image: PulledImage,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const client = callerAddress(req, deps.trustedProxies);
+  deps.meter.admit(client, request);
+  const document = await deps.findManifest(request, image, reference);
+  if (req.method === 'GET') deps.meter.count(client, request);
+  sendDocument(document, req, res, deps.meter.headers(client, request));
+}
+
+function sendBlobOf(
+  blobs: BlobFinder,
+  image: PulledImage,
+  digest: Digest,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const answer = {
+    isKnown: async () => (await image.member(digest)) !== undefined,
+    size: (signal: AbortSignal) => blobs.head(image, digest, signal),
+    open: (rangeOf: RangeOf | undefined, signal: AbortSignal) =>
+      blobs.open(image, digest, rangeOf, signal),
+  };
+  return sendBlob(answer, digest, req, res);
+}
+
+async function sendListing(
+  deps: ServedDeps,
+  request: ContainerRequest,
+  image: PulledImage,
+  path: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const url = new URL(req.url ?? '', 'http://localhost');
+  const listing = await listingOf(deps.registry, request, image, path, url.search);
+  const { contentType, body, next, isFiltered } = listing;
+  // The repository has the name that it was asked under.
+  const name = url.pathname.slice('/v2/'.length, -`/${path}`.length);
+  sendJson(res, 200, 'name' in body ? { ...body, name } : body, {
+    'content-type': contentType,
+    // The registry names a page below its own path.
+    ...(next === undefined ? {} : { link: `<${url.pathname}?${next}>; rel="next"` }),
+    ...(isFiltered ? { 'oci-filters-applied': 'artifactType' } : {}),
+  });
+}

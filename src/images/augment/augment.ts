@@ -1,0 +1,146 @@
+import type { Descriptor } from '../../oci/descriptor.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { type Document, documentOf } from '../../oci/document.ts';
+import { mayBeImage } from '../../oci/index-entry.ts';
+import { parseLossless, writeJson } from '../../oci/json.ts';
+import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
+import { changeImage } from './image-manifest.ts';
+import { pointTo, sayAbout } from './written-descriptor.ts';
+
+/** The documents of a base image by digest: manifests, indexes and image configs. */
+export type BaseDocuments = ReadonlyMap<Digest, Document>;
+
+/** What is served in place of the base. */
+export interface AugmentedImage {
+  /** The manifest or index that the served name stands for. */
+  readonly root: Document;
+  /** Everything that was written anew, the root included, by digest. */
+  readonly generated: ReadonlyMap<Digest, Document>;
+  /** The largest number of layers of any image that was changed; 0 when none was. */
+  readonly maxLayers: number;
+}
+
+/**
+ * Applies a change to an image or to every image of an index, all at once; see {@link augmentInSteps}.
+ */
+export function augment(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): AugmentedImage {
+  const steps = augmentInSteps(root, documents, change);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/**
+ * Applies a change to an image or to every image of an index, an image a step, and yields the bytes that the step has
+ * written. Pure: the same base and change give the
+ * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
+ * those that nothing of the change is for, and those whose documents are not among `documents` (an
+ * index may be sparse), stay as they are, except that the annotation by which an attestation names its image
+ * follows the image.
+ * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
+ */
+export function* augmentInSteps(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): Generator<number, AugmentedImage> {
+  let before: AugmentedImage = { root, generated: new Map(), maxLayers: 0 };
+  for (const one of changesIn(change)) {
+    const known = new Map([...documents, ...before.generated]);
+    const { root, generated, maxLayers } = yield* augmentOnce(before.root, known, one);
+    before = {
+      root,
+      generated: new Map([...before.generated, ...generated]),
+      maxLayers: Math.max(before.maxLayers, maxLayers),
+    };
+  }
+  return before;
+}
+
+function* augmentOnce(
+  root: Document,
+  documents: BaseDocuments,
+  change: ImageChange,
+): Generator<number, AugmentedImage> {
+  const generated = new Map<Digest, Document>();
+  if (isUnchanged(change)) return { root, generated, maxLayers: 0 };
+  const run: Run = { documents, change, generated, seen: new Map(), maxLayers: 0 };
+  const changed = (yield* augmentDocument(root, run)) ?? root;
+  return { root: changed, generated, maxLayers: run.maxLayers };
+}
+
+interface Run {
+  readonly documents: BaseDocuments;
+  readonly change: ImageChange;
+  readonly generated: Map<Digest, Document>;
+  /** What became of the children met so far: indexes that name each other's children over and over cost no more than their size. */
+  readonly seen: Map<string, Document | undefined>;
+  maxLayers: number;
+}
+
+type Steps = Generator<number, Document | undefined>;
+
+/** The changed document, or undefined when it stays as it is. */
+function* augmentDocument(document: Document, run: Run): Steps {
+  const manifest = parseManifest(document);
+  switch (manifest.kind) {
+    case 'schema1':
+      throw new OciSyntaxError(
+        'manifest',
+        'The image has the retired Docker schema 1 format, which cannot be changed: push it again with a current docker or skopeo and ask for that',
+      );
+    case 'index':
+      return yield* augmentIndex(document, manifest.manifests, run);
+    case 'manifest': {
+      if (!isImage(manifest)) return undefined;
+      const config = run.documents.get(manifest.config.digest);
+      if (!config) return undefined;
+      const image = changeImage(document, manifest, config.bytes, run.change);
+      if (!image) return undefined;
+      run.generated.set(image.config.digest, image.config);
+      run.generated.set(image.manifest.digest, image.manifest);
+      run.maxLayers = Math.max(run.maxLayers, image.layerCount);
+      yield image.config.bytes.length + image.manifest.bytes.length;
+      return image.manifest;
+    }
+    case 'opaque':
+      return undefined;
+  }
+}
+
+function* augmentIndex(index: Document, entries: readonly Descriptor[], run: Run): Steps {
+  const body = parseLossless(index.bytes, 'index');
+  const rawEntries = Array.isArray(body.manifests) ? body.manifests : [];
+  const replaced = new Map<string, Digest>();
+  const manifests: unknown[] = [];
+  for (const [position, raw] of rawEntries.entries()) {
+    const entry = entries[position];
+    const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
+    // An entry that declares a type of its own is read by that type, as clients read it.
+    const replacement =
+      entry && child && (yield* augmentChild({ ...child, mediaType: entry.mediaType }, run));
+    if (replacement) replaced.set(entry.digest, replacement.digest);
+    manifests.push(replacement ? pointTo(raw, replacement) : raw);
+  }
+  if (replaced.size === 0) return undefined;
+  body.manifests = manifests.map(raw => sayAbout(raw, replaced));
+  const document = documentOf(writeJson(body), manifestType(index));
+  run.generated.set(document.digest, document);
+  yield document.bytes.length;
+  return document;
+}
+
+function* augmentChild(child: Document, run: Run): Steps {
+  const key = `${child.digest} ${child.mediaType}`;
+  if (run.seen.has(key)) return run.seen.get(key);
+  const changed = yield* augmentDocument(child, run);
+  run.seen.set(key, changed);
+  return changed;
+}

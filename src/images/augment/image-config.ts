@@ -1,0 +1,87 @@
+import {
+  asObject,
+  type JsonObject,
+  memberName,
+  parseJson,
+  parseLossless,
+  writeJson,
+} from '../../oci/json.ts';
+import { goArchitecture } from '../../oci/platform.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import type { ImageChange, InjectedLayer } from './image-change.ts';
+import { changeRuntime, touchesRuntime } from './runtime-config.ts';
+
+// Two images of one change must have one digest, on every replica and for ever: no clock here.
+const layerCreated = '1970-01-01T00:00:00Z';
+
+/** The architecture that an image config names, in Go's spelling; undefined when it names none. */
+export function architectureOf(config: Buffer): string | undefined {
+  const members = parseJson(config, 'config');
+  const architecture = members[memberName(members, 'architecture')];
+  return typeof architecture === 'string' && architecture !== ''
+    ? goArchitecture(architecture)
+    : undefined;
+}
+
+/**
+ * The image config with the change merged in: entrypoint, cmd and working directory replaced when
+ * given, environment merged by name, diff IDs and history appended for each layer. Members the
+ * change does not touch keep their values and order.
+ * Source: OCI image specification config.md; Docker's config has the same members.
+ *
+ * @param baseLayers number of layers in the base manifest, to keep the history in step with
+ */
+export function changeConfig(
+  base: Buffer,
+  change: ImageChange,
+  layers: readonly InjectedLayer[],
+  baseLayers: number,
+): Buffer {
+  const config = parseLossless(base, 'config');
+  const rewrite = (member: string, changed: (value: unknown) => unknown) => {
+    const name = memberName(config, member);
+    config[name] = changed(config[name]);
+  };
+  if (touchesRuntime(change)) {
+    rewrite('config', runtime => changeRuntime(asObject(runtime) ?? {}, change));
+  }
+  if (layers.length > 0) {
+    rewrite('rootfs', rootfs => appendDiffIds(rootfs, layers));
+    rewrite('history', history => appendHistory(history, layers, baseLayers));
+  }
+  return writeJson(config);
+}
+
+function appendDiffIds(rootfs: unknown, layers: readonly InjectedLayer[]): JsonObject {
+  const base = asObject(rootfs) ?? { type: 'layers' };
+  const name = memberName(base, 'diff_ids');
+  const diffIds = asList(base[name], 'rootfs.diff_ids');
+  return { ...base, [name]: [...diffIds, ...layers.map(layer => layer.tarDigest)] };
+}
+
+// Builders pair the entries that are not `empty_layer` with the layers in order. Where the base has
+// fewer entries than layers (it may have none at all) the gap is filled, or the injected entries
+// would be taken for the base's layers.
+function appendHistory(
+  history: unknown,
+  layers: readonly InjectedLayer[],
+  baseLayers: number,
+): unknown[] {
+  const entries = asList(history, 'history');
+  const described = entries.filter(entry => asObject(entry)?.empty_layer !== true).length;
+  const missing = Math.max(0, baseLayers - described);
+  return [
+    ...entries,
+    ...Array.from({ length: missing }, () => ({ created: layerCreated })),
+    ...layers.map(layer => ({
+      created: layerCreated,
+      created_by: `sluice: injected layer ${layer.gzipDigest}`,
+    })),
+  ];
+}
+
+function asList(value: unknown, member: string): unknown[] {
+  const list = value ?? [];
+  if (Array.isArray(list)) return list;
+  throw new OciSyntaxError('config', `The image config has a ${member} that is no list`);
+}

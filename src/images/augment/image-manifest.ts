@@ -1,0 +1,53 @@
+import { type Document, documentOf } from '../../oci/document.ts';
+import { parseLossless, writeJson } from '../../oci/json.ts';
+import { familyOf, type ImageManifest, manifestType } from '../../oci/manifest.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
+import { type ImageChange, isUnchanged } from './image-change.ts';
+import { architectureOf, changeConfig } from './image-config.ts';
+import { pointTo } from './written-descriptor.ts';
+
+/** A changed image: its manifest, and the config that goes with it. */
+export interface ChangedImage {
+  readonly manifest: Document;
+  readonly config: Document;
+  readonly layerCount: number;
+}
+
+/**
+ * The image with the change applied. The family of media types stays, layers are appended to those
+ * of the base, the config descriptor points to the new config; every other member of the manifest
+ * keeps its value. Undefined when nothing of the change is for this image: layers of another
+ * architecture only.
+ */
+export function changeImage(
+  base: Document,
+  manifest: ImageManifest,
+  config: Buffer,
+  change: ImageChange,
+): ChangedImage | undefined {
+  const architecture = architectureOf(config);
+  const layers = (change.layers ?? []).filter(
+    layer => layer.architecture === undefined || layer.architecture === architecture,
+  );
+  if (isUnchanged({ ...change, layers })) return undefined;
+  const type = manifestType(base);
+  const newConfig = documentOf(
+    changeConfig(config, change, layers, manifest.layers.length),
+    manifest.config.mediaType,
+  );
+  const body = parseLossless(base.bytes, 'manifest');
+  body.config = pointTo(body.config, newConfig);
+  if (layers.length > 0) {
+    const mediaType =
+      familyOf(type) === 'docker' ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
+    body.layers = [
+      ...(Array.isArray(body.layers) ? body.layers : []),
+      ...layers.map(layer => ({ mediaType, digest: layer.gzipDigest, size: layer.gzipSize })),
+    ];
+  }
+  return {
+    manifest: documentOf(writeJson(body), type),
+    config: newConfig,
+    layerCount: manifest.layers.length + layers.length,
+  };
+}

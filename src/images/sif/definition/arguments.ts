@@ -1,0 +1,78 @@
+import { refuseLine, shownText } from './definition-error.ts';
+import { isBlankOrComment, type Line, parseStage } from './parser.ts';
+
+const maxLength = 256 * 1024;
+const reference = /\{\{\s*(\w+)\s*\}\}/g;
+
+// Definition files for Wave name files of the build context so. Paths of `%files` begin there in any case.
+const contextDirectory: readonly [string, string] = ['wave_context_dir', '.'];
+
+/**
+ * The lines of a stage with each `{{ NAME }}` replaced by what is given for it, else by what `%arguments` gives
+ * it; a value may have others in it, but no deeper. What stands behind a `#` stays as it is.
+ * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than 256 KiB.
+ */
+export function substituteArguments(
+  lines: readonly Line[],
+  given: Readonly<Record<string, string>> = {},
+): readonly Line[] {
+  const values = new Map([...readArguments(lines), ...Object.entries(given)]);
+  let length = 0;
+  return lines.map(({ text, number }) => {
+    const grow = (by: number) => {
+      length += by;
+      if (length > maxLength) refuseLine(number, 'its arguments make it longer than 256 KiB');
+    };
+    grow(text.length);
+    return { text: substituteLine(text, values, number, grow), number };
+  });
+}
+
+function readArguments(lines: readonly Line[]): ReadonlyMap<string, string> {
+  const sections = parseStage(lines).sections.filter(({ name }) => name === 'arguments');
+  const entries = sections
+    .flatMap(({ body }) => body)
+    .filter(line => !isBlankOrComment(line))
+    .map(({ text, number }): [string, string] => {
+      const name = text.slice(0, Math.max(0, text.indexOf('='))).trim();
+      if (name === '') refuseLine(number, `${shownText(text)} is no NAME=value in '%arguments'`);
+      return [name, text.slice(text.indexOf('=') + 1).trim()];
+    });
+  return new Map([contextDirectory, ...entries]);
+}
+
+function substituteLine(
+  text: string,
+  values: ReadonlyMap<string, string>,
+  line: number,
+  grow: (by: number) => void,
+): string {
+  let result = '';
+  let end = 0;
+  for (const match of text.matchAll(reference)) {
+    const before = text.slice(end, match.index);
+    if (/#[^!]/.test(before)) break;
+    const [found, name = ''] = match;
+    const value = values.get(name);
+    if (value === undefined) {
+      refuseLine(
+        line,
+        `${shownText(found)} has no value: give it one in '%arguments', or with the request ('buildArgs', sluice build --build-arg)`,
+      );
+    }
+    grow(value.length);
+    const whole = value.replace(reference, (inner, key) => {
+      const replaced = values.get(key) ?? inner;
+      grow(replaced.length);
+      return replaced;
+    });
+    result += before + whole;
+    end = match.index + found.length;
+  }
+  return result + text.slice(end);
+}
+
+/** The names that some line of the text refers to. */
+export function namesReferredTo(text: string): ReadonlySet<string> {
+  return new Set([...text.matchAll(reference)].map(([, name = '']) => name));
+}

@@ -1,0 +1,14 @@
+import { Fault } from '../../../foundation/fault.ts';
+
+/** Throws the {@link Fault} of a definition file that cannot be built, with the line, counted from 1. */
+export function refuseLine(line: number, why: string): never {
+  throw new Fault('bad-request', `The definition file cannot be built: line ${line}: ${why}`, {
+    phase: 'request',
+  });
+}
+
+/** A text of the file as it is shown in a message: short, on one line. */
+export function shownText(text: string): string {
+  const plain = text.trim().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?');
+  return plain.length > 80 ? `'${plain.slice(0, 80)}...'` : `'${plain}'`;
+}

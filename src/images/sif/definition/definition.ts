@@ -1,0 +1,87 @@
+import { namesReferredTo, substituteArguments } from './arguments.ts';
+import { refuseLine } from './definition-error.ts';
+import type { DefinitionRuntime } from './definition-runtime.ts';
+import { hasBootstrap, type Line, parseStage, splitStages } from './parser.ts';
+import { stageBase } from './sections/bootstrap.ts';
+import { runtimeOf } from './sections/runtime.ts';
+import { checkSections } from './sections.ts';
+import { stageInstructions, stageName } from './stage.ts';
+
+const maxStages = 100;
+const maxFileLines = 1000;
+
+/** What a definition file is translated to. */
+export interface TranslatedDefinition {
+  /** Text of a Dockerfile that BuildKit builds; its last stage is the image. */
+  readonly dockerfile: string;
+  /** What is put into the image besides. */
+  readonly runtime: DefinitionRuntime;
+  /** What the caller should know although it can be built. */
+  readonly warnings: readonly string[];
+}
+
+export interface DefinitionOptions {
+  /** Values for `{{ NAME }}` by name, which come before those of `%arguments`. */
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined;
+  /** False where `%test` is not run at the end; true unless told. */
+  readonly runsTest?: boolean | undefined;
+}
+
+/** True for a definition file of Singularity or Apptainer: it begins with headers, and one is `Bootstrap`. */
+export function isDefinition(text: string): boolean {
+  return hasBootstrap(text);
+}
+
+/**
+ * Translates a definition file of Singularity or Apptainer to an ordinary build. Pure: the same text and options
+ * give the same bytes. Throws a `Fault` (400) with the line and the reason for what is not well formed, and for
+ * what runs or reads on the machine that builds.
+ * Source: Apptainer user guide, Definition Files.
+ */
+export function translateDefinition(
+  text: string,
+  { buildArgs = {}, runsTest = true }: DefinitionOptions = {},
+): TranslatedDefinition {
+  const parts = splitStages(text);
+  if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
+  const lines = parts.map(part => substituteArguments(part, buildArgs));
+  const stages = lines.map(parseStage);
+  const files = stages
+    .flatMap(({ sections }) => sections)
+    .filter(({ name }) => name === 'files' || name === 'appfiles');
+  if (files.reduce((sum, { body }) => sum + body.length, 0) > maxFileLines) {
+    refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
+  }
+  const names = new Map<string, string>();
+  const warnings: string[] = unusedArguments(text, buildArgs);
+  const blocks = stages.map((stage, position) => {
+    checkSections(stage);
+    const base = stageBase(stage);
+    if (base.warning !== undefined) warnings.push(base.warning);
+    const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
+    const name = stage.headers.get('stage')?.value;
+    if (name) names.set(name, stageName(position + 1));
+    return block;
+  });
+  const last = stages.at(-1);
+  if (last === undefined) refuseLine(1, "there is nothing in it: begin with 'Bootstrap: docker'");
+  return {
+    dockerfile: `# Translated from a definition file.\n\n${blocks.join('\n')}`,
+    runtime: runtimeOf(last, textOf(lines.flat())),
+    warnings,
+  };
+}
+
+function unusedArguments(text: string, given: Readonly<Record<string, string>>): string[] {
+  const used = namesReferredTo(text);
+  return Object.keys(given)
+    .filter(name => !used.has(name))
+    .map(
+      name =>
+        `'buildArgs.${name.slice(0, 80)}' is not used: the definition file does not refer to it`,
+    );
+}
+
+function textOf(lines: readonly Line[]): string {
+  return lines.map(({ text }) => `${text}\n`).join('');
+}

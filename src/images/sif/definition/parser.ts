@@ -1,0 +1,117 @@
+import { refuseLine, shownText } from './definition-error.ts';
+
+/** A line of a definition file, without its end. */
+export interface Line {
+  readonly text: string;
+  /** Counted from 1. */
+  readonly number: number;
+}
+
+export interface Header {
+  readonly value: string;
+  readonly line: number;
+}
+
+/** A section: a line that starts with `%`, and what comes before the next of its kind. */
+export interface Section {
+  /** In lower case, without `%`. */
+  readonly name: string;
+  /** The rest of the line, without a comment. */
+  readonly argument: string;
+  readonly line: number;
+  readonly body: readonly Line[];
+}
+
+/** One image of a definition file. */
+export interface DefinitionStage {
+  readonly line: number;
+  /** By their names in lower case. */
+  readonly headers: ReadonlyMap<string, Header>;
+  readonly sections: readonly Section[];
+}
+
+/**
+ * The lines of each stage, without what comes before the first line that has content. A line that begins
+ * with `Bootstrap:` begins a stage, wherever it stands; the first stage may have other headers before it.
+ */
+export function splitStages(text: string): readonly (readonly Line[])[] {
+  const stages: Line[][] = [];
+  let isBegun = false;
+  for (const line of linesOf(text)) {
+    const isFirst = stages.length === 0 && !isBlankOrComment(line);
+    const isBootstrap = /^bootstrap:/i.test(line.text);
+    if (isFirst || (isBootstrap && isBegun)) stages.push([]);
+    stages.at(-1)?.push(line);
+    isBegun ||= /^\s*bootstrap\s*:/i.test(line.text) || isSectionStart(line);
+  }
+  return stages;
+}
+
+/** True for a text whose first line of content is a header, with a `Bootstrap` among the first headers. */
+export function hasBootstrap(text: string): boolean {
+  for (const line of splitStages(text)[0] ?? []) {
+    if (isBlankOrComment(line)) continue;
+    if (/^\s*bootstrap\s*:/i.test(line.text)) return true;
+    if (!/^\s*[a-z]+[0-9]*\s*:/i.test(line.text)) return false;
+  }
+  return false;
+}
+
+/** Takes a stage apart. Throws a `Fault` with the line for what is neither header nor section. */
+export function parseStage(lines: readonly Line[]): DefinitionStage {
+  const start = lines.findIndex(isSectionStart);
+  const headerLines = start < 0 ? lines : lines.slice(0, start);
+  const sections: { name: string; argument: string; line: number; body: Line[] }[] = [];
+  for (const line of start < 0 ? [] : lines.slice(start)) {
+    if (!isSectionStart(line)) {
+      sections.at(-1)?.body.push(line);
+      continue;
+    }
+    const [, name = '', rest = ''] = /^\s*%+(\S*)(.*)$/.exec(line.text) ?? [];
+    const argument = (rest.split('#', 1)[0] ?? '').trim();
+    sections.push({ name: name.toLowerCase(), argument, line: line.number, body: [] });
+  }
+  return { line: lines[0]?.number ?? 1, headers: parseHeaders(headerLines), sections };
+}
+
+function parseHeaders(lines: readonly Line[]): ReadonlyMap<string, Header> {
+  const headers = new Map<string, Header>();
+  let open: string | undefined;
+  for (const line of lines) {
+    if (isBlankOrComment(line)) {
+      open = undefined;
+      continue;
+    }
+    const text = line.text.split('#', 1)[0] ?? '';
+    const colon = text.indexOf(':');
+    if (colon < 0 && open === undefined) {
+      refuseLine(line.number, `${shownText(line.text)} is neither a header nor in a section`);
+    }
+    const name = open ?? text.slice(0, colon).trim().toLowerCase();
+    const before = open === undefined ? undefined : headers.get(open);
+    const value = (open === undefined ? text.slice(colon + 1) : text).trim();
+    // A value goes on in the next line behind a backslash.
+    open = value.endsWith('\\') ? name : undefined;
+    const part = open === undefined ? value : value.slice(0, -1);
+    headers.set(name, {
+      value: `${before?.value ?? ''}${part}`,
+      line: before?.line ?? line.number,
+    });
+  }
+  return headers;
+}
+
+function linesOf(text: string): readonly Line[] {
+  const lines = text.replace(/^\ufeff/, '').split(/\r?\n/);
+  if (lines.at(-1) === '') lines.pop();
+  return lines.map((line, position) => ({ text: line, number: position + 1 }));
+}
+
+function isSectionStart({ text }: Line): boolean {
+  return /^\s*%/.test(text);
+}
+
+/** True for a line that means nothing outside of scripts. */
+export function isBlankOrComment({ text }: Line): boolean {
+  return /^\s*(?:#|$)/.test(text);
+}

@@ -1,0 +1,43 @@
+import { refuseLine, shownText } from './definition-error.ts';
+import { type DefinitionStage, isBlankOrComment, type Section } from './parser.ts';
+
+const known = new Set([
+  ...['arguments', 'environment', 'files', 'help', 'labels', 'post', 'runscript', 'setup'],
+  ...['startscript', 'test'],
+  ...['appenv', 'appfiles', 'apphelp', 'appinstall', 'applabels', 'apprun', 'appstart', 'apptest'],
+]);
+
+/** Throws a `Fault` with the line for a section that there is not, or that an ordinary build cannot do. */
+export function checkSections({ sections }: DefinitionStage): void {
+  for (const { name, line, body } of sections) {
+    if (known.has(name)) continue;
+    if (name !== 'pre') refuseLine(line, `there is no section ${shownText(`%${name}`)}`);
+    if (body.every(isBlankOrComment)) continue;
+    refuseLine(
+      line,
+      "'%pre' is run by the machine that builds, outside of the image, which nobody may here: do it in '%post'",
+    );
+  }
+}
+
+/** What the sections of a name have in them, one after another. */
+export interface Script {
+  readonly text: string;
+  /** What stands behind the name of the section. */
+  readonly argument: string;
+}
+
+/** The sections of a name as one; undefined when there is none, or nothing is in it. */
+export function scriptOf(
+  { sections: all }: Pick<DefinitionStage, 'sections'>,
+  name: string,
+): Script | undefined {
+  const sections = all.filter(section => section.name === name);
+  const text = sections.map(textOf).join('');
+  if (text === '') return undefined;
+  return { text, argument: sections.findLast(({ argument }) => argument !== '')?.argument ?? '' };
+}
+
+export function textOf({ body }: Pick<Section, 'body'>): string {
+  return body.map(({ text }) => `${text}\n`).join('');
+}

@@ -1,0 +1,132 @@
+import { appBase, appExports, appSelection } from '../../runtime/app-scripts.ts';
+import { refuseLine, shownText } from '../definition-error.ts';
+import type { AppRuntime } from '../definition-runtime.ts';
+import { writeFile } from '../heredoc.ts';
+import type { DefinitionStage, Section } from '../parser.ts';
+import { type Script, scriptOf, textOf } from '../sections.ts';
+import { copyInstructions } from './files.ts';
+import { labelsOf } from './label-sections.ts';
+import { scriptFile } from './script-file.ts';
+
+/** What the `%app...` sections of a stage ask for. */
+export interface AppInstructions {
+  /** A stage of nothing but the scripts of the apps. */
+  readonly stage: readonly string[];
+  readonly copies: readonly string[];
+  /** What is run after `%post`. */
+  readonly install: string;
+}
+
+const maxApps = 100;
+
+/**
+ * The instructions for the apps of a stage, undefined when it has none. They lie where the Scientific Filesystem
+ * has them. Throws a `Fault` with the line for what cannot be done.
+ * Source: Apptainer user guide, SCIF apps.
+ */
+export function appInstructions(stage: DefinitionStage, name: string): AppInstructions | undefined {
+  const apps = appsOf(stage);
+  if (apps.size === 0) return undefined;
+  const runtimes = [...apps].map(([app, sections]) => [app, appRuntime(app, sections)] as const);
+  const exported = runtimes.map(([app, runtime]) => appExports(app, runtime)).join('');
+  const files = runtimes.flatMap(([app, runtime]) => filesOf(app, runtime));
+  return {
+    stage: [
+      `FROM scratch AS ${name}`,
+      ...[...apps.keys()].flatMap(directoriesOf),
+      ...files,
+      writeFile('/.singularity.d/env/94-appsbase.sh', exported, '755'),
+      writeFile('/.singularity.d/env/95-apps.sh', appSelection, '755'),
+    ],
+    copies: [
+      `COPY --from=${name} ["/","/"]`,
+      ...[...apps].flatMap(([app, sections]) =>
+        sections
+          .filter(section => section.name === 'appfiles')
+          .flatMap(section =>
+            copyInstructions({ ...section, argument: '' }, () => undefined, rootOf(app)),
+          ),
+      ),
+    ],
+    install: [...apps].map(([app, sections]) => installScript(app, sections)).join(''),
+  };
+}
+
+/** What is told of the apps of a stage, by their names; undefined when it has none. */
+export function appRuntimes(stage: DefinitionStage): Record<string, AppRuntime> | undefined {
+  const apps = appsOf(stage);
+  if (apps.size === 0) return undefined;
+  return Object.fromEntries([...apps].map(([app, sections]) => [app, appRuntime(app, sections)]));
+}
+
+/** The sections of each app, in the order in which the stage names them. */
+function appsOf({ sections }: DefinitionStage): ReadonlyMap<string, readonly Section[]> {
+  const apps = new Map<string, Section[]>();
+  for (const section of sections) {
+    if (!section.name.startsWith('app')) continue;
+    const [app = ''] = section.argument.split(/\s+/);
+    if (!/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/.test(app)) {
+      refuseLine(section.line, `${shownText(`%${section.name} ${app}`)} does not name an app`);
+    }
+    apps.set(app, [...(apps.get(app) ?? []), section]);
+  }
+  if (apps.size > maxApps) refuseLine(sections[0]?.line ?? 1, `it has more than ${maxApps} apps`);
+  return apps;
+}
+
+function appRuntime(app: string, sections: readonly Section[]): AppRuntime {
+  const script = (name: string): Script | undefined => {
+    const found = scriptOf({ sections }, name);
+    return found && { ...found, argument: '' };
+  };
+  const file = (name: string) => {
+    const found = script(name);
+    return found && scriptFile(found);
+  };
+  return {
+    labels: { SCIF_APP_NAME: app, ...labelsOf({ sections }, 'applabels') },
+    environment: script('appenv')?.text,
+    runscript: file('apprun'),
+    startscript: file('appstart'),
+    test: file('apptest'),
+    help: script('apphelp')?.text,
+  };
+}
+
+function directoriesOf(app: string): readonly string[] {
+  const root = rootOf(app);
+  const data = `/scif/data/${app}`;
+  return [`${root}/bin`, `${root}/lib`, `${data}/input`, `${data}/output`].map(
+    path => `WORKDIR ${path}`,
+  );
+}
+
+function filesOf(app: string, runtime: AppRuntime): readonly string[] {
+  const meta = `${rootOf(app)}/scif`;
+  const { environment, runscript, startscript, test, help, labels } = runtime;
+  const programs = {
+    'env/01-base.sh': appBase(app),
+    'env/90-environment.sh': environment,
+    ...{ runscript, startscript, test },
+  };
+  const texts = { 'runscript.help': help, 'labels.json': JSON.stringify(labels, undefined, '\t') };
+  return [
+    ...Object.entries(programs).map(([path, text]) => [path, text, '755'] as const),
+    ...Object.entries(texts).map(([path, text]) => [path, text, undefined] as const),
+  ].flatMap(([path, text, mode]) =>
+    text === undefined ? [] : [writeFile(`${meta}/${path}`, text, mode)],
+  );
+}
+
+function installScript(app: string, sections: readonly Section[]): string {
+  const root = rootOf(app);
+  const text = sections
+    .filter(({ name }) => name === 'appinstall')
+    .map(textOf)
+    .join('');
+  return `\ncd /\n. ${root}/scif/env/01-base.sh\n\ncd ${root}\n${text}\ncd /\n`;
+}
+
+function rootOf(app: string): string {
+  return `/scif/apps/${app}`;
+}

@@ -1,0 +1,142 @@
+import { parseReference } from '../../../../oci/reference.ts';
+import { OciSyntaxError } from '../../../../oci/syntax-error.ts';
+import { refuseLine, shownText } from '../definition-error.ts';
+import type { DefinitionStage, Header } from '../parser.ts';
+
+/** What a stage begins with. */
+export interface StageBase {
+  /** Name of an image, or `scratch`. */
+  readonly image: string;
+  /** Packages that are installed before anything else. */
+  readonly packages: readonly string[];
+  /** What the caller should know of the choice. */
+  readonly warning?: string;
+}
+
+/** The image that a stage is built from. Throws a `Fault` with the line where there is none. */
+export function stageBase(stage: DefinitionStage): StageBase {
+  const bootstrap = stage.headers.get('bootstrap');
+  if (bootstrap === undefined) refuseLine(stage.line, "its first header is not 'Bootstrap:'");
+  checkHeaders(stage);
+  switch (bootstrap.value.toLowerCase()) {
+    case 'docker':
+      return { image: dockerImage(stage), packages: [] };
+    case 'scratch':
+      return { image: 'scratch', packages: [] };
+    case 'library':
+      return libraryBase(stage, bootstrap);
+    case 'debootstrap':
+      return debootstrapBase(stage, bootstrap);
+  }
+  refuseLine(
+    bootstrap.line,
+    `${shownText(`Bootstrap: ${bootstrap.value}`)} is not supported: build from an image of a registry, with 'Bootstrap: docker'`,
+  );
+}
+
+// Apptainer takes all of them with any agent, and each agent ignores those of others.
+const knownHeaders = new Set([
+  ...['bootstrap', 'from', 'includecmd', 'mirrorurl', 'updateurl', 'osversion', 'include'],
+  ...['library', 'registry', 'namespace', 'stage', 'product', 'user', 'regcode', 'productpgp'],
+  ...['registerurl', 'modules', 'fingerprints', 'confurl', 'setopt'],
+]);
+
+function checkHeaders({ headers }: DefinitionStage): void {
+  for (const [name, header] of headers) {
+    if (knownHeaders.has(name) || /^otherurl\d+$/.test(name)) continue;
+    refuseLine(header.line, `there is no header ${shownText(name)}`);
+  }
+}
+
+function dockerImage({ headers, line }: DefinitionStage): string {
+  const from = headers.get('from');
+  if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
+  const parts = [headers.get('registry'), headers.get('namespace'), from];
+  const image = parts
+    .map(part => part?.value)
+    .filter(Boolean)
+    .join('/');
+  return checkedImage(image, from);
+}
+
+function checkedImage(image: string, { line }: Header): string {
+  try {
+    parseReference(image);
+    return image;
+  } catch (error) {
+    if (error instanceof OciSyntaxError) refuseLine(line, error.message);
+    throw error;
+  }
+}
+
+/** What the library has of its own, each also an official image on Docker Hub under that name. */
+const distributions = new Set([
+  ...['almalinux', 'alpine', 'amazonlinux', 'archlinux', 'busybox', 'centos', 'clearlinux'],
+  ...['debian', 'fedora', 'opensuse', 'oraclelinux', 'rockylinux', 'ubuntu'],
+]);
+
+const officialLibrary = /^https:\/\/(?:library\.sylabs\.io|cloud\.sylabs\.io)\/?$/;
+
+function libraryBase({ headers, line }: DefinitionStage, bootstrap: Header): StageBase {
+  const from = headers.get('from');
+  if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
+  const library = headers.get('library')?.value ?? '';
+  const [, name = '', tag = 'latest'] =
+    /^(?:library:\/\/)?(?:(?:library\/)?default\/|library\/)?([a-z]+)(?::([\w][\w.-]*))?$/.exec(
+      from.value,
+    ) ?? [];
+  const isOfficial = library === '' || officialLibrary.test(library);
+  if (!isOfficial || !distributions.has(name) || tag.startsWith('sha256.')) {
+    refuseLine(
+      bootstrap.line,
+      `${shownText(from.value)} is in a library that is not a container registry: only its distributions, such as ubuntu:24.04, are supported. Push the image to a registry, and build from it with 'Bootstrap: docker'`,
+    );
+  }
+  return insteadOf(`'Bootstrap: library', 'From: ${from.value}'`, bootstrap, `${name}:${tag}`);
+}
+
+const ubuntuReleases = new Set([
+  ...['precise', 'trusty', 'utopic', 'vivid', 'wily', 'xenial', 'yakkety', 'zesty', 'artful'],
+  ...['bionic', 'cosmic', 'disco', 'eoan', 'focal', 'groovy', 'hirsute', 'impish', 'jammy'],
+  ...['kinetic', 'lunar', 'mantic', 'noble', 'oracular', 'plucky', 'questing', 'resolute'],
+]);
+const debianReleases = new Set([
+  ...['wheezy', 'jessie', 'stretch', 'buster', 'bullseye', 'bookworm', 'trixie', 'forky', 'sid'],
+  ...['oldoldstable', 'oldstable', 'stable', 'testing', 'unstable'],
+]);
+
+function debootstrapBase({ headers, line }: DefinitionStage, bootstrap: Header): StageBase {
+  const version = headers.get('osversion');
+  if (!version?.value) refuseLine(line, "it does not say which release it is: add 'OSVersion:'");
+  const release = version.value.toLowerCase();
+  const distribution = distributionOf(release, headers.get('mirrorurl')?.value ?? '');
+  if (distribution === undefined || !/^[a-z]+$/.test(release)) {
+    refuseLine(
+      version.line,
+      `${shownText(version.value)} is not a release of Debian or Ubuntu that has a Docker image: build from an image, with 'Bootstrap: docker'`,
+    );
+  }
+  const include = headers.get('include');
+  const packages = (include?.value ?? '').split(/[\s,]+/).filter(name => name !== '');
+  for (const name of packages) {
+    if (!/^[a-z0-9][a-z0-9+.-]*$/.test(name)) {
+      refuseLine(include?.line ?? line, `${shownText(name)} is not the name of a package`);
+    }
+  }
+  const what = `'Bootstrap: debootstrap', 'OSVersion: ${release}'`;
+  return { ...insteadOf(what, bootstrap, `${distribution}:${release}`), packages };
+}
+
+function distributionOf(release: string, mirror: string): 'debian' | 'ubuntu' | undefined {
+  if (ubuntuReleases.has(release)) return 'ubuntu';
+  if (debianReleases.has(release)) return 'debian';
+  return /\b(debian|ubuntu)\b/.exec(mirror.toLowerCase())?.[1] as 'debian' | 'ubuntu' | undefined;
+}
+
+function insteadOf(what: string, { line }: Header, image: string): StageBase {
+  return {
+    image: checkedImage(image, { value: image, line }),
+    packages: [],
+    warning: `The definition file, line ${line}: ${what} is built from the Docker image of the same distribution, ${image}`,
+  };
+}

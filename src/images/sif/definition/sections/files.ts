@@ -1,0 +1,111 @@
+import { posix } from 'node:path';
+import { refuseLine, shownText } from '../definition-error.ts';
+import { isBlankOrComment, type Line, type Section } from '../parser.ts';
+
+// Singularity copies a directory into one that is there, COPY copies what is in it. No Dockerfile can ask
+// what is there; these are there in nearly every image.
+const usualDirectories = new Set([
+  ...['/', '/bin', '/etc', '/home', '/lib', '/media', '/mnt', '/opt', '/root', '/sbin', '/srv'],
+  ...['/tmp', '/usr', '/usr/bin', '/usr/lib', '/usr/local', '/usr/local/bin', '/usr/local/lib'],
+  ...['/usr/local/share', '/usr/sbin', '/usr/share', '/var', '/var/lib', '/var/tmp'],
+]);
+
+/**
+ * The COPY instructions for a `%files` section. `stageName` gives the Dockerfile's name of an earlier stage of
+ * the definition file, undefined when there is none.
+ * Throws a `Fault` with the line for a file of the machine that builds, and for what COPY cannot do.
+ *
+ * @param root the directory that destinations are relative to
+ */
+export function copyInstructions(
+  section: Section,
+  stageName: (name: string) => string | undefined,
+  root = '/',
+): readonly string[] {
+  const from = readFrom(section, stageName);
+  return section.body
+    .filter(line => !isBlankOrComment(line))
+    .map(line => copyInstruction(line, from, root));
+}
+
+function copyInstruction(line: Line, from: string | undefined, base: string): string {
+  const [given, destination] = splitPaths(line);
+  if (from === undefined && given.startsWith('/')) {
+    refuseLine(
+      line.number,
+      `${shownText(given)} is a file of the machine that builds: put it into the build context, and name it as it is called there`,
+    );
+  }
+  const flags = from === undefined ? [] : [`--from=${from}`];
+  const copy = (source: string, target: string, ...more: readonly string[]) =>
+    ['COPY', ...flags, ...more, JSON.stringify([source, target])].join(' ');
+  const root = from === undefined ? '.' : '/';
+  const source = posix.join(root, given).replace(/\/$/, '') || root;
+  const target = posix.join(base, destination ?? '');
+  if (source === root) return copy(source, target);
+  if (/[*?[]/.test(source)) {
+    // What comes behind the lone dot is made anew at the target.
+    const parent = posix.dirname(source);
+    const isTop = destination === undefined || parent === root;
+    const pattern = isTop ? source : `${parent}/./${posix.basename(source)}`;
+    return copy(pattern, posix.join(target, '/'), '--parents');
+  }
+  if (destination === undefined) return copy(source, posix.join(base, source));
+  const plain = target.replace(/(.)\/$/, '$1');
+  const isDirectory =
+    target !== plain || usualDirectories.has(plain) || isAppDirectory(plain, base);
+  return copy(source, isDirectory ? posix.join(target, posix.basename(source)) : target);
+}
+
+/** The directories that an app has before its files are copied. */
+function isAppDirectory(path: string, base: string): boolean {
+  return (
+    base !== '/' && ['', '/bin', '/lib', '/scif', '/scif/env'].includes(path.slice(base.length))
+  );
+}
+
+function readFrom(
+  { argument, line }: Section,
+  stageName: (name: string) => string | undefined,
+): string | undefined {
+  if (argument === '') return undefined;
+  const [word, name, ...rest] = argument.split(/\s+/);
+  if (word !== 'from' || name === undefined || rest.length > 0) {
+    refuseLine(line, `${shownText(`%files ${argument}`)} is not '%files' or '%files from STAGE'`);
+  }
+  const known = stageName(name);
+  if (known === undefined) {
+    refuseLine(line, `there is no stage ${shownText(name)} before this one: name it with 'Stage:'`);
+  }
+  return known;
+}
+
+/** Words are separated by blanks, and quotes keep together what has blanks in it. */
+function splitPaths({ text, number }: Line): readonly [string, string | undefined] {
+  const words: string[] = [];
+  const word = /\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y;
+  while (text.slice(word.lastIndex).trim() !== '') {
+    const match = word.exec(text);
+    if (match === null) refuseLine(number, `${shownText(text)} has quotes within a name`);
+    const [, double, single, plain] = match;
+    if (plain?.startsWith('#')) break;
+    words.push(double ?? single ?? plain ?? '');
+  }
+  const [source, target, ...rest] = words;
+  if (source === undefined || rest.length > 0) {
+    refuseLine(number, `${shownText(text)} is not a source and a destination`);
+  }
+  for (const path of words) checkPath(path, number);
+  return [source, target];
+}
+
+function checkPath(path: string, line: number): void {
+  if (path === '') refuseLine(line, 'a path is empty');
+  // They mean something in names to a shell or to COPY, and not the same.
+  if (/["'$`\\{}\p{Cc}]/u.test(path)) {
+    refuseLine(line, `${shownText(path)} has a character that only a shell understands`);
+  }
+  if (path.split('/').includes('..')) {
+    refuseLine(line, `${shownText(path)} has '..' in it: write the path without`);
+  }
+}

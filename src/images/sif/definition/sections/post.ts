@@ -1,0 +1,173 @@
+import { postEnvironmentPath } from '../../layers/kept-scripts.ts';
+import { writeFile } from '../heredoc.ts';
+import type { Script } from '../sections.ts';
+
+// A place that no image keeps anything of.
+const mounted = '/dev/sluice';
+const context = '/dev/sluice-context';
+const environmentFile = `/${postEnvironmentPath}`;
+
+// What a script of a definition file finds, as in an image that apptainer builds.
+const prepare = `for sluice_item in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+    case ":$PATH:" in
+        *":$sluice_item:"*) ;;
+        *) PATH="\${PATH:+$PATH:}$sluice_item" ;;
+    esac
+done
+export PATH
+mkdir -p /.singularity.d/actions /.singularity.d/env /.singularity.d/libs
+sluice_item=/.singularity.d/env/90-environment.sh
+if [ ! -e $sluice_item ]; then
+    echo '#!/bin/sh' >$sluice_item
+    chmod 755 $sluice_item
+fi
+if [ ! -e /environment ] && [ ! -h /environment ]; then
+    ln -s .singularity.d/env/90-environment.sh /environment
+fi
+chmod 1777 /tmp /var/tmp
+for sluice_item in /.singularity.d/env/*.sh; do
+    if [ -f "$sluice_item" ]; then . "$sluice_item"; fi
+done
+APPTAINER_ENVIRONMENT=${environmentFile}
+SINGULARITY_ENVIRONMENT=${environmentFile}
+APPTAINER_LABELS=/.build.labels
+SINGULARITY_LABELS=/.build.labels
+export APPTAINER_ENVIRONMENT SINGULARITY_ENVIRONMENT APPTAINER_LABELS SINGULARITY_LABELS
+unset sluice_item
+cd / && exec "$@"
+`;
+
+// The root of the image is what it is on the machine that builds, and the working directory the build context.
+const setUp = `APPTAINER_ROOTFS=/
+SINGULARITY_ROOTFS=/
+APPTAINER_BUILDDEF=${context}/Singularity
+SINGULARITY_BUILDDEF=${context}/Singularity
+export APPTAINER_ROOTFS SINGULARITY_ROOTFS APPTAINER_BUILDDEF SINGULARITY_BUILDDEF
+cd ${context} && exec "$@"
+`;
+
+// The variables that the definition file sets come before those that %post has set.
+const tryOut = `mkdir -p /.singularity.d/env
+: >>/.singularity.d/env/90-environment.sh
+for sluice_item in /.singularity.d/env/*.sh; do
+    if [ -f "$sluice_item" ]; then . "$sluice_item"; fi
+    case $sluice_item in
+        */90-environment.sh) [ ! -f ${mounted}/environment ] || . ${mounted}/environment ;;
+    esac
+done
+unset sluice_item
+cd / && exec ${mounted}/test
+`;
+
+/** The scripts of a stage that are run while it is built. */
+export interface StageScripts {
+  readonly setup: Script | undefined;
+  readonly post: Script | undefined;
+  /** A whole script, first line and all. */
+  readonly test: string | undefined;
+  /** What sets the variables of the image. */
+  readonly environment: string | undefined;
+}
+
+/** A stage of nothing but scripts; empty when there is nothing to run. */
+export function scriptStage(name: string, scripts: StageScripts): readonly string[] {
+  const { setup, post, test, environment } = scripts;
+  if (!setup && !post && test === undefined) return [];
+  return [
+    `FROM scratch AS ${name}`,
+    ...(setup ? [writeFile('/host', setUp), writeFile('/setup', setup.text)] : []),
+    ...(post ? [writeFile('/prepare', prepare), writeFile('/post', post.text)] : []),
+    ...(test === undefined
+      ? []
+      : [
+          ...(environment === undefined ? [] : [writeFile('/environment', environment)]),
+          writeFile('/try', tryOut),
+          writeFile('/test', test, '755'),
+        ]),
+  ];
+}
+
+/** Runs `%setup`, with the build context as its working directory. */
+export function setupInstructions(name: string): readonly string[] {
+  return [
+    'USER 0',
+    run(
+      [bind({ from: name, target: mounted }), bind({ target: context })],
+      ['/bin/sh', `${mounted}/host`, '/bin/sh', '-ex', `${mounted}/setup`],
+    ),
+  ];
+}
+
+/**
+ * Runs `%post` as Apptainer does: by root, in `/`, by the shell, which says each command and ends at the first that
+ * fails. What it leaves in the directories for temporary files is not in the image.
+ *
+ * @param temporary the stage with those directories
+ */
+export function postInstructions(
+  name: string,
+  { argument }: Script,
+  temporary: string,
+): readonly string[] {
+  const scratch = ['/tmp', '/var/tmp'].map(target =>
+    bind({ from: temporary, source: target, target, rw: true }),
+  );
+  return [
+    'USER 0',
+    run(
+      [bind({ from: name, target: mounted }), ...scratch],
+      [
+        ...['/bin/sh', `${mounted}/prepare`, '/bin/sh', '-ex'],
+        ...argumentsFor(argument, `${mounted}/post`),
+      ],
+    ),
+  ];
+}
+
+/** Runs `%test`; nothing of what it writes is kept but that it has succeeded. */
+export function testInstructions(name: string): readonly string[] {
+  return [
+    `WORKDIR ${tested}`,
+    'USER 0',
+    run([bind({ from: name, target: mounted })], ['/bin/sh', `${mounted}/try`]),
+  ];
+}
+
+/** An empty directory. */
+const tested = '/.singularity.d/tested';
+
+/** Makes a stage wait for the stage of a test, of which it takes nothing. */
+export function waitForTest(stage: string): string {
+  return `COPY --from=${stage} ["${tested}/","/.singularity.d/"]`;
+}
+
+interface Bind {
+  readonly from?: string;
+  readonly source?: string;
+  readonly target: string;
+  /** What is written is discarded. */
+  readonly rw?: true;
+}
+
+function bind({ from, source, target, rw }: Bind): string {
+  const parts = [
+    'type=bind',
+    ...(from === undefined ? [] : [`from=${from}`]),
+    ...(source === undefined ? [] : [`source=${source}`]),
+    `target=${target}`,
+    ...(rw ? ['rw'] : []),
+  ];
+  return `--mount=${parts.join(',')}`;
+}
+
+function run(mounts: readonly string[], words: readonly string[]): string {
+  return ['RUN', ...mounts, JSON.stringify(words)].join(' ');
+}
+
+/** With `-c` the rest is a command, to which the script is the last argument. */
+function argumentsFor(argument: string, script: string): readonly string[] {
+  const words = argument === '' ? [] : argument.split(/\s+/);
+  const at = words.indexOf('-c');
+  if (at < 0) return [...words, script];
+  return [...words.slice(0, at + 1), [...words.slice(at + 1), script].join(' ')];
+}

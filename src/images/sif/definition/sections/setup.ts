@@ -1,0 +1,140 @@
+import { refuseLine, shownText } from '../definition-error.ts';
+import { type ShellCommand, type ShellWord, simpleCommands } from '../definition-words.ts';
+import { type DefinitionStage, isBlankOrComment, type Line } from '../parser.ts';
+import type { Script } from '../sections.ts';
+import { scriptOf } from '../sections.ts';
+
+/**
+ * The `%setup` of a stage; undefined where nothing is in it. Apptainer runs it on the machine that builds. What
+ * only makes directories and copies below the root of the image does the same when it is run in the image.
+ * Throws a `Fault` with the line for anything else.
+ */
+export function setupScript(stage: DefinitionStage): Script | undefined {
+  const script = scriptOf(stage, 'setup');
+  const lines = stage.sections.filter(({ name }) => name === 'setup').flatMap(({ body }) => body);
+  if (script === undefined || lines.every(isBlankOrComment)) return undefined;
+  const first = lines[0] as Line;
+  if (script.argument !== '') {
+    refuseLine(first.number, `'%setup ${script.argument}' is not supported: write '%setup'`);
+  }
+  const commands = simpleCommands(simplified(script.text));
+  if (typeof commands === 'number') refuse(lines[commands] ?? first);
+  const values: Values = new Map();
+  for (const command of commands) {
+    if (!isHarmless(command, values)) refuse(lines[command.line] ?? first);
+  }
+  return script;
+}
+
+function refuse(line: Line): never {
+  refuseLine(
+    line.number,
+    `${shownText(line.text)} in '%setup' would be run by the machine that builds. Only mkdir, touch, cp, mv, rm, chmod and echo below $APPTAINER_ROOTFS are supported: do it in '%post'`,
+  );
+}
+
+/** Where a word leads: below the root of the image, below the working directory, or anywhere else. */
+type Place = 'image' | 'context' | 'elsewhere';
+type Values = Map<string, Place>;
+
+const rootVariable =
+  /^\$(?:\{(?:APPTAINER|SINGULARITY)_ROOTFS\}|(?:APPTAINER|SINGULARITY)_ROOTFS\b)/;
+
+/** Asks for the directory of the definition file, which is the build context. */
+const here =
+  /(?:`|\$\()\s*(?:pwd|dirname\s+"?\$\{?(?:APPTAINER|SINGULARITY)_BUILDDEF\}?"?)\s*(?:`|\))|\$\{?PWD\}?/g;
+
+function simplified(text: string): string {
+  return text.replace(here, '.');
+}
+
+const keywords = new Set(['if', 'then', 'else', 'elif', 'fi', '!', 'do', 'done']);
+const silent = new Set(['true', ':', 'pwd', 'exit', 'set', 'ls', 'test', '[']);
+
+function isHarmless({ words }: ShellCommand, values: Values): boolean {
+  const start = words.findIndex(({ text, isPlain }) => !(isPlain && keywords.has(text)));
+  if (start < 0) return true;
+  const rest = words.slice(start);
+  const places = rest.filter(({ isTarget }) => isTarget).map(word => placeOf(word, values));
+  if (places.some(place => place !== 'image')) return false;
+  const [command, ...all] = rest.filter(({ isTarget }) => !isTarget);
+  if (command === undefined) return true;
+  if (takesAssignments([command, ...all], values)) return true;
+  // What is only printed may be anything.
+  if (command.text === 'echo' || command.text === 'printf') {
+    return places.length === 0 || all.every(({ text }) => !text.includes('$'));
+  }
+  const paths = all.filter(({ text }) => !text.startsWith('-'));
+  return mayRun(command.text, all, paths, values);
+}
+
+function mayRun(
+  name: string,
+  all: readonly ShellWord[],
+  paths: readonly ShellWord[],
+  values: Values,
+): boolean {
+  const isInImage = (word: ShellWord) => placeOf(word, values) === 'image';
+  if (silent.has(name)) return paths.every(word => isKnown(word, values));
+  switch (name) {
+    case 'mkdir':
+    case 'touch':
+    case 'rm':
+    case 'mv':
+      return (
+        paths.length > 0 && paths.filter(({ text }) => !/^[0-7]+$/.test(text)).every(isInImage)
+      );
+    case 'install':
+      return all.some(({ text }) => /^-\w*d/.test(text)) && mayRun('mkdir', all, paths, values);
+    case 'chmod':
+      return paths.length > 1 && paths.slice(1).every(isInImage);
+    case 'cp':
+      return (
+        paths.length > 1 &&
+        paths.slice(-1).every(isInImage) &&
+        paths.every(word => isKnown(word, values))
+      );
+    default:
+      return false;
+  }
+}
+
+/** Takes `NAME=value ...`, and `for NAME in value ...`; false for other commands. */
+function takesAssignments(words: readonly ShellWord[], values: Values): boolean {
+  if (words[0]?.text === 'for') {
+    const [, name, , ...items] = words;
+    const places = new Set(items.map(item => placeOf(item, values)));
+    values.set(name?.text ?? '', places.size === 1 ? ([...places][0] as Place) : 'elsewhere');
+    return true;
+  }
+  const parts = words[0]?.text === 'export' ? words.slice(1) : words;
+  const assigned = parts.map(({ text }) => /^(\w+)=([\s\S]*)$/.exec(text));
+  if (assigned.some(match => match === null)) return false;
+  for (const match of assigned) {
+    const [, name = '', text = ''] = match ?? [];
+    values.set(name, placeOf({ text, isPlain: true, isTarget: false }, values));
+  }
+  return true;
+}
+
+function isKnown(word: ShellWord, values: Values): boolean {
+  return placeOf(word, values) !== 'elsewhere';
+}
+
+function placeOf({ text }: ShellWord, values: Values): Place {
+  if (text.split('/').includes('..')) return 'elsewhere';
+  const root = rootVariable.exec(text);
+  const [found = '', braced, plain] = /^\$(?:\{(\w+)\}|(\w+))/.exec(text) ?? [];
+  const inner = text.slice(root?.[0].length ?? found.length);
+  if (!innerIsKnown(inner, values)) return 'elsewhere';
+  if (root) return 'image';
+  if (found !== '') return values.get(braced ?? plain ?? '') ?? 'elsewhere';
+  return /^[/~\\$]/.test(text) ? 'elsewhere' : 'context';
+}
+
+/** Variables behind the beginning of a word must be the script's own. */
+function innerIsKnown(text: string, values: Values): boolean {
+  return [...text.matchAll(/\$(?:\{(\w+)\}|(\w*))/g)].every(([, braced, plain]) =>
+    values.has(braced ?? plain ?? ''),
+  );
+}

@@ -1,0 +1,89 @@
+import type { DefinitionStage } from './parser.ts';
+import { appInstructions } from './sections/apps.ts';
+import type { StageBase } from './sections/bootstrap.ts';
+import { copyInstructions } from './sections/files.ts';
+import {
+  postInstructions,
+  scriptStage,
+  setupInstructions,
+  testInstructions,
+  waitForTest,
+} from './sections/post.ts';
+import { scriptFile } from './sections/script-file.ts';
+import { setupScript } from './sections/setup.ts';
+import { scriptOf } from './sections.ts';
+
+/** How a stage is called in the Dockerfile, counted from 1. */
+export function stageName(number: number): string {
+  return `sluice-stage-${number}`;
+}
+
+export interface StageOptions {
+  readonly number: number;
+  /** The Dockerfile's names of the stages before, by those of the definition file. */
+  readonly names: ReadonlyMap<string, string>;
+  readonly runsTest: boolean;
+}
+
+/** The instructions that make the image of a stage. Throws a `Fault` with the line for what cannot be built. */
+export function stageInstructions(
+  stage: DefinitionStage,
+  { image, packages }: StageBase,
+  { number, names, runsTest }: StageOptions,
+): string {
+  const called = (part: string) => `sluice-${part}-${number}`;
+  const apps = appInstructions(stage, called('apps'));
+  const setup = setupScript(stage);
+  const own = scriptOf(stage, 'post');
+  const text = `${own?.text.trim() ? own.text : ''}${apps?.install ?? ''}`;
+  const post = text === '' ? undefined : { text, argument: own?.argument ?? '' };
+  const test = runsTest ? scriptOf(stage, 'test') : undefined;
+  const scripts = called('scripts');
+  const copies = (isOfStage: boolean) =>
+    stage.sections
+      .filter(({ name, argument }) => name === 'files' && (argument !== '') === isOfStage)
+      .flatMap(section => copyInstructions(section, name => names.get(name)));
+  const files = [
+    ...(packages.length > 0 ? installPackages(packages) : []),
+    ...(apps?.copies ?? []),
+    ...copies(true),
+    ...(setup ? setupInstructions(scripts) : []),
+    ...copies(false),
+  ];
+  const [base, built, last] = [called('base'), called('built'), stageName(number)];
+  const untested = test ? built : last;
+  const blocks = [
+    ...(apps ? [apps.stage] : []),
+    scriptStage(scripts, {
+      ...{ setup, post },
+      test: test && scriptFile(test),
+      environment: scriptOf(stage, 'environment')?.text,
+    }),
+    ...(post
+      ? [
+          [`FROM ${image} AS ${base}`, ...files],
+          // Directories that are missing are made.
+          [`FROM ${base} AS ${called('tmp')}`, 'WORKDIR /tmp', 'WORKDIR /var/tmp'],
+          [`FROM ${base} AS ${untested}`, ...postInstructions(scripts, post, called('tmp'))],
+        ]
+      : [[`FROM ${image} AS ${untested}`, ...files]]),
+    ...(test
+      ? [
+          [`FROM ${built} AS ${called('test')}`, ...testInstructions(scripts)],
+          [`FROM ${built} AS ${last}`, waitForTest(called('test'))],
+        ]
+      : []),
+  ];
+  return blocks
+    .filter(block => block.length > 0)
+    .map(block => `${block.join('\n')}\n`)
+    .join('\n');
+}
+
+// As debootstrap leaves it: installed, without lists of packages.
+const installScript =
+  'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && rm -rf /var/lib/apt/lists/*';
+
+function installPackages(packages: readonly string[]): readonly string[] {
+  return ['USER 0', `RUN ${JSON.stringify(['/bin/sh', '-ec', installScript, 'sh', ...packages])}`];
+}

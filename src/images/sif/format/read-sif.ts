@@ -1,0 +1,181 @@
+import { Fault } from '../../../foundation/fault.ts';
+import { type JsonObject, parseJson } from '../../../oci/json.ts';
+import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
+import { brokenSif, RecordReader } from './record.ts';
+
+/** What a SIF file says of itself. */
+export interface SifDescription {
+  /** The version of the format, such as `01`. */
+  readonly version: string;
+  /** Go's name; undefined when the file does not tell. */
+  readonly architecture: string | undefined;
+  /** A UUID. */
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly objects: readonly SifObject[];
+  readonly definition: string | undefined;
+  /** What `apptainer inspect` prints. */
+  readonly metadata: JsonObject | undefined;
+  /** The `config` member of the image config; only a file that was made from an OCI image has it. */
+  readonly ociConfig: JsonObject | undefined;
+  /** The file system that is run; undefined when there is none, or one of another kind. */
+  readonly squashfs: { readonly offset: number; readonly size: number } | undefined;
+}
+
+export interface SifObject {
+  readonly id: number;
+  /** 0 for none. */
+  readonly group: number;
+  readonly type: keyof typeof typeCodes | 'unknown';
+  readonly name: string;
+  /** Bytes from the start of the file. */
+  readonly offset: number;
+  readonly size: number;
+}
+
+/** Reads bytes of a file: fewer than asked for only where the file ends. */
+export type RangeReader = (offset: number, length: number) => Promise<Buffer>;
+
+// What most files have before their file system is within it, and read at once.
+const firstRead = 64 * 1024;
+const maxObjects = 1024;
+const maxText = 4 * 1024 * 1024;
+
+/**
+ * Describes a SIF file without reading its file system. Throws a {@link Fault} with a sentence for what is
+ * no SIF file or a broken one, and whatever `read` rejects with. Reads some megabytes at most.
+ */
+export async function readSif(read: RangeReader): Promise<SifDescription> {
+  const start = await read(0, firstRead);
+  const bytesAt: BytesAt = async (offset, length, what) => {
+    const isThere = offset + length <= start.length;
+    const bytes = isThere ? start.subarray(offset, offset + length) : await read(offset, length);
+    if (bytes.length < length) brokenSif(`it ends before its ${what} does`);
+    return bytes.subarray(0, length);
+  };
+  const header = readHeader(await bytesAt(0, sifLayout.headerSize, 'header'));
+  const descriptors = await readTable(header, bytesAt);
+  const system = descriptors.find(({ isSystem }) => isSystem);
+  const objects = descriptors.map(({ object }) => object);
+  const named = (name: string) =>
+    objects.find(object => object.type === 'json' && object.name === name);
+  const definition = objects.find(({ type }) => type === 'definition');
+  return {
+    version: header.version,
+    architecture: system?.architecture ?? header.architecture,
+    id: header.id,
+    createdAt: header.createdAt,
+    objects,
+    definition: definition && (await readText(definition, 'definition', bytesAt)),
+    metadata: await readJson(named(jsonNames.metadata), bytesAt),
+    ociConfig: await readJson(named(jsonNames.ociConfig), bytesAt),
+    squashfs: system?.isSquashfs
+      ? { offset: system.object.offset, size: system.object.size }
+      : undefined,
+  };
+}
+
+type BytesAt = (offset: number, length: number, what: string) => Promise<Buffer>;
+
+interface Header {
+  readonly version: string;
+  readonly architecture: string | undefined;
+  readonly id: string;
+  readonly createdAt: number;
+  readonly tableOffset: number;
+  readonly tableLength: number;
+}
+
+function readHeader(bytes: Buffer): Header {
+  const reader = new RecordReader(bytes);
+  reader.skip(sifLayout.launchSize);
+  const { magic } = sifLayout;
+  if (reader.bytes(magic.length).toString('latin1') !== magic) {
+    throw new Fault(
+      'upstream',
+      'This is no SIF file: name an image that Singularity or Apptainer has pushed',
+      { phase: 'upstream' },
+    );
+  }
+  const version = reader.text(sifLayout.version.length);
+  const architecture = architectureOf(reader.text(3));
+  const id = formatUuid(reader.bytes(16));
+  const seconds = reader.number('its time');
+  reader.skip(2 * 8);
+  const tableLength = reader.number('the number of its objects');
+  if (tableLength > maxObjects) brokenSif(`it has room for ${tableLength} objects`);
+  const tableOffset = reader.number('the place of its table');
+  return { version, architecture, id, createdAt: seconds * 1000, tableOffset, tableLength };
+}
+
+interface Descriptor {
+  readonly object: SifObject;
+  readonly isSystem: boolean;
+  readonly isSquashfs: boolean;
+  readonly architecture: string | undefined;
+}
+
+async function readTable(header: Header, bytesAt: BytesAt): Promise<readonly Descriptor[]> {
+  const { descriptorSize } = sifLayout;
+  const size = header.tableLength * descriptorSize;
+  const table = await bytesAt(header.tableOffset, size, 'table of objects');
+  return Array.from({ length: header.tableLength }, (_, position) =>
+    readDescriptor(table.subarray(position * descriptorSize)),
+  ).filter(descriptor => descriptor !== undefined);
+}
+
+function readDescriptor(bytes: Buffer): Descriptor | undefined {
+  const reader = new RecordReader(bytes);
+  const type = typeOf(reader.word());
+  const isUsed = reader.bytes(1)[0] !== 0;
+  if (!isUsed) return undefined;
+  const id = reader.word();
+  const group = (reader.word() & ~sifLayout.groupMark) >>> 0;
+  reader.skip(4);
+  const offset = reader.number('the place of an object');
+  const size = reader.number('the size of an object');
+  reader.skip(5 * 8);
+  const name = reader.text(sifLayout.nameSize);
+  const fileSystem = reader.word();
+  const isSystem = reader.word() === sifLayout.primarySystem && type === 'partition';
+  return {
+    object: { id, group, type, name, offset, size },
+    isSystem,
+    isSquashfs: isSystem && fileSystem === sifLayout.squashfs,
+    architecture: isSystem ? architectureOf(reader.text(3)) : undefined,
+  };
+}
+
+async function readText(object: SifObject, what: string, bytesAt: BytesAt): Promise<string> {
+  if (object.size > maxText) brokenSif(`its ${what} has ${object.size} bytes`);
+  return (await bytesAt(object.offset, object.size, what)).toString('utf8');
+}
+
+async function readJson(
+  object: SifObject | undefined,
+  bytesAt: BytesAt,
+): Promise<JsonObject | undefined> {
+  if (object === undefined) return undefined;
+  const text = await readText(object, object.name, bytesAt);
+  try {
+    return parseJson(Buffer.from(text), 'config');
+  } catch (error) {
+    if (error instanceof OciSyntaxError) brokenSif(`its ${object.name} is no JSON object`);
+    throw error;
+  }
+}
+
+function typeOf(code: number): SifObject['type'] {
+  const types = Object.keys(typeCodes) as (keyof typeof typeCodes)[];
+  return types.find(type => typeCodes[type] === code) ?? 'unknown';
+}
+
+function architectureOf(code: string): string | undefined {
+  return Object.entries(architectureCodes).find(([, known]) => known === code)?.[0];
+}
+
+function formatUuid(bytes: Buffer): string {
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}

@@ -1,0 +1,112 @@
+import { type Attributes, showName, type TarEntry } from '../tar/tar-entry.ts';
+import { TarError } from '../tar/tar-error.ts';
+import { directory, type ImageTree, type Inode, partsOf, type TreeNode, touch } from './tree.ts';
+
+const whiteout = '.wh.';
+const opaque = '.wh..wh..opq';
+
+/**
+ * Applies the next entry of a layer to what the layers below it, and its own earlier entries, made.
+ * Entries of one layer do not depend on each other's order, but for a hard link that comes after its
+ * target. Throws {@link TarError} for what no container program could unpack.
+ * Source: OCI image specification layer.md, Applying Changesets.
+ *
+ * @param layer number of the layer, counted from 0
+ * @param entry number of the entry in its layer, counted from 0
+ */
+export function applyEntry(
+  tree: ImageTree,
+  tarEntry: TarEntry,
+  layer: number,
+  entry: number,
+): void {
+  const parts = partsOf(tarEntry.path);
+  const name = parts.pop();
+  if (name === undefined) applyRoot(tree, tarEntry, layer);
+  // A whiteout of no name takes away what is in its directory, as umoci does it.
+  else if (name === opaque || name === whiteout) clear(tree.find(parts), layer);
+  else if (name.startsWith(whiteout)) remove(tree, parts, name.slice(whiteout.length), layer);
+  else applyFile(tree, parts, name, tarEntry, layer, entry);
+}
+
+function applyFile(
+  tree: ImageTree,
+  parts: readonly string[],
+  name: string,
+  tarEntry: TarEntry,
+  layer: number,
+  entry: number,
+): void {
+  // Looked up first: the target may be below what the link takes the place of.
+  const linked = tarEntry.kind === 'link' ? targetOf(tree, tarEntry) : undefined;
+  const parent = tree.make(parts, layer, tarEntry.mtime);
+  const present = parent.children?.get(name);
+  if (tarEntry.kind === 'directory' && present?.children) {
+    present.inode = directory(tarEntry.mode, tarEntry.mtime, ownAttributes(tarEntry));
+    touch(present, layer);
+  } else {
+    tree.put(parent, name, linked ?? inodeOf(tarEntry, layer, entry), layer);
+  }
+}
+
+function applyRoot(tree: ImageTree, { kind, mode, mtime, path }: TarEntry, layer: number): void {
+  if (kind !== 'directory') {
+    throw new TarError(`has a ${kind} in place of the root directory, ${showName(path)}`);
+  }
+  tree.root.inode = directory(mode, mtime);
+  touch(tree.root, layer);
+}
+
+/** Takes away what layers below put there: a whiteout does not hide what its own layer has. */
+function remove(tree: ImageTree, parts: readonly string[], name: string, layer: number): void {
+  if (name === '.' || name === '..') {
+    throw new TarError('has a whiteout that names no file');
+  }
+  const parent = tree.find(parts);
+  const node = parent?.children?.get(name);
+  if (node === undefined) return;
+  if (node.touchedBy === layer) clear(node, layer);
+  else parent?.children?.delete(name);
+}
+
+function clear(node: TreeNode | undefined, layer: number): void {
+  for (const child of node?.children?.values() ?? []) {
+    if (child.touchedBy === layer) clear(child, layer);
+    else node?.children?.delete(child.name);
+  }
+}
+
+function targetOf(tree: ImageTree, { path, link }: TarEntry): Inode {
+  const parts = partsOf(link);
+  const name = parts.pop();
+  const target = name === undefined ? tree.root : tree.find(parts)?.children?.get(name);
+  if (target === undefined) {
+    throw new TarError(
+      `has a hard link, ${showName(path)}, to a file that is not there, ${showName(link)}`,
+    );
+  }
+  if (target.children) {
+    throw new TarError(`has a hard link, ${showName(path)}, to a directory, ${showName(link)}`);
+  }
+  return target.inode;
+}
+
+function inodeOf(tarEntry: TarEntry, layer: number, entry: number): Inode {
+  const { kind, mode, mtime, size, link, path, device } = tarEntry;
+  const attributes = ownAttributes(tarEntry);
+  if (kind === 'link') throw new TarError('has a hard link to nothing');
+  if (kind === 'directory') return directory(mode, mtime, attributes);
+  if (kind === 'symlink' && link === '') {
+    throw new TarError(`has a symbolic link to nothing, ${showName(path)}`);
+  }
+  // A text cut from a longer one would keep that in memory.
+  const target = kind === 'symlink' ? Buffer.from(link, 'latin1').toString('latin1') : '';
+  return { kind, mode, mtime, size, layer, entry, bytes: undefined, target, device, attributes };
+}
+
+/** Texts that keep nothing else in memory; only files and directories can have attributes of users. */
+function ownAttributes({ kind, attributes }: TarEntry): Attributes | undefined {
+  if (kind !== 'file' && kind !== 'directory') return undefined;
+  const own = (text: string) => Buffer.from(text, 'latin1').toString('latin1');
+  return attributes?.map(([name, value]) => [own(name), own(value)]);
+}

@@ -1,0 +1,46 @@
+import { createHash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import type { Descriptor } from '../../../oci/descriptor.ts';
+import { splitDigest } from '../../../oci/digest.ts';
+import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import type { ScratchSpace } from '../scratch-space.ts';
+import { type LayerFile, layerFault } from './file.ts';
+
+/**
+ * Writes a layer to a new file. Throws a {@link Fault} unless it has the size and digest that its manifest
+ * tells, and what the source rejects with, which is the signal's reason when that is aborted.
+ */
+export async function fetchLayer(
+  { digest, size }: Descriptor,
+  source: ByteSource,
+  file: LayerFile,
+  space: Pick<ScratchSpace, 'write'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { algorithm, hex } = splitDigest(digest);
+  const hash = createHash(algorithm);
+  const stop = () => source.destroy(signal.reason);
+  signal.addEventListener('abort', stop);
+  let written = 0;
+  try {
+    signal.throwIfAborted();
+    await using target = await open(file.path, 'wx');
+    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      written += chunk.bytes.length;
+      if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
+      space.write(chunk.bytes.length);
+      // The write runs on another thread while this one hashes.
+      const writing = target.writeFile(chunk.bytes);
+      hash.update(chunk.bytes);
+      await writing;
+      chunk.release();
+    }
+  } finally {
+    signal.removeEventListener('abort', stop);
+    source.destroy();
+  }
+  if (written < size) throw layerFault('upstream', file, 'is smaller than its manifest says');
+  if (hash.digest('hex') !== hex) {
+    throw layerFault('upstream', file, 'does not have the digest that its manifest says');
+  }
+}

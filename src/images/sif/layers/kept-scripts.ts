@@ -1,0 +1,74 @@
+import { bytesOf, type TarEntry } from '../tar/tar-entry.ts';
+import { type ImageTree, partsOf } from './tree.ts';
+
+/** Where the `%post` of a definition file writes variables, from the root of an image. */
+export const postEnvironmentPath = '.singularity.d/env/91-environment.sh';
+
+/** What the build of a definition file leaves in an image for the one that makes the SIF file. */
+export interface KeptScripts {
+  /** The script with what `%post` has set. */
+  readonly postEnvironment?: string | undefined;
+  /** The script that the variables of the definition file are added to. */
+  readonly environment?: string | undefined;
+  /** Labels that `%post` has written, a line each. */
+  readonly labels?: string | undefined;
+}
+
+const paths: Readonly<Record<keyof KeptScripts, string>> = {
+  postEnvironment: postEnvironmentPath,
+  environment: '.singularity.d/env/90-environment.sh',
+  labels: '.build.labels',
+};
+const fileNames = new Set(Object.values(paths).map(path => path.split('/').at(-1)));
+
+/** What is larger is nothing that anybody reads. */
+const maxBytes = 64 * 1024;
+
+interface KeptFile {
+  readonly parts: Buffer[];
+  readonly size: number;
+  readonly layer: number;
+  readonly entry: number;
+}
+
+/** Keeps the scripts that a build has left, while the layers of an image are read. */
+export class ScriptKeeper {
+  readonly #files = new Map<string, KeptFile>();
+  #current: KeptFile | undefined;
+
+  /** True for an entry that is one of them: its content comes next. */
+  takes({ kind, path, size }: TarEntry, layer: number, entry: number): boolean {
+    this.#current = undefined;
+    if (kind !== 'file' || size > maxBytes) return false;
+    if (!fileNames.has(path.slice(path.lastIndexOf('/') + 1))) return false;
+    this.#current = { parts: [], size, layer, entry };
+    this.#files.set(partsOf(path).join('/'), this.#current);
+    return true;
+  }
+
+  /** Part of the content, its padding included: a view of bytes that change. */
+  add(bytes: Buffer): void {
+    this.#current?.parts.push(Buffer.from(bytes));
+  }
+
+  /** The scripts, where all layers together have them. The labels are taken out of the image. */
+  takeFrom(tree: ImageTree): KeptScripts {
+    const scripts = {
+      postEnvironment: this.#textIn(tree, paths.postEnvironment),
+      environment: this.#textIn(tree, paths.environment),
+      labels: this.#textIn(tree, paths.labels),
+    };
+    if (scripts.labels !== undefined) tree.root.children?.delete(paths.labels);
+    return scripts;
+  }
+
+  #textIn(tree: ImageTree, path: string): string | undefined {
+    const parts = path.split('/');
+    const name = parts.pop() ?? '';
+    const inode = tree.find(parts)?.children?.get(bytesOf(name))?.inode;
+    const file = this.#files.get(path);
+    if (inode?.kind !== 'file' || !file) return undefined;
+    if (inode.layer !== file.layer || inode.entry !== file.entry) return undefined;
+    return Buffer.concat(file.parts).toString('utf8', 0, file.size);
+  }
+}

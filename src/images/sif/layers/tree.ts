@@ -1,0 +1,201 @@
+import { imageTooLarge } from '../limits.ts';
+import { type Attributes, showName, type TarKind } from '../tar/tar-entry.ts';
+import { TarError } from '../tar/tar-error.ts';
+
+/** What a name stands for; the names of a hard-linked file share one. */
+export interface Inode {
+  readonly kind: Exclude<TarKind, 'link'>;
+  readonly mode: number;
+  /** Seconds since the epoch. */
+  readonly mtime: number;
+  /** Bytes of a file. */
+  readonly size: number;
+  /** Content of a file: the layer, counted from 0, and which of its entries; unless `bytes` has it. */
+  readonly layer: number;
+  readonly entry: number;
+  readonly bytes: Buffer | undefined;
+  /** What a symbolic link points to. */
+  readonly target: string;
+  readonly device: { readonly major: number; readonly minor: number } | undefined;
+  readonly attributes?: Attributes | undefined;
+}
+
+/** A name in the tree. */
+export interface TreeNode {
+  readonly name: string;
+  readonly parent: TreeNode | undefined;
+  inode: Inode;
+  /** The last layer that has an entry for it or for something below it. */
+  touchedBy: number;
+  /** What a directory holds; undefined for anything else. */
+  readonly children: Map<string, TreeNode> | undefined;
+}
+
+/** As Linux, which gives up with ELOOP. */
+const maxLinks = 40;
+/** As Linux: NAME_MAX and PATH_MAX. */
+const maxNameBytes = 255;
+const maxPathBytes = 4095;
+/** Of all names and targets together: they are kept in memory. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+/**
+ * The files of an image in memory, a few hundred bytes each; no content. Paths are resolved as in a
+ * container: symbolic links are followed, and nothing leads out of it.
+ */
+export class ImageTree {
+  readonly root: TreeNode;
+  readonly #maxEntries: number;
+  #entries = 0;
+  #textBytes = 0;
+
+  /** @param maxEntries how many names there may be, those counted that are gone again */
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries;
+    this.root = nodeOf('', undefined, directory(0o755, 0), 0);
+  }
+
+  /** The directory at a path, undefined when there is none. */
+  find(parts: readonly string[]): TreeNode | undefined {
+    const { at, missing } = this.#resolve(parts);
+    return missing.length === 0 ? at : undefined;
+  }
+
+  /**
+   * The directory at a path; made where it is missing, with mode 0755, and in place of a file.
+   */
+  make(parts: readonly string[], layer: number, mtime: number): TreeNode {
+    const { at, missing } = this.#resolve(parts);
+    return missing.reduce(
+      (parent, name) => this.put(parent, name, directory(0o755, mtime), layer),
+      at,
+    );
+  }
+
+  /** Gives a name in a directory to an inode; what had it before is gone. */
+  put(parent: TreeNode, name: string, inode: Inode, layer: number): TreeNode {
+    this.#count(parent, name, inode);
+    // Parts of a longer text would keep all of it in memory.
+    const ownName = Buffer.from(name, 'latin1').toString('latin1');
+    const node = nodeOf(ownName, parent, inode, layer);
+    parent.children?.set(ownName, node);
+    touch(parent, layer);
+    return node;
+  }
+
+  #count(parent: TreeNode, name: string, { target, attributes = [] }: Inode): void {
+    if (name.length > maxNameBytes) {
+      throw new TarError(`has a name longer than ${maxNameBytes} bytes, ${showName(name)}`);
+    }
+    if (pathBytes(parent) + name.length > maxPathBytes) throw tooLongPath(name);
+    if (target.length > maxPathBytes) {
+      throw new TarError(
+        `has a symbolic link to more than ${maxPathBytes} bytes, ${showName(name)}`,
+      );
+    }
+    this.#entries += 1;
+    this.#textBytes += name.length + target.length;
+    for (const [key, value] of attributes) this.#textBytes += key.length + value.length;
+    if (this.#entries > this.#maxEntries) throw imageTooLarge(`${this.#maxEntries} files`);
+    if (this.#textBytes > maxTextBytes) throw imageTooLarge('64 MiB of file names and attributes');
+  }
+
+  /** As far as there are directories, and the names behind. */
+  #resolve(parts: readonly string[]): { at: TreeNode; missing: string[] } {
+    const rest = parts.toReversed();
+    const missing: string[] = [];
+    let at = this.root;
+    let links = 0;
+    for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
+      if (part === '..') {
+        if (missing.pop() === undefined) at = at.parent ?? at;
+        continue;
+      }
+      const child = missing.length === 0 ? at.children?.get(part) : undefined;
+      if (child?.inode.kind === 'symlink') {
+        links += 1;
+        if (links > maxLinks) {
+          throw new TarError(
+            `has a path through too many symbolic links, ${showName(parts.join('/'))}`,
+          );
+        }
+        const { target } = child.inode;
+        if (target.startsWith('/')) at = this.root;
+        rest.push(...target.split('/').filter(isPart).toReversed());
+      } else if (child?.children) {
+        at = child;
+      } else {
+        missing.push(part);
+      }
+    }
+    return { at, missing };
+  }
+}
+
+/**
+ * The names on the way to a path, without `.` and `..`: nothing leads above the root.
+ * Throws {@link TarError} for a path that is too long.
+ */
+export function partsOf(path: string): string[] {
+  if (path.length > maxPathBytes) throw tooLongPath(path);
+  const parts: string[] = [];
+  for (const part of path.split('/')) {
+    if (part === '..') parts.pop();
+    else if (isPart(part)) parts.push(part);
+  }
+  return parts;
+}
+
+/** Every node, directories before what is in them; the order depends on the tree only. */
+export function* allNodes({ root }: ImageTree): Generator<TreeNode> {
+  const rest = [root];
+  for (let node = rest.pop(); node !== undefined; node = rest.pop()) {
+    yield node;
+    for (const child of node.children?.values() ?? []) rest.push(child);
+  }
+}
+
+/** From the root, without a slash at the start. */
+export function pathOf(node: TreeNode): string {
+  const { name, parent } = node;
+  return parent?.parent ? `${pathOf(parent)}/${name}` : name;
+}
+
+export function directory(mode: number, mtime: number, attributes?: Attributes): Inode {
+  return { ...nothing, kind: 'directory', mode, mtime, attributes };
+}
+
+/** Notes that a layer has an entry for a node or for something below it. */
+export function touch(node: TreeNode, layer: number): void {
+  for (let at: TreeNode | undefined = node; at && at.touchedBy !== layer; at = at.parent) {
+    at.touchedBy = layer;
+  }
+}
+
+const nothing = {
+  ...{ size: 0, layer: 0, entry: 0, bytes: undefined, target: '', device: undefined },
+};
+
+function nodeOf(
+  name: string,
+  parent: TreeNode | undefined,
+  inode: Inode,
+  touchedBy: number,
+): TreeNode {
+  const children = inode.kind === 'directory' ? new Map<string, TreeNode>() : undefined;
+  return { name, parent, inode, touchedBy, children };
+}
+
+function pathBytes(node: TreeNode): number {
+  let bytes = 0;
+  for (let at: TreeNode | undefined = node; at; at = at.parent) bytes += at.name.length + 1;
+  return bytes;
+}
+
+function tooLongPath(path: string): TarError {
+  return new TarError(`has a path longer than ${maxPathBytes} bytes, ${showName(path)}`);
+}
+
+function isPart(part: string): boolean {
+  return part !== '' && part !== '.';
+}

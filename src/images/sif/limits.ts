@@ -1,0 +1,20 @@
+import { Fault } from '../../foundation/fault.ts';
+
+/** What a conversion may take; more than that ends it with a {@link Fault} of kind `too-large`. */
+export interface ConvertLimits {
+  /** Files, directories and links in all layers together. */
+  readonly maxEntries: number;
+  /** Bytes that all layers together may unpack to. */
+  readonly maxUnpackedBytes: number;
+  /** Bytes on disk at any moment: fetched layers, and the file that is made of them. */
+  readonly maxScratchBytes: number;
+}
+
+/** @param limit the limit that the image is over, as `1000 files` */
+export function imageTooLarge(limit: string): Fault {
+  return new Fault(
+    'too-large',
+    `The image has more than the ${limit} that can be made a Singularity image: make it smaller, or have the limit raised`,
+    { phase: 'limit' },
+  );
+}

@@ -1,0 +1,41 @@
+import type { Digest } from '../../oci/digest.ts';
+import { type Document, documentOf } from '../../oci/document.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
+import { goJson } from './format/go-json.ts';
+
+/** A SIF file as it lies in a registry; size in bytes. */
+export interface SifLayer {
+  readonly digest: Digest;
+  readonly size: number;
+}
+
+export const sifLayerType = 'application/vnd.sylabs.sif.layer.v1.sif';
+const sifConfigType = 'application/vnd.sylabs.sif.config.v1+json';
+
+/** The config blob of every SIF artifact. */
+export const sifConfig: Document = documentOf(Buffer.from('{}'), sifConfigType);
+
+/**
+ * The manifest of a SIF file as an ORAS artifact, whose title is a file name. Its bytes, and so its digest,
+ * are those that `apptainer push` writes; old clients pull none of another media type.
+ */
+export function sifManifest(sif: SifLayer, title: string): Document {
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
+    config: {
+      mediaType: sifConfigType,
+      size: sifConfig.bytes.length,
+      digest: sifConfig.digest,
+    },
+    layers: [
+      {
+        mediaType: sifLayerType,
+        size: sif.size,
+        digest: sif.digest,
+        annotations: { 'org.opencontainers.image.title': title },
+      },
+    ],
+  };
+  return documentOf(Buffer.from(goJson(manifest)), mediaTypes.ociManifest);
+}

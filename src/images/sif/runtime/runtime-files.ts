@@ -1,0 +1,181 @@
+import type { JsonObject } from '../../../oci/json.ts';
+import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
+import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
+import { environmentScript } from './environment.ts';
+import { labelsIn, runtimeLabels } from './labels.ts';
+import { readOciRuntime } from './oci-config.ts';
+import { ociRunscript } from './runscript.ts';
+import { runtimeDirectories, runtimeLinks, runtimeScripts } from './scripts.ts';
+
+/**
+ * Something that is put into an image. A file takes the place of what is there; a directory or link is made
+ * only where nothing is.
+ */
+export interface SifEntry {
+  /** Relative to the root of the image, without a slash at either end. */
+  readonly path: string;
+  readonly kind: 'file' | 'directory' | 'symlink';
+  readonly mode: number;
+  /** Of a file. */
+  readonly content?: Buffer;
+  /** Of a link. */
+  readonly target?: string;
+}
+
+/** What an image is to be run as. */
+export interface RuntimeWish {
+  /** The `config` member of the OCI image config. */
+  readonly config: JsonObject;
+  readonly architecture: 'amd64' | 'arm64';
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** What the image was made from; see `imageDefinition`. */
+  readonly definition: DefinitionRuntime;
+  /** What the build of a definition file has left in the image. */
+  readonly scripts?: KeptScripts | undefined;
+}
+
+// Where a client mounts what is the machine's.
+const mountPoints = ['dev', 'etc', 'home', 'proc', 'root', 'sys', 'tmp', 'var', 'var/tmp'];
+const mountedFiles = ['etc/hosts', 'etc/resolv.conf'];
+const home = '.singularity.d';
+
+/** What is put into an image so that clients of every age can run it, parents before what is in them. */
+export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
+  const { definition } = wish;
+  const texts = textsOf(wish);
+  const scripts = { ...runtimeScripts, ...texts.environment, ...texts.scripts };
+  const plain = {
+    'labels.json': JSON.stringify(texts.labels, undefined, '\t'),
+    Singularity: definition.text,
+    ...(definition.help === undefined ? {} : { 'runscript.help': definition.help }),
+  };
+  return [
+    ...mountPoints.map(directory),
+    ...mountedFiles.map(path => file(path, '', 0o644)),
+    directory(home),
+    ...runtimeDirectories.map(name => directory(`${home}/${name}`)),
+    ...Object.entries(scripts).map(([path, text]) => file(`${home}/${path}`, text, 0o755)),
+    ...Object.entries(plain).map(([path, text]) => file(`${home}/${path}`, text, 0o644)),
+    ...Object.entries(runtimeLinks).map(([path, target]) => link(path, target)),
+  ];
+}
+
+/** What `apptainer inspect` prints of an image with these files, in the form that a SIF file holds it. */
+export function inspectMetadata(wish: RuntimeWish): object {
+  const { environment, scripts, labels } = textsOf(wish);
+  const { definition, scripts: kept } = wish;
+  const { help, text, apps } = definition;
+  return {
+    data: {
+      attributes: {
+        ...(apps === undefined ? {} : { apps: mapValues(apps, appMetadata) }),
+        environment: {
+          ...Object.fromEntries(
+            Object.entries(environment).map(([path, script]) => [
+              `/${home}/${path}`,
+              shown(script),
+            ]),
+          ),
+          [`/${postEnvironmentPath}`]: shown(kept?.postEnvironment),
+        },
+        labels,
+        runscript: shown(scripts.runscript),
+        test: shown(scripts.test),
+        helpfile: shown(help),
+        deffile: shown(text),
+        startscript: shown(scripts.startscript),
+      },
+    },
+    type: 'container',
+  };
+}
+
+function appMetadata(app: AppRuntime, name: string): object {
+  const { environment, labels, runscript, startscript, test, help } = app;
+  return {
+    ...(environment === undefined
+      ? {}
+      : { environment: { [`/scif/apps/${name}/scif/env/90-environment.sh`]: shown(environment) } }),
+    labels,
+    runscript: shown(runscript),
+    startscript: shown(startscript),
+    test: shown(test),
+    helpfile: shown(help),
+  };
+}
+
+/** Sorted by name. */
+function mapValues<T, U>(record: Readonly<Record<string, T>>, map: (value: T, name: string) => U) {
+  const entries = Object.entries(record).sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(entries.map(([name, value]) => [name, map(value, name)]));
+}
+
+interface RuntimeTexts {
+  readonly environment: Readonly<Record<string, string>>;
+  readonly scripts: {
+    readonly runscript: string;
+    readonly startscript: string;
+    readonly test?: string;
+  };
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+function textsOf(wish: RuntimeWish): RuntimeTexts {
+  const { config, architecture, createdAt, definition, scripts: kept = {} } = wish;
+  const { entrypoint, cmd, env, labels } = readOciRuntime(config);
+  const { runscript, startscript, test, environment, requestedEnvironment } = definition;
+  // Where the definition sets nothing, what is in the image config is enough, and gives way to the caller's own.
+  const isOverridden = [environment, kept.environment, kept.postEnvironment].some(
+    script => script !== undefined,
+  );
+  return {
+    environment: {
+      // Clients know it by this name, and complete its PATH.
+      'env/10-docker2singularity.sh': environmentScript(env),
+      'env/90-environment.sh': `${wholeLines(kept.environment ?? '#!/bin/sh\n')}${environment ?? ''}`,
+      // Behind what `%post` has written.
+      ...(isOverridden && requestedEnvironment !== undefined
+        ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
+        : {}),
+    },
+    scripts: {
+      runscript: runscript ?? ociRunscript(entrypoint, cmd),
+      startscript: startscript ?? '#!/bin/sh\n',
+      ...(test === undefined ? {} : { test }),
+    },
+    labels: runtimeLabels({
+      ...{ image: labels, written: writtenLabels(kept.labels), definition },
+      ...{ architecture, createdAt },
+    }),
+  };
+}
+
+/** What `%post` writes for labels: a name and a value on each line. */
+function writtenLabels(text = ''): Readonly<Record<string, string>> {
+  const lines = text.split('\n').map(line => line.trim());
+  return labelsIn(lines.filter(line => line !== '' && !line.startsWith('#')));
+}
+
+function wholeLines(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
+}
+
+/** As `apptainer inspect` prints texts: without the line ends at the end. */
+function shown(text: string | undefined): string | undefined {
+  let end = text?.length ?? 0;
+  while (text?.[end - 1] === '\n') end -= 1;
+  return text?.slice(0, end);
+}
+
+function directory(path: string): SifEntry {
+  return { path, kind: 'directory', mode: 0o755 };
+}
+
+function file(path: string, text: string, mode: number): SifEntry {
+  return { path, kind: 'file', mode, content: Buffer.from(text) };
+}
+
+function link(path: string, target: string): SifEntry {
+  return { path, kind: 'symlink', mode: 0o777, target };
+}

@@ -1,0 +1,145 @@
+import { rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { LayerFile } from '../layers/file.ts';
+import type { GatheredImage } from '../layers/gather.ts';
+import { allNodes, type ImageTree } from '../layers/tree.ts';
+import type { ScratchSpace } from '../scratch-space.ts';
+import { showBytes } from '../sizes.ts';
+import { paddedSize, tarBlockSize } from '../tar/tar-entry.ts';
+import type { Compression } from './compression.ts';
+import { type Squasher, startMksquashfs } from './mksquashfs.ts';
+import { type TarSink, writeTree } from './write-tree.ts';
+
+export interface SquashImageOptions {
+  /** Name or path of mksquashfs, and how many threads it has. */
+  readonly mksquashfs: string;
+  readonly processors?: number | undefined;
+  /** Where the file is made, its name there, and the bytes to leave free before the file system. */
+  readonly directory: string;
+  readonly output: string;
+  readonly offset: number;
+  readonly compression: Compression;
+  /** Milliseconds that mksquashfs may do nothing. */
+  readonly stallMs: number;
+  readonly space: ScratchSpace;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** How often the size of the file is looked at, in bytes of tar, and how often the log is told, in ms. */
+const measureEvery = 64 * 1024 * 1024;
+const tellEvery = 10_000;
+
+/**
+ * Makes a squashfs of an image; layers that were fetched are removed when they are no longer needed.
+ * The same image gives the same bytes. Throws a {@link Fault} when it fails, and anything when the signal is
+ * aborted; nothing runs any more then, but the file may be there.
+ *
+ * @returns its size in bytes, without what was left free before it
+ */
+export async function squashImage(
+  { layers, tree }: Pick<GatheredImage, 'layers' | 'tree'>,
+  options: SquashImageOptions,
+): Promise<number> {
+  const { directory, output, offset, stallMs, compression, space, log, signal } = options;
+  const { entries, bytes, tarBytes, newest, hasAttributes } = measure(tree);
+  log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
+  const path = join(directory, output);
+  signal.throwIfAborted();
+  // What is written until its size is looked at.
+  space.expect(Math.min(tarBytes, measureEvery));
+  const squasher = startMksquashfs({
+    ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
+    ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
+    ...{ compression, isCompressed: isCompressible(layers) },
+  });
+  const stop = () => void squasher.stop();
+  signal.addEventListener('abort', stop);
+  try {
+    const doneWith = async ({ path, size, isScratch }: LayerFile) => {
+      if (!isScratch) return;
+      await rm(path);
+      space.give(size);
+    };
+    const tell = (written: number) => log(`squashed ${Math.floor((100 * written) / tarBytes)} %`);
+    const sink = watched(squasher, path, space, tell);
+    await writeTree(tree, layers, sink, signal, doneWith);
+    await squasher.finish();
+    return (await stat(path)).size - offset;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    await squasher.stop();
+  }
+}
+
+/** What gets smaller by less than this is stored as it is, which takes a fraction of the time. */
+const leastGain = 0.05;
+
+/** True unless the layers tell that compression hardly makes their files smaller. */
+function isCompressible(layers: readonly LayerFile[]): boolean {
+  let packed = 0;
+  let unpacked = 0;
+  for (const layer of layers) {
+    if (!layer.packed) return true;
+    packed += layer.packed.size;
+    unpacked += layer.packed.unpacked;
+  }
+  return packed <= (1 - leastGain) * unpacked;
+}
+
+interface Measure {
+  readonly entries: number;
+  readonly bytes: number;
+  /** About, of the tar file that is written. */
+  readonly tarBytes: number;
+  /**
+   * The time of the newest file, in seconds since the epoch, and that of the file system. Later times of files
+   * are set back to it, which would make compiled files look stale. None in the future counts: mksquashfs
+   * gives the root directory the time of now, unless that is later.
+   */
+  readonly newest: number;
+  readonly hasAttributes: boolean;
+}
+
+function measure(tree: ImageTree): Measure {
+  const now = Date.now() / 1000;
+  const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0, hasAttributes: false };
+  for (const { inode } of allNodes(tree)) {
+    total.entries += 1;
+    total.bytes += inode.size;
+    total.hasAttributes ||= (inode.attributes?.length ?? 0) > 0;
+    total.tarBytes += tarBlockSize + paddedSize(inode.size);
+    if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
+  }
+  return total;
+}
+
+/** Looks after the disk space, and has something to tell now and then. */
+function watched(
+  squasher: Squasher,
+  path: string,
+  space: ScratchSpace,
+  tell: (written: number) => void,
+): TarSink {
+  let written = 0;
+  let measuredAt = 0;
+  let known = 0;
+  let toldAt = performance.now();
+  return {
+    async write(parts) {
+      await squasher.write(parts);
+      for (const part of parts) written += part.length;
+      if (written - measuredAt > measureEvery) {
+        measuredAt = written;
+        const { size } = await stat(path);
+        space.take(size - known);
+        space.write(size - known);
+        known = size;
+      }
+      if (performance.now() - toldAt > tellEvery) {
+        toldAt = performance.now();
+        tell(written);
+      }
+    },
+  };
+}

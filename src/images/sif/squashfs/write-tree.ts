@@ -1,0 +1,129 @@
+import { setImmediate } from 'node:timers/promises';
+import { type LayerFile, layerFault } from '../layers/file.ts';
+import { readLayer } from '../layers/read.ts';
+import { allNodes, type ImageTree, pathOf, type TreeNode } from '../layers/tree.ts';
+import { paddedSize, type TarEntry } from '../tar/tar-entry.ts';
+import { tarEnd, tarHeader } from '../tar/tar-writer.ts';
+
+/** Where the tar file of a tree goes. */
+export interface TarSink {
+  /** Resolves when it takes more. */
+  write(parts: readonly Buffer[]): Promise<void>;
+}
+
+/** Entries that are written before others get their turn. */
+const batchSize = 500;
+
+/**
+ * Writes one tar file of everything that is in the tree: first what has no content in a layer, then the
+ * files in the order of their layers, each followed by its hard links. The same tree gives the same
+ * bytes. Throws when the signal is aborted.
+ *
+ * @param doneWith called when nothing more of a layer is needed
+ */
+export async function writeTree(
+  tree: ImageTree,
+  layers: readonly LayerFile[],
+  sink: TarSink,
+  signal: AbortSignal,
+  doneWith: (layer: LayerFile) => Promise<void>,
+): Promise<void> {
+  const files = layers.map((): TreeNode[] => []);
+  let parts: Buffer[] = [];
+  for (const node of allNodes(tree)) {
+    if (hasContentInLayer(node)) files[node.inode.layer]?.push(node);
+    else if (node !== tree.root) parts.push(...entryOf(node));
+    if (parts.length < batchSize) continue;
+    await sink.write(parts);
+    await setImmediate(undefined, { signal });
+    parts = [];
+  }
+  await sink.write(parts);
+  for (const [index, layer] of layers.entries()) {
+    const nodes = files[index] ?? [];
+    nodes.sort((one, other) => one.inode.entry - other.inode.entry);
+    if (nodes.length > 0) await writeFiles(layer, nodes, sink, signal);
+    await doneWith(layer);
+  }
+  await sink.write([tarEnd]);
+}
+
+function hasContentInLayer({ inode }: TreeNode): boolean {
+  return inode.kind === 'file' && inode.bytes === undefined && inode.size > 0;
+}
+
+/** Copies files out of a layer; the nodes are in the order in which it has them. */
+async function writeFiles(
+  layer: LayerFile,
+  nodes: readonly TreeNode[],
+  sink: TarSink,
+  signal: AbortSignal,
+): Promise<void> {
+  let entries = 0;
+  let position = 0;
+  let missing = 0;
+  let parts: Buffer[] = [];
+  let links: Buffer[] = [];
+  const visitor = {
+    entry({ size }: TarEntry) {
+      parts.push(...links);
+      links = [];
+      const entry = entries++;
+      const [node, ...others] = namesOf(nodes, position, entry);
+      if (node === undefined) return false;
+      position += 1 + others.length;
+      // Its size was read from the same bytes before.
+      if (size !== node.inode.size)
+        throw layerFault('internal', layer, 'changed while it was read');
+      missing = paddedSize(size);
+      parts.push(headerOf(node));
+      links = others.map(other => linkTo(node, other));
+      return true;
+    },
+    content(bytes: Buffer) {
+      missing -= bytes.length;
+      parts.push(bytes);
+    },
+  };
+  await readLayer(layer, visitor, signal, async () => {
+    if (parts.length > 0) await sink.write(parts);
+    parts = [];
+    return position < nodes.length || missing > 0;
+  });
+  if (position < nodes.length) throw layerFault('internal', layer, 'changed while it was read');
+  await sink.write(links);
+}
+
+/** The nodes for an entry of the layer, which are next when there are any. */
+function namesOf(nodes: readonly TreeNode[], position: number, entry: number): TreeNode[] {
+  let end = position;
+  while (nodes[end]?.inode.entry === entry) end += 1;
+  return nodes.slice(position, end);
+}
+
+/** An entry that needs no layer. */
+function entryOf(node: TreeNode): Buffer[] {
+  const { bytes } = node.inode;
+  const header = headerOf(node);
+  if (bytes === undefined) return [header];
+  return [header, bytes, Buffer.alloc(paddedSize(bytes.length) - bytes.length)];
+}
+
+function headerOf(node: TreeNode): Buffer {
+  const { kind, mode, mtime, size, target, device, attributes } = node.inode;
+  const common = {
+    ...{ path: pathOf(node), mode, mtime, size, link: target },
+    ...(attributes ? { attributes } : {}),
+  };
+  if (device === undefined) return tarHeader({ ...common, kind });
+  // Outside /dev, where it would be hidden, a device keeps ordinary users from unpacking the image.
+  const isKept = common.path.startsWith('dev/');
+  return tarHeader(isKept ? { ...common, kind, device } : { ...common, kind: 'file' });
+}
+
+function linkTo(node: TreeNode, link: TreeNode): Buffer {
+  const { mode, mtime } = node.inode;
+  return tarHeader({
+    ...{ path: pathOf(link), kind: 'link', mode, mtime, size: 0, link: pathOf(node) },
+  });
+}

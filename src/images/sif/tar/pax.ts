@@ -1,0 +1,28 @@
+import { TarError } from './tar-error.ts';
+
+/**
+ * The records of a PAX extended header; values are one character a byte. An empty value takes a record
+ * back. Throws {@link TarError}. Source: POSIX.1-2017, pax, pax Extended Header.
+ */
+export function readPaxRecords(body: Buffer): Map<string, string> {
+  const records = new Map<string, string>();
+  const parts: string[] = [];
+  for (let start = 0; start < body.length; ) {
+    const blank = body.indexOf(0x20, start);
+    const digits = blank < 0 ? '' : body.toString('latin1', start, Math.min(blank, start + 16));
+    const length = /^\d+$/.test(digits) ? Number(digits) : 0;
+    const end = start + length;
+    const equals = body.indexOf(0x3d, blank);
+    const isWhole = length > 0 && end <= body.length && body[end - 1] === 0x0a;
+    if (!isWhole || equals < 0 || equals >= end) throw new TarError('has a damaged PAX header');
+    const value = body.toString('latin1', equals + 1, end - 1);
+    const keyword = body.toString('latin1', blank + 1, equals);
+    // The oldest way to tell where a file has data: a record for each offset and each length.
+    if (/^GNU\.sparse\.(?:offset|numbytes)$/.test(keyword)) parts.push(value);
+    else if (value === '') records.delete(keyword);
+    else records.set(keyword, value);
+    start = end;
+  }
+  if (parts.length > 0) records.set('GNU.sparse.map', parts.join(','));
+  return records;
+}

@@ -1,0 +1,94 @@
+import { tarBlockSize } from './tar-entry.ts';
+import { TarError } from './tar-error.ts';
+
+/** The fields of one header block, as they are written there. */
+export interface TarHeader {
+  /** A character; NUL for a file, or a directory when its name ends in a slash, as V7 has it. */
+  readonly type: string;
+  readonly name: string;
+  readonly link: string;
+  readonly mode: number;
+  readonly mtime: number;
+  readonly size: number;
+  readonly major: number;
+  readonly minor: number;
+}
+
+const zeros = Buffer.alloc(tarBlockSize);
+
+export function isZeroBlock(block: Buffer): boolean {
+  return block[0] === 0 && block.equals(zeros);
+}
+
+/**
+ * Reads a header block of any of the formats in use: V7, ustar, GNU, star.
+ * Throws {@link TarError}. Sources: POSIX.1-2017, pax, ustar Interchange Format; GNU tar manual, Basic Tar Format.
+ */
+export function readHeader(block: Buffer): TarHeader {
+  if (!hasRightSum(block)) throw damaged();
+  const type = block.toString('latin1', 156, 157);
+  const isDevice = type === '3' || type === '4';
+  const name = textAt(block, 0, 100);
+  const prefix = prefixOf(block);
+  return {
+    type,
+    name: prefix === '' ? name : `${prefix}/${name}`,
+    link: textAt(block, 157, 100),
+    mode: numberAt(block, 100, 8) & 0o7777,
+    mtime: numberAt(block, 136, 12),
+    size: numberAt(block, 124, 12),
+    major: isDevice ? numberAt(block, 329, 8) : 0,
+    minor: isDevice ? numberAt(block, 337, 8) : 0,
+  };
+}
+
+function prefixOf(block: Buffer): string {
+  // GNU has times where the prefix is in ustar, and tells itself by its magic.
+  if (block.toString('latin1', 257, 263) !== 'ustar\0') return '';
+  const isStar = block.toString('latin1', 508, 512) === 'tar\0';
+  return textAt(block, 345, isStar ? 131 : 155);
+}
+
+function textAt(block: Buffer, offset: number, length: number): string {
+  const zero = block.indexOf(0, offset);
+  const end = zero < 0 || zero > offset + length ? offset + length : zero;
+  return block.toString('latin1', offset, end);
+}
+
+/** A number in octal digits, or in base 256 when the highest bit is set. */
+function numberAt(block: Buffer, offset: number, length: number): number {
+  const first = block[offset] ?? 0;
+  if ((first & 0x80) !== 0) return base256(block.subarray(offset, offset + length));
+  const text = textAt(block, offset, length).trim();
+  if (text === '') return 0;
+  if (!/^[0-7]+$/.test(text)) throw damaged();
+  return Number.parseInt(text, 8);
+}
+
+/** Two's complement, big endian, behind the bit that says so. */
+function base256(bytes: Buffer): number {
+  const isNegative = ((bytes[0] ?? 0) & 0x40) !== 0;
+  let value = 0;
+  for (const [index, byte] of bytes.entries()) {
+    value = value * 256 + ((isNegative ? ~byte : byte) & (index === 0 ? 0x7f : 0xff));
+  }
+  return isNegative ? -1 - value : value;
+}
+
+/** Some old programs summed signed bytes. */
+function hasRightSum(block: Buffer): boolean {
+  const stored = numberAt(block, 148, 8);
+  let sum = 8 * 0x20;
+  let high = 0;
+  for (let index = 0; index < tarBlockSize; index += 1) {
+    if (index === 148) index = 156;
+    const byte = block[index] ?? 0;
+    sum += byte;
+    high += byte >> 7;
+  }
+  return stored === sum || stored === sum - 256 * high;
+}
+
+function damaged(): TarError {
+  return new TarError('is not a tar archive, or is damaged');
+}

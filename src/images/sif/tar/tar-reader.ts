@@ -1,0 +1,208 @@
+import { readPaxRecords } from './pax.ts';
+import { SparseContent, sparseFile } from './sparse.ts';
+import {
+  type Attributes,
+  paddedSize,
+  showName,
+  type TarEntry,
+  type TarKind,
+  tarBlockSize,
+} from './tar-entry.ts';
+import { TarError } from './tar-error.ts';
+import { isZeroBlock, readHeader, type TarHeader } from './tar-header.ts';
+
+/** Who is told what is in a tar file. */
+export interface TarVisitor {
+  /** The next entry; true asks for its content. */
+  entry(entry: TarEntry): boolean;
+  /** Part of the content that was asked for, its padding included: a view of the bytes that were written. */
+  content(bytes: Buffer): void;
+}
+
+// As Go's reader, which docker and containerd have: names and attributes are not longer than that.
+const maxExtensionBytes = 1024 * 1024;
+
+const kinds: Readonly<Record<string, TarKind>> = {
+  '\0': 'file',
+  '0': 'file',
+  '1': 'link',
+  '2': 'symlink',
+  '3': 'character-device',
+  '4': 'block-device',
+  '5': 'directory',
+  '6': 'fifo',
+  '7': 'file',
+};
+
+/**
+ * Reads a tar file in parts of any size, without keeping more than a header. It is read as Go's
+ * archive/tar reads it, since that is what container programs are written with: long names of GNU and
+ * PAX, content for files only, global headers passed over.
+ */
+export class TarReader {
+  readonly #visitor: TarVisitor;
+  readonly #block = Buffer.alloc(tarBlockSize);
+  #blockFill = 0;
+  /** Bytes left of the content under way, with its padding. */
+  #body = 0;
+  #isWanted = false;
+  #sparse: SparseContent | undefined;
+  #extension: { type: string; size: number; parts: Buffer[] } | undefined;
+  #pax: Map<string, string> | undefined;
+  #longName: string | undefined;
+  #longLink: string | undefined;
+  #zeroBlocks = 0;
+
+  constructor(visitor: TarVisitor) {
+    this.#visitor = visitor;
+  }
+
+  /** Reads on. Throws {@link TarError} and what the visitor throws. */
+  write(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length && this.#zeroBlocks < 2) {
+      at += this.#body > 0 ? this.#readBody(chunk, at) : this.#readBlock(chunk, at);
+    }
+  }
+
+  /** Nothing comes after this. Throws {@link TarError} when more should have come. */
+  end(): void {
+    const isCut = this.#body > 0 || this.#blockFill > 0 || this.#extension !== undefined;
+    if (isCut) throw new TarError('ends in the middle of a tar entry');
+  }
+
+  #readBody(chunk: Buffer, at: number): number {
+    const size = Math.min(this.#body, chunk.length - at);
+    const bytes = chunk.subarray(at, at + size);
+    this.#body -= size;
+    if (this.#extension) {
+      this.#extension.parts.push(Buffer.from(bytes));
+      if (this.#body === 0) this.#readExtension();
+    } else if (this.#isWanted) {
+      if (this.#sparse) this.#sparse.write(bytes);
+      else this.#visitor.content(bytes);
+    }
+    return size;
+  }
+
+  #readBlock(chunk: Buffer, at: number): number {
+    const missing = tarBlockSize - this.#blockFill;
+    if (missing === tarBlockSize && chunk.length - at >= tarBlockSize) {
+      this.#takeHeader(chunk.subarray(at, at + tarBlockSize));
+      return tarBlockSize;
+    }
+    const size = chunk.copy(this.#block, this.#blockFill, at, at + missing);
+    this.#blockFill += size;
+    if (this.#blockFill === tarBlockSize) {
+      this.#blockFill = 0;
+      this.#takeHeader(this.#block);
+    }
+    return size;
+  }
+
+  #takeHeader(block: Buffer): void {
+    if (isZeroBlock(block)) {
+      this.#zeroBlocks += 1;
+      return;
+    }
+    if (this.#zeroBlocks > 0) throw new TarError('goes on after an empty tar block');
+    const header = readHeader(block);
+    if (header.size < 0 || !Number.isSafeInteger(header.size)) {
+      throw new TarError(`has an entry of impossible size, ${showName(header.name)}`);
+    }
+    if ('xXgLK'.includes(header.type)) this.#startExtension(header);
+    else this.#takeEntry(header);
+  }
+
+  #startExtension({ type, size }: TarHeader): void {
+    if (size > maxExtensionBytes) throw new TarError('has a tar header longer than 1 MiB');
+    this.#extension = { type, size, parts: [] };
+    this.#body = paddedSize(size);
+    if (size === 0) this.#readExtension();
+  }
+
+  #readExtension(): void {
+    const { type, size, parts } = this.#extension ?? { type: '', size: 0, parts: [] };
+    this.#extension = undefined;
+    const body = Buffer.concat(parts).subarray(0, size);
+    if (type === 'g') return;
+    if (type === 'x' || type === 'X') {
+      this.#pax = readPaxRecords(body);
+      return;
+    }
+    const zero = body.indexOf(0);
+    const text = body.toString('latin1', 0, zero < 0 ? body.length : zero);
+    if (type === 'L') this.#longName = text;
+    else this.#longLink = text;
+  }
+
+  #takeEntry(header: TarHeader): void {
+    const pax = this.#pax;
+    const sparse = sparseFile(pax);
+    const path = this.#longName ?? sparse?.name ?? pax?.get('path') ?? header.name;
+    const link = this.#longLink ?? pax?.get('linkpath') ?? header.link;
+    this.#pax = undefined;
+    this.#longName = undefined;
+    this.#longLink = undefined;
+    if (header.type === 'S') throw sparseError(path);
+    const kind = header.type === '\0' && path.endsWith('/') ? 'directory' : kinds[header.type];
+    if (kind === undefined) {
+      throw new TarError(`has an entry of unknown tar type, ${showName(path)}`);
+    }
+    if (path.includes('\0') || link.includes('\0')) throw new TarError('has a damaged PAX header');
+    const stored = kind === 'file' ? sizeOf(header, pax) : 0;
+    const holes = kind === 'file' ? sparse : undefined;
+    const size = holes?.size ?? stored;
+    this.#body = paddedSize(stored);
+    const { mode, major, minor } = header;
+    const device = kind.endsWith('-device') ? { device: { major, minor } } : {};
+    const mtime = mtimeOf(header, pax);
+    const attributes = attributesOf(pax);
+    this.#isWanted = this.#visitor.entry({
+      ...{ path, kind, mode, mtime, size, link, ...device },
+      ...(attributes.length > 0 ? { attributes } : {}),
+      ...(holes ? { isSparse: true } : {}),
+    });
+    this.#sparse = undefined;
+    if (!holes || !this.#isWanted) return;
+    this.#sparse = new SparseContent(holes, stored, bytes => this.#visitor.content(bytes));
+  }
+}
+
+/** The complaint about a file with holes, where such files cannot be read. */
+export function sparseError(path: string): TarError {
+  return new TarError(
+    `has a sparse file, ${showName(path)}, which is not supported: pack it without 'tar --sparse'`,
+  );
+}
+
+const attributePrefix = 'SCHILY.xattr.';
+/** As Linux: XATTR_NAME_MAX and XATTR_SIZE_MAX. */
+const maxAttributeName = 255;
+const maxAttributeBytes = 65_536;
+
+/** The attributes that an ordinary user could set; the others need rights that no container has. */
+function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes {
+  return [...(pax ?? [])]
+    .filter(([key]) => key.startsWith(`${attributePrefix}user.`))
+    .map(([key, value]) => [key.slice(attributePrefix.length), value] as const)
+    .filter(
+      ([name, value]) => name.length <= maxAttributeName && value.length <= maxAttributeBytes,
+    );
+}
+
+function sizeOf(header: TarHeader, pax: Map<string, string> | undefined): number {
+  const text = pax?.get('size');
+  if (text === undefined) return header.size;
+  const size = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(size)) throw new TarError('has a damaged PAX header');
+  return size;
+}
+
+function mtimeOf(header: TarHeader, pax: Map<string, string> | undefined): number {
+  const text = pax?.get('mtime');
+  if (text === undefined) return header.mtime;
+  const seconds = Number(text);
+  if (!Number.isFinite(seconds)) throw new TarError('has a damaged PAX header');
+  return Math.floor(seconds);
+}

@@ -1,0 +1,126 @@
+import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
+import { type Answer, readAll } from '../../upstream/exchange/answer.ts';
+import {
+  type RetryPolicy,
+  retryAfterSeconds,
+  withRetries,
+} from '../../upstream/transport/retry.ts';
+import type { Hop } from '../../upstream/transport/transport.ts';
+import type { Endpoint } from '../endpoint.ts';
+import { tokenKey } from '../grants/grant-key.ts';
+import { faultOfFailedCall, faultOfReply } from './call-failure.ts';
+import type { CallLine } from './call-line.ts';
+
+/** How a request gets to a platform. */
+export type Carrier = (endpoint: Endpoint, hop: Hop) => Promise<Answer>;
+
+/** What a platform is asked. */
+export interface Call {
+  readonly endpoint: Endpoint;
+  readonly method: 'GET' | 'POST';
+  /** Below the base of the API, such as `/user-info`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly form?: Readonly<Record<string, string>>;
+  /** Sent as the bearer. */
+  readonly token?: string | undefined;
+  /** Whose limits the call counts against; sent nowhere. */
+  readonly onBehalfOf: string;
+}
+
+/** What it answered: a success (2xx), a refusal (401, 403) or that it has no such thing (404). */
+export interface Reply {
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+  /** The body where it is JSON. */
+  readonly document: unknown;
+}
+
+/** Makes a call, in its turn and again where that may help; throws a `Fault` for all that is no {@link Reply}. */
+export type Calls = (call: Call) => Promise<Reply>;
+
+export interface CallsDeps {
+  readonly carrier: Carrier;
+  readonly line: CallLine;
+  readonly retry: RetryPolicy;
+  /** Until the first byte of an answer. */
+  readonly timeoutMs: number;
+}
+
+const apiVersion = '1';
+const largestAnswer = 4 * 1024 * 1024;
+// A page of a thousand credentials.
+const answerShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 500_000 };
+const longestWords = 300;
+
+/** Source: platform specification, sections 4, 5 and 7. */
+export function createCalls({ carrier, line, retry, timeoutMs }: CallsDeps): Calls {
+  const attempt = async (call: Call): Promise<Answer & { readonly text: Buffer }> => {
+    const leave = await line.enter(tokenKey(call.endpoint, call.onBehalfOf));
+    try {
+      const signal = AbortSignal.timeout(2 * timeoutMs);
+      const answer = await carrier(call.endpoint, { ...hopOf(call), headersMs: timeoutMs, signal });
+      const text = await readAll(answer.body, largestAnswer, `The answer of ${call.endpoint.host}`);
+      return { ...answer, text };
+    } finally {
+      leave();
+    }
+  };
+
+  return async call => {
+    const { host } = call.endpoint;
+    let text: Buffer = Buffer.alloc(0);
+    const answer = await withRetries(retry, undefined, async () => {
+      const whole = await attempt(call);
+      text = whole.text;
+      return whole;
+    }).catch(error => {
+      throw faultOfFailedCall(error, host);
+    });
+    const { status, headers } = answer;
+    const document = parseJson(text);
+    const isReply = (status >= 200 && status < 300) || [401, 403, 404].includes(status);
+    if (isReply) return { status, headers, document };
+    const secrets = [call.token, call.onBehalfOf, ...Object.values(call.form ?? {})];
+    throw faultOfReply(status, wordsOf(document, secrets), host, retryAfterSeconds(answer));
+  };
+}
+
+function hopOf({ endpoint, method, path, query, form, token }: Call): Hop {
+  const url = new URL(`${endpoint.base}${path}`);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined) url.searchParams.set(name, value);
+  }
+  const headers = {
+    accept: 'application/json',
+    'accept-version': apiVersion,
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(form === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }),
+  };
+  const body = form && new URLSearchParams(form).toString();
+  return { url, method, headers, ...(body === undefined ? {} : { body }) };
+}
+
+function parseJson(text: Buffer): unknown {
+  try {
+    return parseShaped(text, answerShape);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The platform's own message, on one line and without what it was sent. */
+function wordsOf(
+  document: unknown,
+  secrets: ReadonlyArray<string | undefined>,
+): string | undefined {
+  const message = (document as { message?: unknown } | null | undefined)?.message;
+  if (typeof message !== 'string' || message === '') return undefined;
+  const clean = secrets
+    .filter(secret => secret !== undefined && secret.length > 3)
+    .reduce<string>((words, secret) => words.replaceAll(secret ?? '', '***'), message);
+  return clean
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, longestWords)
+    .trim();
+}

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import type { CredentialEntry, PlatformUser } from '../workflow-platform.ts';
+
+const text = z
+  .string()
+  .nullish()
+  .transform(value => value || undefined);
+const id = z.union([z.string().min(1), z.number()]).transform(String);
+
+/** Answer of `GET /user-info`. */
+export const userReply = z
+  .object({ user: z.object({ id, userName: text, email: text }) })
+  .transform(({ user }): PlatformUser => ({ ...user, userName: user.userName ?? user.id }));
+
+const entry = z
+  .object({
+    id,
+    name: text,
+    provider: text,
+    description: text,
+    registry: text,
+    keys: z.object({ registry: text }).nullish(),
+  })
+  .transform(
+    ({ keys, name, provider, ...others }): CredentialEntry => ({
+      ...others,
+      name: name ?? others.id,
+      provider: provider ?? 'other',
+      registry: others.registry ?? keys?.registry,
+    }),
+  );
+
+/** Answer of `GET /credentials`: one page, and how many there are on all pages where it says so. */
+export const credentialsReply = z.object({
+  credentials: z.array(entry),
+  totalSize: z.number().nullish(),
+});
+
+/** Answer of `GET /credentials/{id}/keys`: a packet, or the keys themselves. */
+export const keysReply = z.object({
+  keys: z.union([z.string(), z.record(z.string(), z.unknown())]),
+});

@@ -1,0 +1,55 @@
+import { Readable } from 'node:stream';
+import type { ECRClientConfig } from '@aws-sdk/client-ecr';
+import { readAll } from '../../upstream/exchange/answer.ts';
+import type { Transport } from '../../upstream/transport/transport.ts';
+
+/** What the SDK hands over, as far as it is used here. */
+interface AwsRequest {
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly port?: number;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | string[] | null>>;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const largestAnswer = 1024 * 1024;
+const longestMs = 10_000;
+
+/** Sends what the AWS SDK asks through the one way out. */
+export function awsRequests(
+  transport: Pick<Transport, 'send'>,
+): NonNullable<ECRClientConfig['requestHandler']> {
+  return {
+    async handle(request: AwsRequest) {
+      const { 'content-length': _counted, ...headers } = request.headers;
+      const answer = await transport.send({
+        url: urlOf(request),
+        method: request.method === 'POST' ? 'POST' : 'GET',
+        headers,
+        ...(request.body === undefined ? {} : { body: request.body }),
+        signal: AbortSignal.timeout(longestMs),
+      });
+      const body = Readable.from([await readAll(answer.body, largestAnswer, 'The answer of AWS')]);
+      const response = {
+        statusCode: answer.status,
+        headers: Object.fromEntries(answer.headers),
+        body,
+      };
+      return { response };
+    },
+    // The SDK's way to change its own handler; there is nothing to change in this one.
+    updateHttpClientConfig() {},
+    httpHandlerConfigs: () => ({}),
+  };
+}
+
+function urlOf({ protocol, hostname, port, path, query }: AwsRequest): URL {
+  const url = new URL(`${protocol}//${hostname}${port ? `:${port}` : ''}${path}`);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const one of [value ?? ''].flat()) url.searchParams.append(name, one);
+  }
+  return url;
+}

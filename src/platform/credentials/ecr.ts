@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Credentials } from '../../upstream/auth/credentials.ts';
+import type { Transport } from '../../upstream/transport/transport.ts';
+import { awsRequests } from './aws-requests.ts';
+import type { EcrRegistry } from './ecr-registry.ts';
+import type { AwsKeys } from './registry-login.ts';
+
+/**
+ * Exchanges keys of an AWS account or a role for a registry's password, kept until shortly before it expires.
+ * @param name of the credentials, for messages
+ * Throws a {@link Fault}: 403 when AWS refuses the keys or the role.
+ */
+export type EcrLogin = (registry: EcrRegistry, keys: AwsKeys, name: string) => Promise<Credentials>;
+
+export interface EcrDeps {
+  readonly transport: Pick<Transport, 'send'>;
+  /** May roles be taken with the AWS identity of this server, where there are no keys? */
+  readonly assumeRoles: boolean;
+  /** In place of AWS's own address; otherwise the SDK's variables such as `AWS_ENDPOINT_URL` hold. */
+  readonly endpoint?: string;
+  /** ms on a scale that no change of the wall clock moves */
+  readonly now?: () => number;
+  /** ms since the epoch */
+  readonly wall?: () => number;
+}
+
+interface Password {
+  readonly credentials: Credentials;
+  /** On the scale of `now`. */
+  readonly until: number;
+}
+
+const maxPasswords = 1000;
+const earlyMs = 5 * 60_000;
+const shortestLifeMs = 60_000;
+const usualLifeMs = 12 * 3_600_000;
+const roleSeconds = 3600;
+const attempts = 3;
+
+export function createEcrLogin(deps: EcrDeps): EcrLogin {
+  const { transport, assumeRoles, endpoint } = deps;
+  const { now = () => performance.now(), wall = Date.now } = deps;
+  const passwords = boundedCache<string, Password>(maxPasswords);
+  const underWay = new Map<string, Promise<Credentials>>();
+
+  const settings = (region: string) => ({
+    region,
+    requestHandler: awsRequests(transport),
+    maxAttempts: attempts,
+    ...(endpoint === undefined ? {} : { endpoint }),
+  });
+
+  const takeRole = async (region: string, keys: AwsKeys) => {
+    const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
+    const own = staticKeys(keys);
+    const sts = new STSClient({ ...settings(region), ...(own ? { credentials: own } : {}) });
+    const { Credentials: taken } = await sts.send(
+      new AssumeRoleCommand({
+        RoleArn: keys.assumeRoleArn,
+        RoleSessionName: 'sluice',
+        DurationSeconds: roleSeconds,
+        ...(keys.externalId === undefined ? {} : { ExternalId: keys.externalId }),
+      }),
+    );
+    return {
+      accessKeyId: taken?.AccessKeyId ?? '',
+      secretAccessKey: taken?.SecretAccessKey ?? '',
+      sessionToken: taken?.SessionToken ?? '',
+    };
+  };
+
+  const ask = async ({ kind, region }: EcrRegistry, keys: AwsKeys) => {
+    const credentials = keys.assumeRoleArn ? await takeRole(region, keys) : staticKeys(keys);
+    const config = { ...settings(region), ...(credentials ? { credentials } : {}) };
+    if (kind === 'public') {
+      const sdk = await import('@aws-sdk/client-ecr-public');
+      const client = new sdk.ECRPUBLICClient(config);
+      return (await client.send(new sdk.GetAuthorizationTokenCommand({}))).authorizationData;
+    }
+    const sdk = await import('@aws-sdk/client-ecr');
+    const client = new sdk.ECRClient(config);
+    return (await client.send(new sdk.GetAuthorizationTokenCommand({}))).authorizationData?.[0];
+  };
+
+  const exchange = async (key: string, registry: EcrRegistry, keys: AwsKeys, name: string) => {
+    const [asked, askedAt] = [now(), wall()];
+    const data = await ask(registry, keys).catch(error => {
+      throw faultOf(error, name);
+    });
+    // `AWS:<password>` in base64, as a Basic header has it.
+    const text = Buffer.from(data?.authorizationToken ?? '', 'base64').toString('utf8');
+    const colon = text.indexOf(':');
+    if (colon <= 0) {
+      throw new Fault('upstream', `AWS gave no password for the credentials '${name}': try later`, {
+        phase: 'credentials',
+      });
+    }
+    const credentials: Credentials = {
+      kind: 'password',
+      username: text.slice(0, colon),
+      password: text.slice(colon + 1),
+    };
+    const toldMs = (data?.expiresAt?.getTime() ?? askedAt + usualLifeMs) - askedAt - earlyMs;
+    // AWS gives none for longer: a clock that is behind would make it look so.
+    const lifeMs = Math.min(Math.max(toldMs, shortestLifeMs), usualLifeMs);
+    passwords.set(key, { credentials, until: asked + lifeMs });
+    return credentials;
+  };
+
+  return async (registry, keys, name) => {
+    if (!staticKeys(keys) && !assumeRoles) {
+      throw new Fault(
+        'denied',
+        `The credentials '${name}' name an AWS role and no keys, and this server takes no roles: use an access key, or have the operator set platform.assumeRoles`,
+        { phase: 'credentials' },
+      );
+    }
+    const key = keyOf(registry, keys);
+    const known = passwords.get(key);
+    if (known && now() < known.until) return known.credentials;
+    const running = underWay.get(key);
+    if (running) return running;
+    const asked = exchange(key, registry, keys, name).finally(() => underWay.delete(key));
+    underWay.set(key, asked);
+    return asked;
+  };
+}
+
+function staticKeys({ accessKey, secretKey }: AwsKeys) {
+  return accessKey && secretKey
+    ? { accessKeyId: accessKey, secretAccessKey: secretKey }
+    : undefined;
+}
+
+function keyOf({ kind, region }: EcrRegistry, keys: AwsKeys): string {
+  const { accessKey, secretKey, assumeRoleArn, externalId } = keys;
+  const text = JSON.stringify([kind, region, accessKey, secretKey, assumeRoleArn, externalId]);
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+/** AWS's own words are left out: they hold key ids and account numbers. */
+function faultOf(error: unknown, name: string): Fault {
+  if (error instanceof Fault) return error;
+  const { $metadata, name: kind } = error as {
+    $metadata?: { httpStatusCode?: number };
+    name?: string;
+  };
+  const status = $metadata?.httpStatusCode ?? 0;
+  const options = { phase: 'credentials' as const, cause: withoutWords(error) };
+  const isRefusal = status >= 400 && status < 500 && status !== 429 && !/Throttl/i.test(kind ?? '');
+  if (isRefusal) {
+    return new Fault(
+      'denied',
+      `AWS refused the credentials '${name}' (${kind ?? status}): check that they are valid and allow ecr:GetAuthorizationToken, and for a role its trust policy and external id`,
+      options,
+    );
+  }
+  return new Fault(
+    'unavailable',
+    `AWS could not be asked for a password with the credentials '${name}': try later`,
+    options,
+  );
+}
+
+function withoutWords(error: unknown): Error {
+  return new Error(error instanceof Error ? error.name : 'unknown');
+}

@@ -1,0 +1,98 @@
+import type { Credentials } from '../../upstream/auth/credentials.ts';
+import type { CredentialKeys } from '../workflow-platform.ts';
+import { ecrRegistry } from './ecr-registry.ts';
+import { isAzureRegistry, isGoogleRegistry } from './registry-match.ts';
+
+/** An AWS account, or a role in one, that ECR gives a password for. */
+export interface AwsKeys {
+  readonly accessKey: string | undefined;
+  readonly secretKey: string | undefined;
+  readonly assumeRoleArn: string | undefined;
+  readonly externalId: string | undefined;
+}
+
+/** How one logs in to a registry with some keys: as they are, or by way of AWS. */
+export type Login = Credentials | { readonly kind: 'aws'; readonly keys: AwsKeys };
+
+interface Usage {
+  readonly isHost: (host: string) => boolean;
+  /** The user name that goes with a token that came without one. */
+  readonly tokenUser: string;
+}
+
+// Who sends a token and no user name means these. Sources: the registries' own pages on `docker login`.
+const usages: readonly Usage[] = [
+  { isHost: isGoogleRegistry, tokenUser: 'oauth2accesstoken' },
+  { isHost: isAzureRegistry, tokenUser: '00000000-0000-0000-0000-000000000000' },
+  { isHost: isOneOf('ghcr.io', 'docker.pkg.github.com'), tokenUser: 'token' },
+  { isHost: isOneOf('registry.gitlab.com'), tokenUser: 'oauth2' },
+  { isHost: isOneOf('quay.io'), tokenUser: '$oauthtoken' },
+];
+
+const roleArn = /^arn:aws(?:-[a-z]+)*:iam::\d{12}:role\//;
+
+/** How to log in to the registry, undefined when these keys are no use for it. */
+export function loginFor(host: string, keys: CredentialKeys): Login | undefined {
+  const isAws = ecrRegistry(host) !== undefined;
+  switch (keys.kind) {
+    case 'aws':
+      return isAws && (keys.accessKey || keys.assumeRoleArn) ? { kind: 'aws', keys } : undefined;
+    case 'google':
+      return isGoogleRegistry(host) ? passwordLogin(host, '', keys.data) : undefined;
+    case 'azure':
+      return isAzureRegistry(host)
+        ? passwordLogin(host, keys.clientId, keys.clientSecret)
+        : undefined;
+    case 'other':
+      return undefined;
+    default:
+      return isAws && keys.username !== 'AWS'
+        ? { kind: 'aws', keys: awsKeys(keys.username, keys.password) }
+        : passwordLogin(host, keys.username, keys.password);
+  }
+}
+
+function passwordLogin(host: string, username: string, password: string): Credentials | undefined {
+  if (password === '') return undefined;
+  if (username === '<token>') return { kind: 'identity-token', token: password };
+  const user = keyFileUser(host, password) ?? (username || tokenUser(host));
+  return user === undefined ? undefined : { kind: 'password', username: user, password };
+}
+
+function tokenUser(host: string): string | undefined {
+  return usages.find(({ isHost }) => isHost(host))?.tokenUser;
+}
+
+/** Google takes the key file of a service account for a password, as it is or in base64, by the user name. */
+function keyFileUser(host: string, password: string): string | undefined {
+  if (!isGoogleRegistry(host)) return undefined;
+  if (isKeyFile(password)) return '_json_key';
+  return isKeyFile(Buffer.from(password, 'base64').toString('utf8'))
+    ? '_json_key_base64'
+    : undefined;
+}
+
+function isKeyFile(text: string): boolean {
+  return text.trimStart().startsWith('{') && text.includes('"private_key"');
+}
+
+/** User name and password for ECR are a role and its external id, or the two parts of an access key. */
+function awsKeys(username: string, password: string): AwsKeys {
+  return roleArn.test(username)
+    ? {
+        accessKey: undefined,
+        secretKey: undefined,
+        assumeRoleArn: username,
+        externalId: password || undefined,
+      }
+    : {
+        accessKey: username,
+        secretKey: password,
+        assumeRoleArn: undefined,
+        externalId: undefined,
+      };
+}
+
+function isOneOf(...hosts: readonly string[]): (host: string) => boolean {
+  return host => hosts.includes(host);
+}

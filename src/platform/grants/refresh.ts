@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
+import type { Calls, Reply } from '../calls/calls.ts';
+import type { Endpoint } from '../endpoint.ts';
+import type { TokenPair } from './token-pairs.ts';
+
+const documentSchema = z.object({
+  access_token: z.string().nullish(),
+  refresh_token: z.string().nullish(),
+});
+
+/**
+ * Asks a platform for new tokens: they are in the cookies `JWT` and `JWT_REFRESH_TOKEN` of the answer, or in
+ * its JSON as RFC 6749, section 5.1, has them. Without a new refresh token the old one stays good.
+ * Throws a {@link Fault}: 403 when the refresh token is refused.
+ */
+export async function refreshTokens(
+  calls: Calls,
+  endpoint: Endpoint,
+  refreshToken: string,
+): Promise<TokenPair> {
+  const reply = await calls({
+    endpoint,
+    method: 'POST',
+    path: '/oauth/access_token',
+    form: { grant_type: 'refresh_token', refresh_token: refreshToken },
+    onBehalfOf: refreshToken,
+  }).catch(error => {
+    // 400 is how RFC 6749, section 5.2, tells that the token is no good.
+    throw error instanceof Fault && error.kind === 'bad-request' ? refused(endpoint, 400) : error;
+  });
+  if (reply.status >= 400) throw refused(endpoint, reply.status);
+  const { access_token: fromBody, refresh_token: refreshFromBody } =
+    documentSchema.safeParse(reply.document).data ?? {};
+  const accessToken = cookie(reply, 'JWT') || fromBody;
+  if (!accessToken) {
+    throw new Fault(
+      'upstream',
+      `The platform ${endpoint.host} renewed the access token without sending it`,
+      {
+        phase: 'credentials',
+      },
+    );
+  }
+  return {
+    accessToken,
+    refreshToken: cookie(reply, 'JWT_REFRESH_TOKEN') || refreshFromBody || refreshToken,
+  };
+}
+
+function refused({ host }: Endpoint, status: number): Fault {
+  return new Fault(
+    'denied',
+    `The platform ${host} did not renew the expired access token (${status}): log in there again, or make a new token`,
+    { phase: 'credentials' },
+  );
+}
+
+/** Several `Set-Cookie` lines come joined by commas, as dates within them are; names are found all the same. */
+function cookie({ headers }: Reply, name: string): string | undefined {
+  const line = headers.get('set-cookie') ?? '';
+  return new RegExp(`(?:^|,)\\s*${name}="?([^;,"\\s]*)`).exec(line)?.[1];
+}

@@ -1,0 +1,89 @@
+import { createPrivateKey, generateKeyPair, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { PairingRow, PairingStore } from '../../storage/rows/people/pairing-rows.ts';
+import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import { openPacket } from '../credentials/packet.ts';
+import type { Endpoint } from '../endpoint.ts';
+import type { PairingKey } from '../remote-platform.ts';
+import { pairingPlace } from '../sealed-places.ts';
+
+/** Key pairs that platforms encrypt secrets with, one at a time for each service of a platform. */
+export interface PairingKeys {
+  /** The one to pair with: the last one for a day, then a new one. */
+  lease(service: string, endpoint: Endpoint): Promise<Pick<PairingRow, 'id' | 'publicKey'>>;
+  /** The one that a platform paired with last, up to 30 days ago. */
+  of(endpoint: Endpoint): PairingKey | undefined;
+  isKept(id: string): boolean;
+  /** Removes those that are older than 30 days; returns how many. */
+  purge(signal?: AbortSignal): Promise<number>;
+}
+
+export interface PairingKeysDeps {
+  readonly store: PairingStore;
+  readonly box: SecretBox;
+  readonly now?: () => number;
+}
+
+const leaseMs = 24 * 3_600_000;
+const keptMs = 30 * leaseMs;
+const modulusLength = 2048;
+const idBytes = 16;
+const generate = promisify(generateKeyPair);
+
+/** An id is for one key pair and never for another. Source: reference service, sections 1.9 and 11.6. */
+export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDeps): PairingKeys {
+  const leasing = new Map<string, Promise<PairingRow>>();
+
+  const create = async (service: string, endpoint: Endpoint): Promise<PairingRow> => {
+    const { publicKey, privateKey } = await generate('rsa', { modulusLength });
+    const id = randomBytes(idBytes).toString('hex');
+    const secret = privateKey.export({ type: 'pkcs8', format: 'der' }).toString('base64');
+    const row: PairingRow = {
+      id,
+      publicKey: publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
+      sealedPrivateKey: box.seal(secret, pairingPlace(id)),
+      createdAt: now(),
+    };
+    await store.insert(service, endpoint.id, row);
+    return row;
+  };
+
+  const isReadable = ({ id, sealedPrivateKey }: PairingRow): boolean => {
+    try {
+      return box.open(sealedPrivateKey, pairingPlace(id)) !== '';
+    } catch {
+      // Sealed with a key that is gone.
+      return false;
+    }
+  };
+
+  return {
+    async lease(service, endpoint) {
+      const name = `${service} ${endpoint.id}`;
+      const running = leasing.get(name);
+      if (running) return running;
+      const last = store.youngest(endpoint.id, service);
+      // One from the future was made by a clock that was wrong: it would be leased until then.
+      if (last && last.createdAt > now() + leaseMs) await store.redate(last.id, now());
+      else if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
+      const created = create(service, endpoint).finally(() => leasing.delete(name));
+      leasing.set(name, created);
+      return created;
+    },
+
+    of(endpoint) {
+      const row = store.youngest(endpoint.id);
+      if (!row || now() >= row.createdAt + keptMs) return undefined;
+      return {
+        id: row.id,
+        open(packet) {
+          const der = Buffer.from(box.open(row.sealedPrivateKey, pairingPlace(row.id)), 'base64');
+          return openPacket(packet, createPrivateKey({ key: der, type: 'pkcs8', format: 'der' }));
+        },
+      };
+    },
+
+    isKept: id => store.find(id) !== undefined,
+    purge: signal => store.purge(now() - keptMs, signal),
+  };
+}

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import type { WebSocket } from 'ws';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { sourceOfBytes } from '../../storage/content/byte-source.ts';
+import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { Hop } from '../../upstream/transport/transport.ts';
+import { type ReceivedMessage, readMessage, type SentMessage } from './pairing-messages.ts';
+
+/** A platform's end of a pairing: requests go to it over the socket that it opened. */
+export interface PairingSocket {
+  /** Rejects as a broken connection when the socket ends first, and as a time-out. */
+  send(hop: Hop): Promise<Answer>;
+  close(): void;
+}
+
+export interface PairingSocketDeps {
+  readonly socket: WebSocket;
+  /** What the platform is told first. */
+  readonly pairing: { readonly id: string; readonly publicKey: string };
+  /** False when the key pair has vanished, so that the platform must pair anew. */
+  readonly isKept: () => boolean;
+  /** For requests that do not bring a limit of their own. */
+  readonly timeoutMs: number;
+  /** How often the connection is tried. */
+  readonly pingMs: number;
+  readonly log: Logger;
+}
+
+// RFC 6455, section 7.4.1.
+const goingAway = 1001;
+const unsupportedData = 1003;
+
+type HttpReply = Extract<ReceivedMessage, { '@type': 'proxy-http-response' }>;
+
+export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
+  const { socket, pairing, isKept, timeoutMs, pingMs, log } = deps;
+  const waiting = new Map<string, PromiseWithResolvers<Answer>>();
+  const say = (message: SentMessage) => socket.send(JSON.stringify(message));
+
+  let isAlive = true;
+  const pinging = setInterval(() => {
+    if (!isAlive) return socket.terminate();
+    isAlive = false;
+    socket.ping();
+  }, pingMs).unref();
+
+  const beat = (msgId: string) => {
+    if (isKept()) say({ '@type': 'pairing-heartbeat', msgId });
+    else socket.close(goingAway, 'The pairing is not known any more: connect again');
+  };
+
+  socket.on('pong', () => {
+    isAlive = true;
+  });
+  const take = (message: ReceivedMessage | undefined) => {
+    if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId);
+    if (message?.['@type'] === 'proxy-http-response') {
+      waiting.get(message.msgId)?.resolve(answerOf(message));
+    }
+  };
+  socket.on('message', (data, isBinary) => {
+    isAlive = true;
+    if (isBinary) return socket.close(unsupportedData);
+    try {
+      take(readMessage(String(data)));
+    } catch (err) {
+      // The heartbeat asks the database, which may fail; no other code handles an error that is thrown here.
+      log.error({ err }, 'pairing');
+      socket.terminate();
+    }
+  });
+  // What it was is told by the `close` that follows.
+  socket.on('error', () => {});
+  socket.on('close', () => {
+    clearInterval(pinging);
+    for (const { reject } of waiting.values()) reject(withCode('ECONNRESET'));
+  });
+  const { id: pairingId, publicKey } = pairing;
+  say({ '@type': 'pairing-response', msgId: randomUUID(), pairingId, publicKey });
+
+  return {
+    async send({ url, method, headers, body, headersMs = timeoutMs }) {
+      const { authorization: auth, ...others } = headers;
+      const msgId = randomUUID();
+      const answered = Promise.withResolvers<Answer>();
+      const late = setTimeout(
+        () => answered.reject(withCode('UND_ERR_HEADERS_TIMEOUT')),
+        headersMs,
+      );
+      waiting.set(msgId, answered);
+      try {
+        if (socket.readyState !== socket.OPEN) throw withCode('ECONNRESET');
+        say({
+          '@type': 'proxy-http-request',
+          msgId,
+          method,
+          uri: url.href,
+          auth,
+          body: typeof body === 'string' ? body : undefined,
+          headers: Object.fromEntries(
+            Object.entries(others).map(([name, value]) => [name, [value]]),
+          ),
+        });
+        return await answered.promise;
+      } finally {
+        clearTimeout(late);
+        waiting.delete(msgId);
+      }
+    },
+
+    close: () => socket.close(goingAway, 'The server is stopping'),
+  };
+}
+
+function answerOf({ status, body, headers }: HttpReply): Answer {
+  const bytes = Buffer.from(body ?? '');
+  const flat = Object.entries(headers ?? {}).map(
+    ([name, values]) => [name.toLowerCase(), values.join(', ')] as const,
+  );
+  return {
+    status,
+    headers: new Map(flat),
+    contentLength: bytes.length,
+    body: sourceOfBytes(bytes),
+  };
+}
+
+/** An error as a connection of one's own would fail with. */
+function withCode(code: string): Error {
+  return Object.assign(new Error('The pairing socket ended or did not answer'), { code });
+}

@@ -1,0 +1,165 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { WebSocket, WebSocketServer } from 'ws';
+import { Fault } from '../../foundation/fault.ts';
+import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { Hop } from '../../upstream/transport/transport.ts';
+import type { Endpoint, Endpoints } from '../endpoint.ts';
+import type { PairingKeys } from './pairing-keys.ts';
+import { attachPairingSocket, type PairingSocket } from './pairing-socket.ts';
+
+/** Platforms that have opened a socket to here, so that they can be asked where they cannot be reached. */
+export interface Pairing {
+  /**
+   * Takes an `upgrade` of the HTTP server; returns false, having done nothing, when its path is another one
+   * than `/pairing/{service}/token/{token}`.
+   */
+  handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+  isPaired(endpoint: Endpoint): boolean;
+  /** Sends a request to a paired platform; rejects as a connection of one's own would. */
+  send(endpoint: Endpoint, hop: Hop): Promise<Answer>;
+  close(): void;
+}
+
+export interface PairingDeps {
+  readonly endpoints: Endpoints;
+  readonly keys: PairingKeys;
+  /** What a platform must show; without it none can pair, since it would be handed users' tokens. */
+  readonly token: string | undefined;
+  readonly timeoutMs: number;
+  readonly log: Logger;
+  readonly pingMs?: number;
+}
+
+const pathPattern = /^\/pairing\/([A-Za-z0-9_-]{1,40})\/token\/([^/]+)$/;
+// Source: reference service, section 1.9.
+const maxPayload = 16 * 1024 * 1024;
+const maxSockets = 20;
+const usualPingMs = 30_000;
+
+interface Visitor {
+  readonly service: string;
+  readonly endpoint: Endpoint;
+}
+
+export function createPairing(deps: PairingDeps): Pairing {
+  const { endpoints, keys, log, timeoutMs, pingMs = usualPingMs } = deps;
+  // Loaded when a platform first comes: most servers never see one.
+  let loading: Promise<WebSocketServer> | undefined;
+  const loadServer = async () => {
+    const { WebSocketServer } = await import('ws');
+    return new WebSocketServer({ noServer: true, maxPayload });
+  };
+  const paired = new Map<string, PairingSocket[]>();
+  const socketsOf = (endpoint: Endpoint) => paired.get(endpoint.id) ?? [];
+
+  const admit = (url: URL, service: string, shown: string): Visitor => {
+    const refuse = (message: string): never => {
+      throw new Fault('denied', message, { phase: 'credentials' });
+    };
+    if (deps.token === undefined) {
+      refuse(
+        'No platform can pair with this server: the operator has set no platform.pairingToken',
+      );
+    }
+    if (!isSame(shown, deps.token ?? '')) refuse('The pairing token is wrong');
+    const address = url.searchParams.get('endpoint') ?? '';
+    if (address === '') {
+      throw new Fault('bad-request', "The address of the platform is missing: '?endpoint=<url>'");
+    }
+    const endpoint = endpoints.resolve(address);
+    if (endpoint.isOwn) refuse('The built-in platform needs no pairing');
+    if (socketsOf(endpoint).length >= maxSockets) {
+      throw new Fault(
+        'too-many-requests',
+        `${endpoint.host} has ${maxSockets} sockets open already`,
+      );
+    }
+    return { service, endpoint };
+  };
+
+  const welcome = async (socket: WebSocket, { service, endpoint }: Visitor): Promise<void> => {
+    // Until it is attached nobody else listens, and an error without a listener would end the process.
+    socket.on('error', () => {});
+    const pairing = await keys.lease(service, endpoint);
+    if (socket.readyState !== socket.OPEN) return;
+    const isKept = () => keys.isKept(pairing.id);
+    const attached = attachPairingSocket({ socket, pairing, isKept, timeoutMs, pingMs, log });
+    paired.set(endpoint.id, [...socketsOf(endpoint), attached]);
+    const who = { service, platform: endpoint.host, pairing: pairing.id };
+    log.info(who, 'platform paired');
+    socket.on('close', code => {
+      const left = socketsOf(endpoint).filter(other => other !== attached);
+      if (left.length > 0) paired.set(endpoint.id, left);
+      else paired.delete(endpoint.id);
+      log.info({ ...who, code }, 'platform left');
+    });
+  };
+
+  return {
+    handleUpgrade(request, socket, head) {
+      const url = URL.parse(`http://localhost${request.url ?? ''}`);
+      const [, service = '', encoded = ''] = pathPattern.exec(url?.pathname ?? '') ?? [];
+      if (!url || service === '') return false;
+      socket.on('error', () => {});
+      let visitor: Visitor;
+      try {
+        visitor = admit(url, service, decoded(encoded));
+      } catch (error) {
+        refuseUpgrade(socket, error);
+        return true;
+      }
+      const fail = (err: unknown, end: () => void) => {
+        log.error({ err }, 'pairing');
+        end();
+      };
+      loading ??= loadServer();
+      loading
+        .then(server =>
+          server.handleUpgrade(request, socket, head, webSocket => {
+            welcome(webSocket, visitor).catch(err => fail(err, () => webSocket.terminate()));
+          }),
+        )
+        .catch(err => fail(err, () => socket.destroy()));
+      return true;
+    },
+
+    isPaired: endpoint => paired.has(endpoint.id),
+
+    async send(endpoint, hop) {
+      const [first, ...others] = socketsOf(endpoint);
+      // It left a moment ago: tried again, it is asked directly or over its next socket.
+      if (!first) throw Object.assign(new Error('The socket is closed'), { code: 'ECONNRESET' });
+      // One after the other: a platform with several processes opens a socket from each.
+      paired.set(endpoint.id, [...others, first]);
+      return first.send(hop);
+    },
+
+    close() {
+      for (const sockets of paired.values()) for (const socket of sockets) socket.close();
+    },
+  };
+}
+
+/** Says what is wrong in the way of HTTP, for there is no WebSocket yet. */
+function refuseUpgrade(socket: Duplex, error: unknown): void {
+  const fault = error instanceof Fault ? error : new Fault('internal', 'The pairing failed');
+  endWith(socket, rawAnswer(fault.status, fault.message));
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
+
+/** Compares in a time that tells nothing. */
+function isSame(one: string, other: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(one), hash(other));
+}

@@ -1,0 +1,131 @@
+import type { Logger } from '../foundation/telemetry.ts';
+import type { PairingStore } from '../storage/rows/people/pairing-rows.ts';
+import type { TokenPairStore } from '../storage/rows/people/token-pair-rows.ts';
+import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
+import type { Registries } from '../upstream/registry-settings.ts';
+import { createTransport, type TransportLimits } from '../upstream/transport/transport.ts';
+import { createCallLine } from './calls/call-line.ts';
+import { type Carrier, createCalls } from './calls/calls.ts';
+import { createEcrLogin } from './credentials/ecr.ts';
+import { createSelection, type Selection } from './credentials/selection.ts';
+import { createEndpoints, type Endpoints } from './endpoint.ts';
+import { createGrantCache } from './grants/grant-cache.ts';
+import { createTokenPairs } from './grants/token-pairs.ts';
+import { createPairing, type Pairing } from './pairing/pairing.ts';
+import { createPairingKeys } from './pairing/pairing-keys.ts';
+import { createRemotePlatform } from './remote-platform.ts';
+import type { Grant, Platform } from './workflow-platform.ts';
+
+/** All platforms there are for this server, the one in this process among them. */
+export interface PlatformClient {
+  /** Answers for whatever platform a grant names. */
+  readonly platform: Platform;
+  readonly endpoints: Endpoints;
+  readonly selection: Selection;
+  readonly pairing: Pairing;
+  /** Remove the tokens and the key pairs whose time is over; each returns how many. */
+  readonly purges: Readonly<Record<'pairs' | 'keys', (signal?: AbortSignal) => Promise<number>>>;
+  close(): Promise<void>;
+}
+
+/** As in the configuration: times in milliseconds. */
+export interface PlatformSettings {
+  readonly url?: string | undefined;
+  readonly allow: readonly string[];
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly pairingToken?: string | undefined;
+  readonly assumeRoles: boolean;
+  readonly callsPerSecond: number;
+  readonly callsPerHour: number;
+  readonly timeout: number;
+}
+
+export interface PlatformClientDeps {
+  readonly settings: PlatformSettings;
+  /** The platform in this process, and its address. */
+  readonly own: { readonly platform: Platform; readonly address: string };
+  /** For the certificate authorities that hosts are trusted by. */
+  readonly registries: Registries;
+  /** How long an answer of a platform is used, ms. */
+  readonly answerLifeMs: number;
+  readonly connectMs: number;
+  readonly idleMs: number;
+  readonly proxies?: Pick<TransportLimits, 'proxyFor' | 'proxyNames'>;
+  readonly tokenPairs: TokenPairStore;
+  /** ms that renewed tokens are kept: no less than a request that needs them may live */
+  readonly tokenPairsKeptMs: number;
+  readonly pairings: PairingStore;
+  readonly box: SecretBox;
+  readonly log: Logger;
+  /** Where `AWS_ENDPOINT_URL` and its like send the AWS SDK, if anywhere. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+const retry = { attempts: 4, firstDelayMs: 300, longestDelayMs: 10_000 };
+const longestWaitMs = 60_000;
+
+export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
+  const { settings, own, registries, box, log } = deps;
+  const { timeout: timeoutMs } = settings;
+  const endpoints = createEndpoints({
+    own: own.address,
+    byDefault: settings.url,
+    allow: settings.allow,
+    aliases: settings.aliases,
+  });
+  // One of its own: hosts of platforms may be at private addresses, but not for what others ask.
+  const transport = createTransport(
+    registries,
+    { connectMs: deps.connectMs, headersMs: timeoutMs, idleMs: deps.idleMs },
+    [...endpoints.hosts, ...awsHosts(deps.environment)],
+    deps.proxies,
+  );
+  const keys = createPairingKeys({ store: deps.pairings, box });
+  const token = settings.pairingToken;
+  const pairing = createPairing({ endpoints, keys, token, timeoutMs, log });
+  const carrier: Carrier = (endpoint, hop) =>
+    pairing.isPaired(endpoint) ? pairing.send(endpoint, hop) : transport.send(hop);
+  const line = createCallLine({
+    windows: [
+      { count: settings.callsPerSecond, ms: 1000 },
+      { count: settings.callsPerHour, ms: 3_600_000 },
+    ],
+    longestWaitMs,
+  });
+  const pairs = createTokenPairs({ store: deps.tokenPairs, box, keptMs: deps.tokenPairsKeptMs });
+  const remote = createRemotePlatform({
+    endpoints,
+    calls: createCalls({ carrier, line, retry, timeoutMs }),
+    pairs,
+    cache: createGrantCache(),
+    pairingKey: keys.of,
+    answerLifeMs: deps.answerLifeMs,
+  });
+
+  const at = ({ endpoint }: Grant) => (endpoints.resolve(endpoint).isOwn ? own.platform : remote);
+  const platform: Platform = {
+    user: async grant => at(grant).user(grant),
+    credentials: async (grant, workspaceId) => at(grant).credentials(grant, workspaceId),
+    keys: async (grant, id, workspaceId) => at(grant).keys(grant, id, workspaceId),
+  };
+  const ecr = createEcrLogin({ transport, assumeRoles: settings.assumeRoles });
+
+  return {
+    platform,
+    endpoints,
+    selection: createSelection({ platform, ecr }),
+    pairing,
+    purges: { pairs: pairs.purge, keys: keys.purge },
+    async close() {
+      pairing.close();
+      await transport.close();
+    },
+  };
+}
+
+/** Whoever sets these variables means their addresses, private ones too. */
+function awsHosts(environment: PlatformClientDeps['environment']): string[] {
+  return Object.entries(environment)
+    .filter(([name]) => /^AWS_ENDPOINT_URL(?:_ECR|_ECR_PUBLIC|_STS)?$/.test(name))
+    .flatMap(([, value]) => URL.parse(value ?? '')?.host ?? []);
+}

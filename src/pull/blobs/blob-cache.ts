@@ -1,0 +1,97 @@
+import type { Digest } from '../../oci/digest.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import type { Access } from '../../upstream/access.ts';
+import type { TransferReader } from './transfer.ts';
+import type { OpenWhole, Transfers } from './transfers.ts';
+
+/** Keeps copies of upstream blobs, up to a size; one transfer fills the copy and feeds all who wait for it. */
+export interface BlobCache {
+  /**
+   * Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is
+   * right. Rejects with what `isUnwritable` knows when no copy can be kept.
+   */
+  join(
+    place: BlobPlace,
+    digest: Digest,
+    openWhole: OpenWhole,
+    signal: AbortSignal,
+  ): Promise<TransferReader>;
+  /** True for a copy of what this repository, or any of this registry, has shown. */
+  isFrom(digest: Digest, place: BlobPlace | string): boolean;
+  /** Notes that a repository has what is copied here. */
+  shownBy(digest: Digest, place: BlobPlace): void;
+  /** Notes that a cached copy was used. */
+  used(digest: Digest): void;
+}
+
+/** A repository. */
+export type BlobPlace = Pick<Access, 'registry' | 'repository'>;
+
+export interface BlobCacheDeps {
+  readonly content: ContentStore;
+  readonly cachedBlobs: CachedBlobStore;
+  readonly hosted: HostedStore;
+  readonly transfers: Transfers;
+  /** Bytes; the least recently used copies beyond it are removed. */
+  readonly maxBytes: number;
+}
+
+export function createBlobCache({
+  content,
+  cachedBlobs,
+  hosted,
+  transfers,
+  maxBytes,
+}: BlobCacheDeps): BlobCache {
+  // Together, so that no push can make it a hosted blob in between.
+  const drop = (digest: Digest): Promise<void> =>
+    hosted.tidily(() => {
+      // What something else may need is left to the sweep, which knows whether it does.
+      const isRemovable = cachedBlobs.isMereCopy(digest) && !hosted.isHeld(digest);
+      cachedBlobs.forget(digest);
+      if (isRemovable) content.removeUnused(digest, Number.POSITIVE_INFINITY);
+    });
+
+  const sweep = async (): Promise<void> => {
+    let total = cachedBlobs.total();
+    while (total > maxBytes) {
+      const victim = cachedBlobs.oldest();
+      if (!victim) return;
+      await drop(victim.digest);
+      total -= victim.size;
+    }
+  };
+
+  return {
+    join(place, digest, openWhole, signal) {
+      let wasHere = true;
+      const open: OpenWhole = async stop => {
+        // Before the transfer: what comes to need the content later adopts it.
+        wasHere = (await content.size(digest)) !== undefined;
+        return openWhole(stop);
+      };
+      const onKept = async (size: number) => {
+        const places = [place.registry, nameOf(place)];
+        await cachedBlobs.enter({ digest, size, places, at: Date.now(), wasHere });
+        await sweep();
+      };
+      return transfers.join(keyOf(place, digest), { digest, openWhole: open, onKept }, signal);
+    },
+    isFrom: (digest, place) =>
+      cachedBlobs.isFrom(digest, typeof place === 'string' ? place : nameOf(place)),
+    shownBy: (digest, place) => cachedBlobs.addSource(digest, nameOf(place)),
+    used(digest) {
+      cachedBlobs.touch(digest, Date.now());
+    },
+  };
+}
+
+function nameOf({ registry, repository }: BlobPlace): string {
+  return `${registry}/${repository}`;
+}
+
+function keyOf(place: BlobPlace, digest: Digest): string {
+  return `cache ${nameOf(place)} ${digest}`;
+}

@@ -1,0 +1,131 @@
+import type { FileHandle } from 'node:fs/promises';
+import { Fault } from '../../foundation/fault.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { SlabPool } from '../../storage/content/buffers.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { fileSource } from '../../storage/content/file-source.ts';
+import type { Ingest } from '../../storage/content/ingest.ts';
+
+/** A reader of a transfer. */
+export interface TransferReader {
+  /** Bytes of the whole blob. */
+  readonly size: number;
+  /** The bytes from `start` to `end`, both included. Destroying it leaves the transfer. */
+  read(start: number, end: number): ByteSource;
+  /** Leaves without having read. */
+  leave(): void;
+}
+
+export interface TransferOptions {
+  readonly ingest: Ingest;
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  readonly slabs: SlabPool;
+  /** Called when the last reader leaves before the transfer is over: nobody wants the rest. */
+  readonly onAbandoned: () => void;
+  /** Called when no reader can join: it failed, or its copy was removed with its last reader. */
+  readonly onOver: () => void;
+  /** True to keep the copy as content; otherwise it goes with its last reader. */
+  readonly isKept: boolean;
+}
+
+/** One transfer into a file and its readers: bytes come as they arrive, the last of them once the digest is right. */
+export class Transfer {
+  readonly #options: TransferOptions;
+  #readers = 0;
+  #isWhole = false;
+  #failure: Error | undefined;
+  #progress = Promise.withResolvers<void>();
+
+  constructor(options: TransferOptions) {
+    this.#options = options;
+  }
+
+  /** Copies the source; rejects when it breaks, or is not what the digest promises. */
+  async run(source: ByteSource): Promise<void> {
+    const { ingest, digest, size, isKept, onOver } = this.#options;
+    try {
+      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+        await ingest.write(chunk.bytes).finally(chunk.release);
+        this.#announce();
+      }
+      if (ingest.digest() !== digest || ingest.size !== size) {
+        throw new Fault(
+          'upstream',
+          `The registry returned content with the wrong digest, not ${digest}`,
+          {
+            phase: 'upstream',
+          },
+        );
+      }
+      if (isKept) await ingest.commit();
+      this.#isWhole = true;
+    } catch (error) {
+      source.destroy();
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      onOver();
+      await ingest.abort();
+      throw error;
+    } finally {
+      this.#announce();
+    }
+    if (this.#readers === 0) this.#end();
+  }
+
+  join(): TransferReader {
+    this.#readers += 1;
+    let isIn = true;
+    const leave = () => {
+      if (!isIn) return;
+      isIn = false;
+      this.#readers -= 1;
+      if (this.#readers > 0 || this.#failure) return;
+      if (this.#isWhole) this.#end();
+      else this.#options.onAbandoned();
+    };
+    const file = this.#options.ingest.openToRead();
+    file.catch(() => {});
+    return {
+      size: this.#options.size,
+      leave: () => {
+        leave();
+        file.then(handle => handle.close()).catch(() => {});
+      },
+      read: (start, end) => this.#source(file, start, end, leave),
+    };
+  }
+
+  #source(file: Promise<FileHandle>, start: number, end: number, onClose: () => void): ByteSource {
+    const { slabs } = this.#options;
+    const available = (position: number) => this.#waitFor(position, end);
+    return fileSource({ open: () => file, start, end, slabs, available, onClose });
+  }
+
+  /** Waits for bytes behind `position`; returns up to where they may be given out. */
+  async #waitFor(position: number, end: number): Promise<number> {
+    const { ingest, size } = this.#options;
+    for (;;) {
+      if (this.#isWhole) return end + 1;
+      // The last byte waits for the digest, so that nobody takes a broken blob for whole.
+      const available = Math.min(ingest.size, size - 1, end + 1);
+      if (available > position) return available;
+      if (this.#failure) throw this.#failure;
+      await this.#progress.promise;
+    }
+  }
+
+  /** A copy that is not kept goes with its last reader; what is open stays readable. */
+  #end(): void {
+    const { isKept, ingest, onOver } = this.#options;
+    if (isKept) return;
+    onOver();
+    // A copy that cannot be removed now is a leftover, which the next start removes.
+    ingest.abort().catch(() => {});
+  }
+
+  #announce(): void {
+    this.#progress.resolve();
+    this.#progress = Promise.withResolvers<void>();
+  }
+}

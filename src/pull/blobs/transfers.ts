@@ -1,0 +1,105 @@
+import { type Digest, splitDigest } from '../../oci/digest.ts';
+import type { SlabPool } from '../../storage/content/buffers.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { Transfer, type TransferReader } from './transfer.ts';
+
+/** Opens the upstream blob whole; the source resumes what breaks off. */
+export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source: ByteSource }>;
+
+/** Transfers of blobs from their registries, each shared by everybody who wants the same blob at the same time. */
+export interface Transfers {
+  /** Joins the transfer with this key, or begins it. */
+  join(key: string, wanted: WantedBlob, signal: AbortSignal): Promise<TransferReader>;
+  /** True while there is a transfer with this key. */
+  has(key: string): boolean;
+}
+
+export interface WantedBlob {
+  readonly digest: Digest;
+  readonly openWhole: OpenWhole;
+  /** Called with the size when all of it is kept as content. Absent: the copy goes with its last reader. */
+  readonly onKept?: ((size: number) => Promise<void>) | undefined;
+}
+
+export function createTransfers(content: ContentStore, slabs: SlabPool): Transfers {
+  const openings = new Map<string, Opening>();
+
+  const begin = async (
+    { digest, openWhole, onKept }: WantedBlob,
+    stop: AbortController,
+    forget: () => void,
+  ): Promise<Transfer> => {
+    const { size, source } = await openWhole(stop.signal);
+    const ingest = await content.ingest(splitDigest(digest).algorithm, size).catch(error => {
+      source.destroy();
+      throw error;
+    });
+    const onAbandoned = () => {
+      // Frees the upstream connection; the next reader begins another transfer.
+      forget();
+      stop.abort();
+      source.destroy(new Error('no reader is left'));
+    };
+    const isKept = onKept !== undefined;
+    const transfer = new Transfer({
+      ...{ ingest, digest, size, slabs, isKept },
+      ...{ onAbandoned, onOver: forget },
+    });
+    transfer
+      .run(source)
+      .then(() => onKept?.(size))
+      .catch(() => {
+        // The transfer reports the failure to each reader.
+      })
+      .finally(() => isKept && forget());
+    return transfer;
+  };
+
+  return {
+    async join(key, wanted, signal) {
+      let opening = openings.get(key);
+      if (!opening) {
+        const stop = new AbortController();
+        const forget = () => {
+          if (openings.get(key) === own) openings.delete(key);
+        };
+        const pending = Promise.resolve().then(() => begin(wanted, stop, forget));
+        const own = new Opening(pending, stop);
+        stop.signal.addEventListener('abort', forget, { once: true });
+        pending.catch(forget);
+        openings.set(key, own);
+        opening = own;
+      }
+      return (await opening.wait(signal)).join();
+    },
+    has: key => openings.has(key),
+  };
+}
+
+/** A transfer that is about to begin; when all who wait for it leave, it is stopped. */
+class Opening {
+  readonly #transfer: Promise<Transfer>;
+  readonly #stop: AbortController;
+  #waiting = 0;
+
+  constructor(transfer: Promise<Transfer>, stop: AbortController) {
+    this.#transfer = transfer;
+    this.#stop = stop;
+  }
+
+  async wait(signal: AbortSignal): Promise<Transfer> {
+    this.#waiting += 1;
+    const leave = () => {
+      this.#waiting -= 1;
+      if (this.#waiting === 0) this.#stop.abort();
+    };
+    if (signal.aborted) leave();
+    else signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await this.#transfer;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+import type { Builds } from '../builds/builds.ts';
+import type { BuildPlan } from '../builds/plan/build-plan.ts';
+import { boundedCache } from '../foundation/bounded-cache.ts';
+import { Fault } from '../foundation/fault.ts';
+import type { RightWatch } from '../images/right-watch.ts';
+import { parseReference, type Reference } from '../oci/reference.ts';
+import type { Identities, SealedGrant } from '../platform/identities.ts';
+import type { ContainerRequest } from '../request/container-request.ts';
+import { type Access, accessTo } from '../upstream/access.ts';
+
+/** In which right the image of a container request is served, and until when that may be believed. */
+export interface Standing {
+  readonly access: Access;
+  /** ms, of `performance.now`. */
+  readonly until: number;
+}
+
+/**
+ * Looks at the right behind a container request: that its caller is still let in, has which credentials now, and
+ * is shown the image with them; for a built image also what it is made of. Throws a `Fault` where it has ended.
+ */
+export type LookAtRight = (request: ContainerRequest) => Promise<Standing>;
+
+export interface LookAtRightDeps {
+  readonly identities: Pick<Identities, 'credentialsOf' | 'require'>;
+  readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
+  readonly builds: Pick<Builds, 'get'>;
+  readonly watch: Pick<RightWatch, 'look'>;
+  /** How long an answer is used, ms. */
+  readonly lifeMs: number;
+  /** How long the last answer of a platform counts while it does not answer, ms. */
+  readonly graceMs: number;
+}
+
+const keptQuestions = 2000;
+
+export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
+  const { identities, accessToBuilt, builds, watch, lifeMs, graceMs } = deps;
+  const latest = boundedCache<string, Question & { readonly at: number }>(keptQuestions);
+
+  /** What a built image is made of, and what it is. */
+  const partsOf = async (request: ContainerRequest, access: Access): Promise<Shown[]> => {
+    const { plan, digest } = builds.get(request.buildId ?? '');
+    const { origin } = JSON.parse(plan) as BuildPlan;
+    const credentials = identities.credentialsOf(request.caller.grant);
+    const bases = origin.kind === 'recipe' ? origin.baseImages.map(parseReference) : [];
+    const shown = bases.map(async image => ({
+      access: await accessTo(image, credentials),
+      reference: image.digest ?? image.tag ?? 'latest',
+    }));
+    const made = request.fixed?.base.digest ?? digest;
+    const isShown = made !== null && !access.isService;
+    return [...(await Promise.all(shown)), ...(isShown ? [{ access, reference: made }] : [])];
+  };
+
+  /** What has to be shown now, with the credentials that the caller has now. */
+  const questionOf = async (request: ContainerRequest): Promise<Question> => {
+    const { image, isBuilt, fixed, caller } = request;
+    const { grant } = caller;
+    if (grant) await identities.require(grant);
+    if (isBuilt) {
+      const access = await accessToBuilt(image, grant);
+      return { access, parts: await partsOf(request, access) };
+    }
+    const access = await accessTo(image, identities.credentialsOf(grant));
+    return { access, parts: fixed ? [{ access, reference: fixed.base.digest }] : [] };
+  };
+
+  /** The same; while a platform does not answer, what it said last counts for a time. */
+  const latestQuestionOf = async (request: ContainerRequest): Promise<Question> => {
+    const at = performance.now();
+    const last = latest.get(request.token);
+    try {
+      const question = await questionOf(request);
+      latest.set(request.token, { ...question, at });
+      return question;
+    } catch (error) {
+      const isUnavailable =
+        error instanceof Fault && (error.status >= 500 || error.kind === 'too-many-requests');
+      if (last && isUnavailable && at - last.at < graceMs) return last;
+      throw error;
+    }
+  };
+
+  return async request => {
+    const began = performance.now();
+    const { access, parts } = await latestQuestionOf(request);
+    const isPublic = request.isPublic ?? false;
+    const untils = await Promise.all(
+      parts.map(part => watch.look(part.access, part.reference, isPublic)),
+    );
+    return { access, until: Math.min(began + lifeMs, ...untils) };
+  };
+}
+
+/** In which right, and what registries have to show. */
+interface Question {
+  readonly access: Access;
+  readonly parts: readonly Shown[];
+}
+
+interface Shown {
+  readonly access: Access;
+  /** Tag or digest. */
+  readonly reference: string;
+}

@@ -1,0 +1,128 @@
+import { Fault } from '../foundation/fault.ts';
+import { pageSize } from '../hosted/page-size.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import { type Digest, isDigest } from '../oci/digest.ts';
+import { documentOf } from '../oci/document.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import type { ContainerRequest } from '../request/container-request.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { PulledImage } from './pulled-image.ts';
+
+/** A page of a listing: what the registry said, written again. */
+export interface PulledListing {
+  readonly contentType: string;
+  readonly body: object;
+  /** Query of the next page, such as `n=100&last=3.20`. */
+  readonly next: string | undefined;
+  /** True when the registry has filtered referrers by `artifactType`. */
+  readonly isFiltered: boolean;
+}
+
+/**
+ * What a registry lists about a served image: `tags/list`, or `referrers/<digest>`. The tags are those that the
+ * served name answers, which is its own; clients find signatures by tags that they make themselves. Where the
+ * service asks for referrers in its own right, many callers build into the repository: each sees those of its
+ * own image only. Throws {@link Fault}.
+ */
+export async function listingOf(
+  registry: RegistryClient,
+  { image: { repository, tag } }: Pick<ContainerRequest, 'image'>,
+  image: PulledImage,
+  path: string,
+  query: string,
+): Promise<PulledListing> {
+  if (path === 'tags/list') {
+    return only(tagsOf(repository, pageOf(tag, new URLSearchParams(query))));
+  }
+  const subject = path.slice(path.indexOf('/') + 1);
+  if (!isDigest(subject)) return only(referrersOf([]));
+  if (image.access.isService && !(await image.member(subject))) return only(referrersOf([]));
+  const answer = await unlessMissing(registry.getJson(image.access, path, query));
+  if (!answer) return taggedReferrers(registry, image, subject, query);
+  return {
+    ...readAs(image, path, () => referrersOf(referrersIn(answer.body))),
+    next: nextPage(answer.headers.get('link')),
+    isFiltered: answer.headers.get('oci-filters-applied')?.includes('artifactType') === true,
+  };
+}
+
+/**
+ * What clients have listed under the tag of a subject, at a registry without the referrers API.
+ * Source: OCI distribution specification 1.1, Referrers Tag Schema.
+ */
+async function taggedReferrers(
+  registry: RegistryClient,
+  image: PulledImage,
+  subject: Digest,
+  query: string,
+): Promise<PulledListing> {
+  const tag = subject.replace(':', '-');
+  const index = await unlessMissing(registry.getManifest(image.access, tag));
+  if (!index) return only(referrersOf([]));
+  const wanted = new URLSearchParams(query).get('artifactType');
+  const page = readAs(image, `manifests/${tag}`, () => {
+    const entries = referrersIn(index.bytes);
+    return referrersOf(
+      wanted ? entries.filter(({ artifactType }) => artifactType === wanted) : entries,
+    );
+  });
+  return { ...page, next: undefined, isFiltered: Boolean(wanted) };
+}
+
+async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof Fault && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+type Page = Pick<PulledListing, 'contentType' | 'body'>;
+
+function only(page: Page): PulledListing {
+  return { ...page, next: undefined, isFiltered: false };
+}
+
+function tagsOf(name: string, tags: readonly string[]): Page {
+  return { contentType: 'application/json', body: { name, tags } };
+}
+
+function referrersOf(manifests: readonly object[]): Page {
+  const { ociIndex } = mediaTypes;
+  return { contentType: ociIndex, body: { schemaVersion: 2, mediaType: ociIndex, manifests } };
+}
+
+/** The one tag there is, unless the page begins behind it or is to be empty. */
+function pageOf(tag: string | undefined, query: URLSearchParams): string[] {
+  const isBehind = (query.get('last') ?? '') >= (tag ?? '');
+  return tag === undefined || isBehind || pageSize(query) === 0 ? [] : [tag];
+}
+
+function referrersIn(bytes: Buffer): readonly Descriptor[] {
+  const manifest = parseManifest(documentOf(bytes, mediaTypes.ociIndex));
+  if (manifest.kind === 'index') return manifest.manifests;
+  throw new Error('it is not an index');
+}
+
+function readAs({ access }: PulledImage, path: string, read: () => Page): Page {
+  try {
+    return read();
+  } catch (cause) {
+    throw new Fault(
+      'upstream',
+      `The registry's answer for ${path} of ${access.registry}/${access.repository} is not such a list`,
+      { phase: 'upstream', cause },
+    );
+  }
+}
+
+const longestQuery = 2000;
+
+/** The query in the `Link` of a registry, whose path is its own. Written again: it goes into a header. */
+function nextPage(link: string | undefined): string | undefined {
+  const query = /<[^>]*\?([^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
+  if (query === undefined || query.length > longestQuery) return undefined;
+  return new URLSearchParams(query).toString();
+}

@@ -1,0 +1,140 @@
+import { Fault } from '../../foundation/fault.ts';
+import { type BaseResolver, selectImage } from '../../images/base-image.ts';
+import type { Documents } from '../../images/documents.ts';
+import { sifLayerType } from '../../images/sif/oras.ts';
+import type { Descriptor } from '../../oci/descriptor.ts';
+import type { Document } from '../../oci/document.ts';
+import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';
+import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
+import type { Platform } from '../../oci/platform.ts';
+import { parseReference, type Reference } from '../../oci/reference.ts';
+import { type Access, accessTo } from '../../upstream/access.ts';
+import type { CredentialSource } from '../../upstream/auth/credentials.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import { orasScheme } from '../asked-image.ts';
+import type { InspectedImage, OpenServed } from './inspect-served.ts';
+import { describeSif } from './inspect-sif.ts';
+
+/** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
+export type Inspect = (
+  image: string,
+  platform: Platform | 'all',
+  credentials: CredentialSource,
+) => Promise<JsonObject>;
+
+export interface InspectDeps {
+  readonly bases: BaseResolver;
+  readonly documents: Documents;
+  readonly openServed: OpenServed;
+  readonly registry: RegistryClient;
+  readonly urlOf: (registry: string) => string;
+}
+
+export function createInspect(deps: InspectDeps): Inspect {
+  return async (text, platform, credentials) => {
+    const image = parseReference(text.replace(orasScheme, ''));
+    const inspected = (await deps.openServed(image)) ?? (await open(deps, image, credentials));
+    const { access, root, documents } = inspected;
+    const isIndex = parseManifest(root).kind === 'index';
+    if (isIndex && platform === 'all') {
+      return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
+    }
+    // A single image is shown whatever its platform is: there is nothing to choose.
+    const chosen =
+      isIndex && platform !== 'all'
+        ? await withAdvice(selectImage(documents, access, image, root, platform))
+        : root;
+    return { container: await describe({ ...deps, documents }, access, image, chosen) };
+  };
+}
+
+async function open(
+  { bases, documents }: InspectDeps,
+  image: Reference,
+  credentials: CredentialSource,
+): Promise<InspectedImage> {
+  const access = await accessTo(image, credentials);
+  return { access, root: await bases.resolve(access, image), documents };
+}
+
+/** Names the parameter by which another platform is chosen. */
+async function withAdvice(selected: Promise<Document>): Promise<Document> {
+  try {
+    return await selected;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.phase !== 'request') throw error;
+    throw error.retold(
+      `${error.message}: choose one with ?platform=, or all of them with ?platform=all`,
+    );
+  }
+}
+
+async function describe(
+  {
+    documents,
+    registry,
+    urlOf,
+  }: Pick<InspectDeps, 'registry' | 'urlOf'> & Pick<InspectedImage, 'documents'>,
+  access: Access,
+  image: Reference,
+  document: Document,
+): Promise<JsonObject> {
+  const manifest = parseManifest(document);
+  const type = manifestType(document);
+  const file = manifest.kind === 'manifest' ? manifest.layers.find(isSif) : undefined;
+  const sif = file && (await describeSif(registry, access, file));
+  const config =
+    manifest.kind === 'manifest' && isImage(manifest)
+      ? parseLossless((await documents.config(access, manifest.config)).bytes, 'config')
+      : sif?.config;
+  const isOci = type === mediaTypes.ociManifest;
+  return {
+    registry: image.registry,
+    hostName: urlOf(image.registry),
+    imageName: image.repository,
+    reference: image.digest ?? image.tag ?? 'latest',
+    digest: document.digest,
+    ...(config ? { config: describeConfig(config) } : {}),
+    manifest: { ...parseLossless(document.bytes, 'manifest'), mediaType: type },
+    ...(sif ? { sif: sif.about } : {}),
+    v1: false,
+    v2: true,
+    oci: isOci,
+  };
+}
+
+function isSif({ mediaType }: Descriptor): boolean {
+  return mediaType === sifLayerType;
+}
+
+const runtimeNames: Readonly<Record<string, string>> = {
+  Hostname: 'hostName',
+  Domainname: 'domainName',
+  User: 'user',
+  AttachStdin: 'attachStdin',
+  AttachStdout: 'attachStdout',
+  AttachStderr: 'attachStderr',
+  Tty: 'tty',
+  Env: 'env',
+  Cmd: 'cmd',
+  Image: 'image',
+  WorkingDir: 'workingDir',
+  Entrypoint: 'entrypoint',
+  Labels: 'labels',
+};
+
+/** The members of an image config under the names of the specification; what is empty is left out. */
+function describeConfig(config: JsonObject): JsonObject {
+  const runtime: JsonObject = {};
+  for (const [name, value] of Object.entries(asObject(config.config) ?? {})) {
+    const own = runtimeNames[name];
+    if (own !== undefined && value !== null && value !== '') runtime[own] = value;
+  }
+  const { architecture, os, variant, container, created, rootfs } = config;
+  const known = { architecture, os, variant, container, created, rootfs };
+  const present = Object.fromEntries(
+    Object.entries(known).filter(([, value]) => value !== undefined && value !== null),
+  );
+  return { ...present, config: runtime };
+}

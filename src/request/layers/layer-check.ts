@@ -1,0 +1,164 @@
+import { Transform, type TransformCallback } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { Fault } from '../../foundation/fault.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
+import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
+
+const blockSize = 512;
+const lateBytes = 512 * 1024;
+
+/** The digest of the tar file inside a gzip file; throws a {@link Fault} when it is no gzip file, no tar file, or unpacks to more than the limits allow. */
+export interface TarDigester {
+  /** Takes the next bytes of the gzip file; resolves when they are unpacked. */
+  write(bytes: Uint8Array): Promise<void>;
+  end(): Promise<Digest>;
+  abort(): void;
+}
+
+export interface UnpackLimits {
+  /** Bytes that may still be unpacked for this request: all its layers take from it. */
+  readonly room: { left: number; readonly limit: number };
+  /** Waits for a turn to unpack a piece; resolves with what ends the turn. */
+  readonly takeTurn: () => Promise<() => void>;
+}
+
+// The output is hashed on another thread, and each way there has its price.
+const pieceBytes = 128 * 1024;
+// Up to here no ratio is too high: a tar file may consist of zeros.
+const anyRatioBytes = 256 * 1024 * 1024;
+const maxRatio = 200;
+
+/** @param name how messages call the layer */
+export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDigester {
+  const hash = createLateHash();
+  const gunzip = createGunzip({ chunkSize: pieceBytes });
+  let given = 0;
+  let size = 0;
+  let head = Buffer.alloc(0);
+  const sink = new Transform({
+    transform(chunk: Buffer, _encoding, done: TransformCallback) {
+      size += chunk.length;
+      room.left -= chunk.length;
+      if (room.left < 0) return done(tooLarge(name, room.limit));
+      if (size > anyRatioBytes && size > given * maxRatio) return done(tooDense(name));
+      if (head.length < blockSize) {
+        head = Buffer.concat([head, chunk.subarray(0, blockSize - head.length)]);
+        if (head.length === blockSize && !isTarHeader(head)) return done(notTar(name));
+      }
+      hash.update(chunk).then(() => done(), done);
+    },
+  });
+  sink.resume();
+  const finished = pipeline(gunzip, sink);
+  // Whoever writes or ends hears of the failure; until then it must not count as unhandled.
+  finished.catch(() => {});
+  const failure = (error: unknown): Fault =>
+    error instanceof Fault ? error : notGzip(name, error);
+  const unlessFailed = (work: Promise<void>) =>
+    Promise.race([work, finished]).catch(error => Promise.reject(failure(error)));
+
+  return {
+    async write(bytes) {
+      given += bytes.length;
+      // The caller reuses its buffer, and zlib reads on another thread: give it bytes of its own.
+      const own = Buffer.from(bytes);
+      const endTurn = await takeTurn();
+      try {
+        if (gunzip.destroyed) return await unlessFailed(finished);
+        await unlessFailed(new Promise(resolve => gunzip.write(own, () => resolve())));
+        // A write that failed calls back before the pipeline has ended.
+        if (gunzip.destroyed) await unlessFailed(finished);
+      } finally {
+        endTurn();
+      }
+    },
+
+    async end() {
+      gunzip.end();
+      await finished.catch(error => Promise.reject(failure(error)));
+      // zlib passes over what follows the end of the last member; Go's reader, in docker, does not.
+      if (gunzip.bytesWritten < given)
+        throw notGzip(name, undefined, ' only: it has bytes after its end');
+      if (size < blockSize) throw notTar(name);
+      return `sha256:${await hash.digest()}` as Digest;
+    },
+
+    abort() {
+      gunzip.destroy();
+      hash.abort();
+    },
+  };
+}
+
+/** A header's checksum fits, or the archive is empty and begins with zeros. Source: POSIX.1-2017, pax, ustar Interchange Format. */
+function isTarHeader(block: Buffer): boolean {
+  if (block.every(byte => byte === 0)) return true;
+  const stored = Number.parseInt(block.toString('latin1', 148, 156).replace(/[\0 ]+$/, ''), 8);
+  let sum = 0;
+  for (const [position, byte] of block.entries()) {
+    sum += position >= 148 && position < 156 ? 32 : byte;
+  }
+  return sum === stored;
+}
+
+/** A hash that goes to another thread once there is enough to hash: small layers are faster without. */
+function createLateHash(): FlowHash {
+  let small: Buffer[] | undefined = [];
+  let bytes = 0;
+  let hash: FlowHash | undefined;
+  let before: Promise<void> = Promise.resolve();
+  const open = (expected?: number) => {
+    hash = createFlowHash('sha256', expected);
+    const kept = small ?? [];
+    small = undefined;
+    return kept.length === 0 ? Promise.resolve() : hash.update(Buffer.concat(kept));
+  };
+  return {
+    async update(chunk) {
+      bytes += chunk.length;
+      if (small && bytes <= lateBytes) {
+        small.push(chunk as Buffer);
+        return;
+      }
+      // While one piece is hashed, the next is unpacked.
+      await before;
+      before = hash ? hash.update(chunk) : open().then(() => hash?.update(chunk));
+      before.catch(() => {});
+    },
+    async digest() {
+      if (!hash) await open(bytes);
+      await before;
+      return (hash as unknown as FlowHash).digest();
+    },
+    abort: () => hash?.abort(),
+  };
+}
+
+function tooLarge(name: string, limit: number): Fault {
+  return new Fault(
+    'too-large',
+    `${name} unpacks to more than the ${limit} bytes allowed for all layers of a request`,
+    { phase: 'layer' },
+  );
+}
+
+function tooDense(name: string): Fault {
+  return new Fault('too-large', `${name} unpacks to more than ${maxRatio} times its size`, {
+    phase: 'layer',
+  });
+}
+
+function notTar(name: string): Fault {
+  return new Fault('bad-request', `${name} is not a tar archive inside its gzip file`, {
+    phase: 'layer',
+  });
+}
+
+function notGzip(name: string, cause: unknown, detail = ''): Fault {
+  return new Fault('bad-request', `${name} is not a gzip file${detail}: pack it with 'tar -cz'`, {
+    phase: 'layer',
+    cause,
+  });
+}

@@ -1,0 +1,147 @@
+import { Fault } from '../../foundation/fault.ts';
+import { Turns } from '../../upstream/transport/turns.ts';
+import type { Caller } from '../container-request.ts';
+
+export interface FetchLimits {
+  /** Longest time of one fetch, in ms. */
+  readonly timeoutMs: number;
+  /** Fetches at once for one user, or for one network without a login. */
+  readonly perCaller?: number;
+  /** Fetches at once for all who have a login, and as many for all others. */
+  readonly atOnce?: number;
+  /** How long a fetch waits for its turn, in ms. */
+  readonly waitMs?: number;
+  /** How long a fetch goes on when its last caller has left, in ms: clients whose patience ends often ask again. */
+  readonly lingerMs?: number;
+}
+
+/** The caller of a fetch; its signal tells that it has left. */
+export interface FetchCaller extends Pick<Caller, 'network' | 'user'> {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Runs a fetch for all who ask for the same key. It ends in time, and soon after its last caller has left. Rejects with
+ * a {@link Fault} (503) when too many fetches are under way, and with the signal's reason for a caller that has left.
+ */
+export type LayerFetches<T> = (
+  key: string,
+  caller: FetchCaller,
+  fetch: (signal: AbortSignal) => Promise<T>,
+) => Promise<T>;
+
+interface Shared<T> {
+  readonly done: Promise<T>;
+  readonly stop: AbortController;
+  callers: number;
+  linger?: NodeJS.Timeout;
+}
+
+export function createLayerFetches<T>({
+  timeoutMs,
+  perCaller = 16,
+  atOnce = 48,
+  waitMs = 60_000,
+  lingerMs = 5000,
+}: FetchLimits): LayerFetches<T> {
+  const running = new Map<string, Shared<T>>();
+  const ofCaller = new Turns(perCaller, tooMany);
+  // Strangers cannot keep those with a login from theirs.
+  const ofAll = new Turns(atOnce, tooMany);
+
+  const inTime = async (stop: AbortController, fetch: () => Promise<T>): Promise<T> => {
+    const timer = setTimeout(() => stop.abort(tooSlow(timeoutMs)), timeoutMs);
+    try {
+      return await fetch();
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+  const inTurn = async (
+    { network, user = '' }: FetchCaller,
+    stop: AbortController,
+    fetch: () => Promise<T>,
+  ): Promise<T> => {
+    const leave = await ofCaller.take(network ?? user, waitMs, stop.signal);
+    try {
+      const kind = network === undefined ? 'with a login' : 'without a login';
+      const leaveAll = await ofAll.take(kind, waitMs, stop.signal);
+      try {
+        return await inTime(stop, fetch);
+      } finally {
+        leaveAll();
+      }
+    } finally {
+      leave();
+    }
+  };
+
+  const start = (
+    key: string,
+    caller: FetchCaller,
+    fetch: (signal: AbortSignal) => Promise<T>,
+  ): Shared<T> => {
+    const stop = new AbortController();
+    const done = inTurn(caller, stop, () => fetch(stop.signal)).finally(() => end(key, shared));
+    // Its callers may all have left.
+    done.catch(() => {});
+    const shared: Shared<T> = { done, stop, callers: 0 };
+    running.set(key, shared);
+    return shared;
+  };
+
+  const end = (key: string, shared: Shared<T>): void => {
+    clearTimeout(shared.linger);
+    if (running.get(key) === shared) running.delete(key);
+  };
+
+  const leave = (key: string, shared: Shared<T>): void => {
+    shared.callers -= 1;
+    if (shared.callers > 0 || running.get(key) !== shared) return;
+    shared.linger = setTimeout(() => {
+      end(key, shared);
+      shared.stop.abort(new Error('every caller has left'));
+    }, lingerMs);
+  };
+
+  return async (key, caller, fetch) => {
+    const shared = running.get(key) ?? start(key, caller, fetch);
+    shared.callers += 1;
+    clearTimeout(shared.linger);
+    try {
+      return await untilAborted(shared.done, caller.signal);
+    } finally {
+      leave(key, shared);
+    }
+  };
+}
+
+async function untilAborted<T>(done: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return done;
+  signal.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([done, promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function tooMany(): Fault {
+  return new Fault(
+    'unavailable',
+    'Too many layers are being fetched at the moment, and none of them ended in time: try again later',
+    { phase: 'limit', retryAfterSeconds: 30 },
+  );
+}
+
+function tooSlow(timeoutMs: number): Fault {
+  return new Fault(
+    'bad-request',
+    `it takes longer than ${Math.round(timeoutMs / 1000)} s: put the layer on a faster server, or ask the operator to raise layers.fetchTimeout`,
+    { phase: 'upstream' },
+  );
+}

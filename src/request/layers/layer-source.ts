@@ -1,0 +1,78 @@
+import { type Digest, isDigest } from '../../oci/digest.ts';
+import { canonicalRegistry, isRepository } from '../../oci/reference.ts';
+import type { SealedGrant } from '../../platform/identities.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { accessTo } from '../../upstream/access.ts';
+import type { CredentialSource } from '../../upstream/auth/credentials.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { Registries } from '../../upstream/registry-settings.ts';
+
+/** Bytes of a layer file, and how many they are where the server says so. */
+export interface LayerBytes {
+  readonly body: ByteSource;
+  readonly contentLength: number | undefined;
+}
+
+/** Where the files behind layer URLs come from. Both methods throw a `Fault`. */
+export interface LayerSource {
+  /** Makes sure that the caller may have what is behind the URL, also where it is kept here already. */
+  admit(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<void>;
+  open(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<LayerBytes>;
+}
+
+export interface LayerSourceDeps {
+  /** Fetches from addresses that are open to everybody. */
+  readonly fetch: (url: URL, signal?: AbortSignal) => Promise<LayerBytes>;
+  readonly registry: RegistryClient;
+  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly registries: Registries;
+}
+
+/**
+ * Layer URLs come from strangers, so what the operator lists for a registry (its address, its credentials) does
+ * not hold for them. Only a blob of a listed registry is fetched from there, in the right in which the caller
+ * would pull it.
+ */
+export function createLayerSource(deps: LayerSourceDeps): LayerSource {
+  const { fetch, registry, credentialsOf, registries } = deps;
+
+  const accessOf = async ({ registry, repository }: Blob, grant: SealedGrant | undefined) =>
+    accessTo({ registry, repository }, credentialsOf(grant));
+
+  return {
+    async admit(url, grant, signal) {
+      const blob = blobOf(url, registries);
+      if (blob) await registry.headBlob(await accessOf(blob, grant), blob.digest, signal);
+    },
+
+    async open(url, grant, signal) {
+      const blob = blobOf(url, registries);
+      if (!blob) return fetch(url, signal);
+      const access = await accessOf(blob, grant);
+      const opened = await registry.openBlob(access, blob.digest, {
+        redirects: 'follow',
+        signal,
+      });
+      if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
+      const { body, contentLength } = opened.answer;
+      return { body, contentLength };
+    },
+  };
+}
+
+interface Blob {
+  readonly registry: string;
+  readonly repository: string;
+  readonly digest: Digest;
+}
+
+/** The blob that a URL names at a listed registry; undefined for all other URLs. */
+function blobOf({ host, pathname }: URL, registries: Registries): Blob | undefined {
+  const registry = canonicalRegistry(host);
+  if (!registries.has(registry)) return undefined;
+  const [, repository = '', digest = ''] =
+    /^\/v2\/(.{1,255})\/blobs\/([^/]+)$/.exec(pathname) ?? [];
+  return isRepository(repository) && isDigest(digest)
+    ? { registry, repository, digest }
+    : undefined;
+}

@@ -1,0 +1,315 @@
+import { createHash } from 'node:crypto';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { InjectedLayer } from '../../images/augment/image-change.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { type ByteSource, drain, sourceOfBytes } from '../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
+import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import type { FetchedLayerStore } from '../../storage/rows/images/fetched-layer-rows.ts';
+import { WireError } from '../../upstream/wire/wire-error.ts';
+import type { Caller } from '../container-request.ts';
+import type { SubmittedLayer } from '../submission.ts';
+import { digestTar, type UnpackLimits } from './layer-check.ts';
+import { createLayerFetches } from './layer-fetches.ts';
+import type { LayerSource } from './layer-source.ts';
+import { createUnpackTurns } from './unpack-turns.ts';
+
+export interface LayerLimits {
+  /** Layers in one request. */
+  readonly maxCount: number;
+  /** Bytes of a gzip file in the request itself. */
+  readonly maxInlineBytes: number;
+  /** Bytes of a gzip file behind a URL. */
+  readonly maxUrlBytes: number;
+  /** Bytes that the layers of one request may unpack to. */
+  readonly maxTarBytes: number;
+  /** Longest time to fetch what is behind a URL, in ms. */
+  readonly fetchTimeout: number;
+}
+
+export interface LayerDeps {
+  readonly content: ContentStore;
+  readonly cachedBlobs: CachedBlobStore;
+  readonly fetched: FetchedLayerStore;
+  readonly source: LayerSource;
+  readonly limits: LayerLimits;
+  /** Limits the content of callers without a login. */
+  readonly share: Pick<AnonymousShare, 'take'>;
+}
+
+export interface LayerIntake {
+  /**
+   * Takes the layers into the content store, verified; what is behind a URL in the right of the caller. Throws
+   * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
+   */
+  take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
+  /** The same for a build context, which comes in the form of a layer. */
+  takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
+}
+
+/** The caller: its rights are used for URLs, and its share for content. */
+export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> {
+  /** Aborts when the caller has left: a fetch that nobody waits for ends. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The layers of one request. */
+interface Intake extends LayerCaller {
+  /** The network in whose share the content counts. */
+  readonly payer: string | undefined;
+  readonly unpacked: UnpackLimits['room'];
+}
+
+/** What the bytes of a layer turned out to be. */
+type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
+
+const maxUrlLength = 8192;
+// A server that is slower than this for so long keeps a connection and its memory for next to nothing.
+const minBytesPerSecond = 16 * 1024;
+const patienceMs = 60_000;
+
+const architectureNames: Readonly<Record<string, string>> = {
+  amd64: 'amd64',
+  x86_64: 'amd64',
+  arm64: 'arm64',
+  aarch64: 'arm64',
+};
+
+export function createLayerIntake({
+  content,
+  cachedBlobs,
+  fetched,
+  source,
+  limits,
+  share,
+}: LayerDeps): LayerIntake {
+  const known = boundedCache<Digest, Measured>(10_000);
+  const takeTurn = createUnpackTurns();
+  const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
+
+  const ingest = async (
+    source: ByteSource,
+    name: string,
+    limit: number,
+    caller: Intake,
+  ): Promise<Measured> => {
+    using room = takeRoom(source, caller.payer);
+    const file = await content.ingest();
+    const tar = digestTar(name, {
+      room: caller.unpacked,
+      takeTurn: () => takeTurn(caller, caller.signal),
+    });
+    try {
+      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+        if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
+        room.grow(chunk.bytes.length);
+        await Promise.all([file.write(chunk.bytes), tar.write(chunk.bytes)]);
+        chunk.release();
+      }
+      const tarDigest = await tar.end();
+      const gzipSize = file.size;
+      const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;
+      // Before it is here, so that the cache does not remove it at once.
+      await cachedBlobs.adopt(file.digest());
+      const gzipDigest = await file.commit();
+      if (isNew) await room.keep(gzipDigest);
+      const measured = { gzipDigest, gzipSize, tarDigest };
+      known.set(gzipDigest, measured);
+      return measured;
+    } catch (error) {
+      source.destroy();
+      tar.abort();
+      await file.abort();
+      throw error;
+    }
+  };
+
+  /** It may have been a mere copy of an upstream blob until now, which the cache could remove. */
+  const adopted = async (measured: Measured): Promise<Measured> => {
+    await cachedBlobs.adopt(measured.gzipDigest);
+    return measured;
+  };
+
+  const takeRoom = (source: ByteSource, network: string | undefined) => {
+    try {
+      return share.take(network);
+    } catch (error) {
+      source.destroy();
+      throw error;
+    }
+  };
+
+  const takeInline = async (base64: string, name: string, caller: Intake): Promise<Measured> => {
+    const size = Math.floor((base64.length * 3) / 4);
+    if (size > limits.maxInlineBytes + 2) throw tooLarge(name, limits.maxInlineBytes);
+    const bytes = Buffer.from(base64, 'base64');
+    // Strict base64 is what decodes to the same text when it is encoded again.
+    if (bytes.toString('base64') !== base64) {
+      throw malformed(`${name}.location is not base64 after 'data:'`);
+    }
+    const hash = createHash('sha256');
+    await drain(sourceOfBytes(bytes), piece => hash.update(piece));
+    const digest = `sha256:${hash.digest('hex')}` as Digest;
+    const measured = known.get(digest);
+    const isHere = content.claim(digest);
+    if (measured && isHere) return adopted(measured);
+    // Content that is kept already needs no more space, but must be measured again after a restart.
+    const payer = isHere ? undefined : caller.network;
+    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, { ...caller, payer });
+  };
+
+  const fetchLayer = async (
+    url: URL,
+    name: string,
+    caller: Intake,
+    signal: AbortSignal,
+  ): Promise<Measured> => {
+    try {
+      const { body, contentLength = 0 } = await source.open(url, caller.grant, signal);
+      signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
+      if (contentLength > limits.maxUrlBytes) {
+        body.destroy();
+        throw tooLarge(name, limits.maxUrlBytes);
+      }
+      const flowing = requireFlow(body, url);
+      const measured = await ingest(flowing, name, limits.maxUrlBytes, { ...caller, signal });
+      fetched.put(url.href, JSON.stringify(measured), Date.now());
+      return measured;
+    } catch (error) {
+      throw failedFetch(signal.aborted ? signal.reason : error, url, name);
+    }
+  };
+
+  const takeUrl = async (
+    layer: SubmittedLayer,
+    name: string,
+    caller: Intake,
+  ): Promise<Measured> => {
+    if (layer.location.length > maxUrlLength) {
+      throw malformed(`${name}.location is longer than ${maxUrlLength} characters`);
+    }
+    if (!URL.canParse(layer.location)) throw malformed(`${name}.location is not a URL`);
+    const url = new URL(layer.location);
+    await source.admit(url, caller.grant, caller.signal).catch(error => {
+      throw failedFetch(error, url, name);
+    });
+    const text = fetched.find(url.href, Date.now());
+    const before = text === undefined ? undefined : (JSON.parse(text) as Measured);
+    // What was fetched before is taken again only for the digest that the client expects now: the
+    // address may have other content by now.
+    const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
+    if (isSame && content.claim(before.gzipDigest)) return adopted(before);
+    // A caller without space left must not fail the fetch of others.
+    const key = `${caller.network ?? ''} ${url.href}`;
+    return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
+  };
+
+  const takeOne = async (
+    layer: SubmittedLayer,
+    name: string,
+    caller: Intake,
+  ): Promise<InjectedLayer> => {
+    const inline = /^data:(?:[^,;]{0,100};base64,)?/.exec(layer.location);
+    const isUrl = /^https?:/i.test(layer.location);
+    if (!inline && !isUrl) {
+      throw malformed(`${name}.location must be an http(s) URL, or 'data:' followed by base64`);
+    }
+    const measured = inline
+      ? await takeInline(layer.location.slice(inline[0].length), name, caller)
+      : await takeUrl(layer, name, caller);
+    compare(name, layer, measured);
+    const architecture = isUrl ? architectureIn(layer.location) : undefined;
+    return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
+  };
+
+  const intakeOf = (caller: LayerCaller): Intake => ({
+    ...caller,
+    payer: caller.network,
+    unpacked: { left: limits.maxTarBytes, limit: limits.maxTarBytes },
+  });
+
+  return {
+    async take(layers, caller) {
+      if (layers.length > limits.maxCount) {
+        throw malformed(
+          `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one`,
+        );
+      }
+      const intake = intakeOf(caller);
+      return Promise.all(
+        layers.map((layer, position) =>
+          takeOne(layer, `containerConfig.layers[${position}]`, intake),
+        ),
+      );
+    },
+
+    takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
+  };
+}
+
+/** The source, which ends when it is too slow for too long. Only the time that it is waited for counts. */
+function requireFlow(source: ByteSource, { host }: URL): ByteSource {
+  let waitedMs = 0;
+  let size = 0;
+  return {
+    async read() {
+      const began = performance.now();
+      const chunk = await source.read();
+      waitedMs += performance.now() - began;
+      size += chunk?.bytes.length ?? 0;
+      if (!chunk || waitedMs < patienceMs || size >= (waitedMs / 1000) * minBytesPerSecond) {
+        return chunk;
+      }
+      source.destroy();
+      throw new Fault(
+        'bad-request',
+        `${host} sends less than ${minBytesPerSecond} bytes a second`,
+        {
+          phase: 'upstream',
+        },
+      );
+    },
+    destroy: reason => source.destroy(reason),
+  };
+}
+
+/** A file name that ends with an architecture marks a layer for images of that architecture only. */
+export function architectureIn(location: string): string | undefined {
+  const { pathname } = new URL(location);
+  const name = /[-_.](amd64|x86_64|arm64|aarch64)\.(?:tar\.gz|tgz)$/.exec(pathname)?.[1];
+  return name === undefined ? undefined : architectureNames[name];
+}
+
+function compare(name: string, claimed: SubmittedLayer, measured: Measured): void {
+  for (const field of ['gzipDigest', 'gzipSize', 'tarDigest'] as const) {
+    const claim = claimed[field];
+    if (claim !== undefined && claim !== measured[field]) {
+      throw malformed(`${name}.${field} is ${claim}, but the layer's is ${measured[field]}`);
+    }
+  }
+}
+
+/** What goes wrong with a URL is a mistake in the request; an address that is refused is denied. */
+function failedFetch(error: unknown, url: URL, name: string): unknown {
+  const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
+  if (isOurs) return error;
+  const isTold = error instanceof Fault || error instanceof WireError;
+  const why = isTold ? `: ${error.message}` : '';
+  const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
+  return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
+    phase: 'layer',
+    cause: error,
+  });
+}
+
+function malformed(message: string): Fault {
+  return new Fault('bad-request', message, { phase: 'layer' });
+}
+
+function tooLarge(name: string, limit: number): Fault {
+  return new Fault('too-large', `${name} is larger than the ${limit} bytes allowed`, {
+    phase: 'layer',
+  });
+}

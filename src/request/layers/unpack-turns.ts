@@ -1,0 +1,40 @@
+import { Fault } from '../../foundation/fault.ts';
+import { Turns } from '../../upstream/transport/turns.ts';
+import type { Caller } from '../container-request.ts';
+
+/** Waits for a turn to unpack a piece; resolves with what ends the turn. Throws a {@link Fault} (503) when none came in time. */
+export type TakeUnpackTurn = (
+  caller: Pick<Caller, 'network' | 'user'>,
+  signal?: AbortSignal,
+) => Promise<() => void>;
+
+const waitMs = 60_000;
+
+/**
+ * Limits how many layers are unpacked at the same moment: by default two, and one of a caller. To unpack occupies a
+ * thread of the pool that files are read and written with.
+ */
+export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
+  const own = new Turns(ofCaller, tooBusy);
+  const all = new Turns(atOnce, tooBusy);
+  return async ({ network, user = '' }, signal) => {
+    const leave = await own.take(network ?? user, waitMs, signal);
+    try {
+      const leaveAll = await all.take('', waitMs, signal);
+      return () => {
+        leaveAll();
+        leave();
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+}
+
+function tooBusy(): Fault {
+  return new Fault('unavailable', 'Too many layers are being unpacked: try again later', {
+    phase: 'limit',
+    retryAfterSeconds: 30,
+  });
+}

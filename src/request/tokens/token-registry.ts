@@ -1,0 +1,159 @@
+import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
+import type { RequestStore } from '../../storage/rows/images/request-rows.ts';
+import type { ContainerRequest } from '../container-request.ts';
+import {
+  type ContainerToken,
+  createToken,
+  hashToken,
+  isToken,
+  tokenLabel,
+} from './container-token.ts';
+
+export interface TokenRegistry {
+  /** Makes the request durable and returns it with its token and times. */
+  issue(
+    make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
+  ): Promise<ContainerRequest>;
+  /** The live request of a token. Throws a {@link Fault} that tells unknown, expired and revoked apart. */
+  get(token: string): ContainerRequest;
+  /** The request of a token whether it is live or not, while it is remembered. */
+  describe(token: string): ContainerRequest;
+  /** Ends it now; throws when there is none. */
+  revoke(token: string): Promise<void>;
+  /** Deletes what ended long ago, and corrects what was dated by a clock that was wrong. */
+  purge(signal?: AbortSignal): Promise<void>;
+}
+
+interface Live {
+  readonly request: ContainerRequest;
+  /** What it takes in memory, about. */
+  readonly bytes: number;
+}
+
+type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
+
+/** What {@link TokenRegistry.issue} has stored, without the token. */
+export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMember> {
+  return JSON.parse(body);
+}
+
+// About 15,000 usual requests, or 30 of the largest.
+const cachedBytes = 32 * 1024 * 1024;
+// The token gives access, so what is stored has this in its place.
+const tokenMark = '<token>';
+// An ended token is remembered for a while: "expired" helps its user more than "unknown".
+const rememberMs = 3 * 24 * 3600 * 1000;
+// A request that was made later than this from now was made by a clock that was wrong.
+const futureMs = 3_600_000;
+
+/**
+ * @param share limits the requests of callers without a login
+ * @param now ms since the epoch
+ */
+export function createTokenRegistry(
+  store: RequestStore,
+  lifeMs: number,
+  share: Pick<AnonymousShare, 'admitRequest'>,
+  now: () => number = Date.now,
+): TokenRegistry {
+  const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
+
+  const find = (token: string) => {
+    const row = isToken(token) ? store.find(hashToken(token)) : undefined;
+    if (!row) throw unknown();
+    const { createdAt, expiresAt, revokedAt } = row;
+    const body = readStoredRequest(row.body);
+    const targetImage = body.targetImage.replace(tokenMark, token);
+    const own = identity(token as ContainerToken);
+    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
+    return { request, revokedAt, bytes: 1000 + row.body.length };
+  };
+
+  return {
+    async issue(make) {
+      const token = createToken();
+      const createdAt = now();
+      const expiresAt = createdAt + lifeMs;
+      const body = make(token);
+      const { buildId, caller } = body;
+      const { network } = caller;
+      share.admitRequest(network);
+      const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
+      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId };
+      await store.insert(hashToken(token), row);
+      // Kept in memory once it is pulled: many never are.
+      return { ...body, ...identity(token), createdAt, expiresAt };
+    },
+
+    get(token) {
+      let kept = live.get(token);
+      if (!kept) {
+        const found = find(token);
+        if (found.revokedAt !== null) throw revoked(found.revokedAt);
+        kept = { request: found.request, bytes: found.bytes };
+        live.set(token, kept);
+      }
+      const { request } = kept;
+      if (request.expiresAt <= now()) {
+        live.delete(token);
+        throw expired(request);
+      }
+      return request;
+    },
+
+    describe(token) {
+      const { request, revokedAt } = find(token);
+      const expiresAt = Math.min(request.expiresAt, revokedAt ?? Number.POSITIVE_INFINITY);
+      return { ...request, expiresAt };
+    },
+
+    async revoke(token) {
+      find(token);
+      const isRevoked = await store.revoke(hashToken(token as ContainerToken), now());
+      // After it: a pull that came meanwhile has put it there again.
+      live.delete(token);
+      if (!isRevoked) throw unknown();
+    },
+
+    async purge(signal) {
+      await store.purge(now() - rememberMs, signal);
+      // What was made in the future would live until then, and as long as usual after that.
+      const redated = await store.redate(now(), now() + lifeMs + futureMs, signal);
+      if (redated > 0) live.clear();
+    },
+  };
+}
+
+function identity(token: ContainerToken): Pick<ContainerRequest, 'token' | 'label'> {
+  return { token, label: tokenLabel(token) };
+}
+
+function unknown(): Fault {
+  return new Fault(
+    'not-found',
+    'Unknown container token: check the name, or make a new container request',
+    { phase: 'request' },
+  );
+}
+
+function expired({ expiresAt, image }: ContainerRequest): Fault {
+  return new Fault(
+    'not-found',
+    `The container token for ${image.repository} expired at ${isoSeconds(expiresAt)}: make a new container request`,
+    { phase: 'request' },
+  );
+}
+
+function revoked(at: number): Fault {
+  return new Fault(
+    'not-found',
+    `The container token was revoked at ${isoSeconds(at)}: make a new container request`,
+    { phase: 'request' },
+  );
+}
+
+function isoSeconds(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}

@@ -1,0 +1,19 @@
+import type { BringBuilder } from '../../builds/builder/find-builders.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { Version } from '../../foundation/version.ts';
+import type { ProxyFor } from '../../upstream/transport/proxy.ts';
+import type { Config } from '../config/settings-schema.ts';
+
+/** What the server is put together from. */
+export interface AppDeps {
+  readonly config: Config;
+  readonly publicUrl: URL;
+  readonly log: Logger;
+  readonly version: Version;
+  /** The proxies for connections to other hosts. */
+  readonly proxyFor: ProxyFor;
+  /** Text of a Docker configuration with credentials. */
+  readonly dockerAuthConfig?: string | undefined;
+  /** Installs a builder, called when there is none. */
+  readonly bringBuilder?: BringBuilder | undefined;
+}

@@ -1,0 +1,194 @@
+import { fileURLToPath } from 'node:url';
+import { createBuildService } from '../../builds/build-service.ts';
+import { findBuilders } from '../../builds/builder/find-builders.ts';
+import type { BuildPlaces } from '../../builds/plan/plan.ts';
+import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
+import { closedSourceRules } from '../../builds/solve/closed-sources.ts';
+import { createBaseResolver } from '../../images/base-image.ts';
+import { createDocuments } from '../../images/documents.ts';
+import { createImageMaker } from '../../images/image-maker.ts';
+import { createRightWatch } from '../../images/right-watch.ts';
+import type { SealedGrant } from '../../platform/identities.ts';
+import { createBuiltBy } from '../../pull/built.ts';
+import { createLookAtRight } from '../../pull/pull-right.ts';
+import { createImageFinder } from '../../pull/pulled-image.ts';
+import { createAccept } from '../../request/accept.ts';
+import { createBaseFinder } from '../../request/asked-image.ts';
+import { createBuildIntake } from '../../request/built-image.ts';
+import { createDryRun } from '../../request/dry-run.ts';
+import { createInspect } from '../../request/inspect/inspect.ts';
+import { createOpenServed } from '../../request/inspect/inspect-served.ts';
+import { createLayerSource } from '../../request/layers/layer-source.ts';
+import { createLayerIntake } from '../../request/layers/layers.ts';
+import { createFindServed } from '../../request/served-name.ts';
+import { createTokenRegistry } from '../../request/tokens/token-registry.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { createAnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
+import type { Access } from '../../upstream/access.ts';
+import { credentialKey } from '../../upstream/auth/credentials.ts';
+import { fetchUrl } from '../../upstream/fetch-url.ts';
+import { accessRules } from '../config/read/access-in-force.ts';
+import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
+import { configuredSifSigner } from '../config/read/sif-signer.ts';
+import type { AppDeps } from './app-deps.ts';
+import { containmentOf, privateRegistries } from './builder-containment.ts';
+import type { People } from './people.ts';
+import type { RegistryAccess } from './registry-clients.ts';
+import type { State } from './server-state.ts';
+
+/** Container requests and what is made for them. */
+export type Containers = ReturnType<typeof createContainers>;
+
+function keyOfAccess({ isService, credentials }: Access): string {
+  return isService ? 'service' : credentialKey(credentials);
+}
+
+/** Returns the content store for callers that only read. */
+function withoutWrites(content: ContentStore): ContentStore {
+  return { ...content, write: async () => {} };
+}
+
+// What is used is marked so often within the grace of the sweep.
+const renewalsInGrace = 4;
+/** How long the last answer of a registry or platform counts while it does not answer, ms. */
+const rightGraceMs = 10 * 60_000;
+
+export function createContainers(
+  { config, log, bringBuilder, publicUrl }: AppDeps,
+  state: State,
+  registries: RegistryAccess,
+  { identities }: People,
+  places: BuildPlaces,
+) {
+  const { content, cachedBlobs, pathOf } = state;
+  const { registry, pusher, ownHost, hosted, urlOf, isPlainHttp } = registries;
+  const { credentialsOf, serviceCredentialsOf, isOfService } = identities;
+  const share = createAnonymousShare(state.anonymousUse, config.anonymous);
+  const renewMs = config.sweep.grace / renewalsInGrace;
+  const documents = createDocuments(content, registry, renewMs, share);
+  // For inspections and dry runs: they keep nothing, so they cannot fill the disk.
+  const glanced = createDocuments(withoutWrites(content), registry, renewMs, share);
+  const makeImage = createImageMaker(documents);
+  const bases = createBaseResolver(registry, documents, keyOfAccess);
+  const rights = createRightWatch({ registry, lifeMs: config.rightLife, graceMs: rightGraceMs });
+  const accessToBuilt = (
+    image: Pick<Access, 'registry' | 'repository'>,
+    grant: SealedGrant | undefined,
+  ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
+  const common = { registry, pusher, credentialsOf, ownHost };
+  const service = createBuildService({
+    ...common,
+    credentialsOf: serviceCredentialsOf,
+    store: state.builds,
+    logDirectory: pathOf('logs/builds'),
+    found: findBuilders({
+      configured: config.buildkit,
+      directory: pathOf('buildkit'),
+      folders: [fileURLToPath(new URL('../../../.buildkit', import.meta.url))],
+      plainHttp: [...registries.settings.keys()].filter(isPlainHttp),
+      open: config.builds.openBuilders,
+      containment: containmentOf(config, registries.settings),
+      bring: bringBuilder,
+      log,
+    }),
+    builderTls: configuredBuilderTls(config),
+    content,
+    documents,
+    makeImage,
+    tokens: hosted.tokens,
+    fetchToken: registries.fetchToken,
+    isPlainHttp,
+    limits: config.builds,
+    sourceRules: closedSourceRules(
+      privateRegistries(registries.settings),
+      config.builds.privateHosts,
+      ownHost,
+    ),
+    places,
+    sifDirectory: pathOf('sif'),
+    sif: { ...config.sif, signer: configuredSifSigner(config.sif.signingKey) },
+    space: state.space,
+    hosted: hosted.manifests,
+    hostedBytes: state.hosted.bytesBelow,
+    tidily: state.hosted.tidily,
+    maxAnonymousBytes: config.anonymous.maxBuildBytes,
+    log,
+  });
+  const logUrlOf = (id: string) => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href;
+  const building = { ...service, logUrlOf };
+  const layers = createLayerIntake({
+    content,
+    cachedBlobs,
+    fetched: state.fetchedLayers,
+    source: createLayerSource({
+      fetch: (url, signal) => fetchUrl(registries.layerTransport, url, signal),
+      registry,
+      credentialsOf,
+      registries: registries.settings,
+    }),
+    limits: config.layers,
+    share,
+  });
+  const { builds } = building;
+  const build = createBuildIntake({
+    ...common,
+    places: { ...places, syntax: config.builds.syntax },
+    builds,
+    layers,
+    rights,
+    isOfService,
+  });
+  const baseOf = createBaseFinder(bases);
+  const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
+  const tokens = createTokenRegistry(state.requests, config.tokenLife, share);
+  const findServed = createFindServed({
+    ...{ tokens, ownHost },
+    servedPrefix: `${config.prefix}/`,
+    isOpen: accessRules(config, publicUrl).pulls === 'open',
+  });
+  const findImage = createImageFinder({
+    documents,
+    makeImage,
+    lookAtRight: createLookAtRight({
+      ...{ identities, accessToBuilt, builds },
+      watch: rights,
+      lifeMs: config.rightLife,
+      graceMs: rightGraceMs,
+    }),
+    builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
+  });
+  const accept = createAccept({
+    findServed,
+    build,
+    places,
+    accessToBuilt,
+    baseOf,
+    manifest: documents.manifest,
+    makeImage,
+    layers,
+    tokens,
+    rights,
+    credentialsOf,
+    servedBase: `${ownHost}/${config.prefix}`,
+    mountedLayers: config.layers.mounted,
+  });
+  const dryRun = createDryRun({
+    findServed,
+    baseOf: createBaseFinder(glancedBases),
+    layers,
+    build,
+    places,
+    registry,
+    pusher,
+    identities,
+    accessToBuilt,
+  });
+  const inspect = createInspect({
+    bases: glancedBases,
+    documents: glanced,
+    openServed: createOpenServed({ findServed, findImage, documents: glanced }),
+    registry,
+    urlOf,
+  });
+  return { documents, building, tokens, findImage, accept, dryRun, inspect };
+}

@@ -1,0 +1,48 @@
+import type { BuildPlaces } from '../../builds/plan/plan.ts';
+import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
+import { createIdentities } from '../../platform/identities.ts';
+import { createPlatformClient } from '../../platform/platforms.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { RegistryAccess } from './registry-clients.ts';
+import type { State } from './server-state.ts';
+
+/** Who asks, as platforms know it. */
+export type People = ReturnType<typeof createPeople>;
+
+// What a request brings is good for the life of its token; a build that waits may take a little longer.
+const dayMs = 24 * 3_600_000;
+
+export function createPeople(
+  { config, publicUrl, log }: AppDeps,
+  { database, secrets, tokenPairs, pairings }: State,
+  registries: RegistryAccess,
+  places: BuildPlaces,
+) {
+  const platform = createBuiltInPlatform({ database, secrets });
+  const client = createPlatformClient({
+    settings: config.platform,
+    own: { platform, address: new URL('/platform', publicUrl).href },
+    registries: registries.settings,
+    answerLifeMs: config.rightLife,
+    connectMs: config.upstream.connectTimeout,
+    idleMs: config.upstream.idleTimeout,
+    proxies: registries.proxies,
+    tokenPairs,
+    tokenPairsKeptMs: config.tokenLife + dayMs,
+    pairings,
+    box: secrets,
+    log,
+    environment: process.env,
+  });
+  const identities = createIdentities({
+    ...client,
+    box: secrets,
+    service: registries.credentials,
+    anonymous: registries.anonymousCredentials,
+    accounts: registries.accounts,
+    serviceRepositories: [places.repository, places.cache, ...Object.values(places.frozen)].filter(
+      name => name !== undefined,
+    ),
+  });
+  return { platform, client, identities };
+}

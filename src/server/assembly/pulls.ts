@@ -1,0 +1,49 @@
+import { createLimiter } from '../../http/limits/limiter.ts';
+import { createPullMeter } from '../../http/registry/pull-meter.ts';
+import type { ServedDeps } from '../../http/registry/served-routes.ts';
+import { createBlobCache } from '../../pull/blobs/blob-cache.ts';
+import { createBlobRelays } from '../../pull/blobs/blob-relays.ts';
+import { createBlobFinder } from '../../pull/blobs/pulled-blob.ts';
+import { createTransfers } from '../../pull/blobs/transfers.ts';
+import { createPullCounter } from '../../pull/pull-counter.ts';
+import { createManifestFinder } from '../../pull/pulled-manifest.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { Containers } from './containers.ts';
+import type { RegistryAccess } from './registry-clients.ts';
+import type { State } from './server-state.ts';
+
+/** All that pulls of served names need. */
+export function createPulls(
+  { config }: AppDeps,
+  { content, slabs, cachedBlobs, hosted, usage }: State,
+  { registry, modeOf, ownHost }: RegistryAccess,
+  { documents, findImage, tokens }: Containers,
+): Omit<ServedDeps, 'guard' | 'prefix'> {
+  const transfers = createTransfers(content, slabs);
+  return {
+    tokens,
+    registry,
+    findImage,
+    findManifest: createManifestFinder(documents, registry),
+    blobs: createBlobFinder({
+      content,
+      registry,
+      cache: createBlobCache({
+        ...{ content, cachedBlobs, hosted, transfers },
+        maxBytes: config.cacheBytes,
+      }),
+      relays: createBlobRelays(transfers, config.cacheBytes),
+      modeOf,
+      ownHost,
+      stallMs: config.upstream.stallTimeout,
+    }),
+    meter: createPullMeter({
+      counter: createPullCounter(),
+      limiter: createLimiter('pulls'),
+      rates: config.limits.pulls,
+      usage,
+    }),
+    trustedProxies: config.trustedProxies,
+    rightLifeMs: config.rightLife,
+  };
+}

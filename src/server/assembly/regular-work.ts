@@ -1,0 +1,102 @@
+import { closeInTurn } from '../../foundation/closing.ts';
+import { returnFreePages } from '../../storage/rows/file/free-pages.ts';
+import { startChores } from '../upkeep/chores.ts';
+import { startScrub } from '../upkeep/scrub.ts';
+import { createClockCheck } from '../upkeep/steady-clock.ts';
+import { sweep } from '../upkeep/sweep.ts';
+import { startSweeping } from '../upkeep/sweeping.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { Containers } from './containers.ts';
+import type { People } from './people.ts';
+import type { RegistryAccess } from './registry-clients.ts';
+import type { State } from './server-state.ts';
+
+const flushMs = 1000;
+const lookMs = 1000;
+const accountsMs = 1000;
+const purgeMs = 3_600_000;
+const longestExpireMs = 60_000;
+const dayMs = 24 * 3_600_000;
+const layersKeptMs = 7 * dayMs;
+// What was used later than this from now was dated by a clock that was wrong.
+const futureMs = 3_600_000;
+
+/** Starts regular work; `stop` ends the work that runs, which continues after the next start. */
+export function startRegularWork(
+  { config, log }: AppDeps,
+  state: State,
+  registries: RegistryAccess,
+  people: People,
+  { tokens, building }: Containers,
+): { stop(): Promise<void> } {
+  const { content, space, cachedBlobs, hosted, requests, builds, usage, anonymousUse } = state;
+  const { accountFiles } = registries;
+  const { uploads } = registries.hosted;
+  const { uploadLife } = config.hosted;
+  const isSteady = createClockCheck(state.clock, log);
+  /** Deletes what is old, but not by a clock that cannot be relied on. */
+  const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
+    ...{ name, everyMs: purgeMs, atStart: true },
+    run: async (signal: AbortSignal) => {
+      if (isSteady()) await run(signal);
+    },
+  });
+  const chores = startChores(
+    [
+      { name: 'write usage down', everyMs: flushMs, run: usage.flush },
+      { name: 'look at the account files', everyMs: accountsMs, run: accountFiles.look },
+      { name: 'look at the disk space', everyMs: lookMs, run: space.look },
+      {
+        name: 'end uploads that were left',
+        everyMs: Math.min(longestExpireMs, uploadLife),
+        run: () => uploads.expire(uploadLife),
+      },
+      purge('delete old entries of the audit log', signal =>
+        state.audit.purge(Date.now() - config.audit.keep, config.audit.maxEntries, signal),
+      ),
+      purge('delete ended container requests', tokens.purge),
+      purge('delete old platform tokens', people.client.purges.pairs),
+      purge('delete old pairing keys', people.client.purges.keys),
+      purge('delete ended access tokens', people.platform.tokens.purge),
+      purge('delete finished builds and their logs', building.builds.purge),
+      purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
+      purge('forget layers that were fetched', signal =>
+        state.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
+      ),
+      purge('correct the use of cached blobs', signal =>
+        cachedBlobs.redate(Date.now() + futureMs, signal),
+      ),
+      purge('give free space of the database back', signal =>
+        returnFreePages(state.database, signal),
+      ),
+    ],
+    log,
+  );
+  const sweeping = startSweeping(
+    signal =>
+      sweep(
+        { content, hosted, cachedBlobs, requests, builds, anonymousUse },
+        { graceMs: config.sweep.grace, signal },
+      ),
+    config.sweep.interval,
+    isSteady,
+    log,
+  );
+  const { interval: intervalMs, bytesPerSecond } = config.scrub;
+  const scrubbing =
+    bytesPerSecond === undefined
+      ? undefined
+      : startScrub(content, { intervalMs, bytesPerSecond }, log);
+  return {
+    async stop() {
+      await closeInTurn(
+        [
+          ['chores', chores.stop],
+          ['scrub', () => scrubbing?.stop()],
+          ['sweep', sweeping.stop],
+        ],
+        log,
+      );
+    },
+  };
+}

@@ -1,0 +1,36 @@
+import type { Logger } from '../../foundation/telemetry.ts';
+import {
+  type AccountChange,
+  type AccountFiles,
+  openAccountFiles,
+} from '../../hosted/accounts/account-files.ts';
+import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
+import { ConfigError } from '../config/load.ts';
+import type { Config } from '../config/settings-schema.ts';
+
+const mostNoted = 100;
+
+/** Returns the accounts of the configuration and of its files. Throws {@link ConfigError} for a file that cannot be used. */
+export function openAccounts(
+  config: Pick<Config, 'accounts' | 'accountFiles'>,
+  log: Logger,
+  onChange: (changes: readonly AccountChange[]) => void,
+): AccountFiles {
+  const listed = new Map(Object.entries(config.accounts));
+  try {
+    return openAccountFiles({ listed, files: config.accountFiles, log, onChange });
+  } catch (error) {
+    throw new ConfigError((error as Error).message, { cause: error });
+  }
+}
+
+/** Notes in the audit log what has changed in a file of accounts: who has changed it is not known. */
+export function noteChanges(audit: Pick<AuditLog, 'add'>, changes: readonly AccountChange[]): void {
+  for (const { action, name, file } of changes.slice(0, mostNoted)) {
+    audit.add({ actor: `account file ${file}`, action, target: name });
+  }
+  const more = changes.length - mostNoted;
+  const file = changes[0]?.file ?? '';
+  if (more <= 0) return;
+  audit.add({ actor: `account file ${file}`, action: 'account.change', target: `${more} more` });
+}

@@ -1,0 +1,30 @@
+import { isIPv4 } from 'node:net';
+import type { AccessRules } from '../../../http/gates/access-rules.ts';
+import type { Config } from '../settings-schema.ts';
+
+/**
+ * Returns who may use what this server offers. Where strangers may reach the server, they build nothing by
+ * default: a build runs the code that they send.
+ */
+export function accessRules(
+  config: Pick<Config, 'access' | 'listen' | 'tls' | 'trustedProxies'>,
+  publicUrl: URL,
+): AccessRules {
+  const { access, listen, tls, trustedProxies } = config;
+  const addresses = tls.listen === undefined ? [listen] : [listen, tls.listen];
+  const isLocal =
+    addresses.every(address => isLoopback(address.slice(0, address.lastIndexOf(':')))) &&
+    isLoopback(publicUrl.hostname) &&
+    trustedProxies === 0;
+  return {
+    requests: access.requests ?? 'open',
+    builds: access.builds ?? (isLocal ? 'open' : 'login'),
+    pulls: access.pulls ?? 'open',
+  };
+}
+
+/** True for a host that only this machine reaches; a name may be anything but `localhost`. */
+function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return bare === 'localhost' || bare === '::1' || (isIPv4(bare) && bare.startsWith('127.'));
+}

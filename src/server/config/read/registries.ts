@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import { canonicalRegistry } from '../../../oci/reference.ts';
+import { type CredentialSource, firstOf } from '../../../upstream/auth/credentials.ts';
+import { dockerConfigCredentials } from '../../../upstream/auth/docker-config.ts';
+import type { Registries, RegistrySettings } from '../../../upstream/registry-settings.ts';
+import { ConfigError } from '../load.ts';
+import type { Config } from '../settings-schema.ts';
+
+/** What the configuration says about registries, by canonical host; Sluice's own host is among them. */
+export function configuredRegistries(config: Config, publicUrl: URL): Registries {
+  const own: RegistrySettings = {
+    anonymous: false,
+    plainHttp: publicUrl.protocol === 'http:',
+    mirrors: [],
+    allowPrivateAddress: true,
+    blobs: 'redirect',
+    tokenHosts: [],
+  };
+  const listed = Object.entries(config.registries).map(
+    ([host, settings]) => [canonicalRegistry(host), registrySettings(host, settings)] as const,
+  );
+  return new Map([[publicUrl.host, own], ...listed]);
+}
+
+/** Credentials by exact host: of the configuration, then of Docker's, in its variable and its file. */
+export function configuredCredentials(
+  registries: Registries,
+  config: Config,
+  dockerAuthConfig: string | undefined,
+): CredentialSource {
+  const sources: CredentialSource[] = [
+    async registry => registries.get(canonicalRegistry(registry))?.credentials,
+  ];
+  if (dockerAuthConfig) sources.push(fromDocker('DOCKER_AUTH_CONFIG', () => dockerAuthConfig));
+  const path = config.dockerConfig;
+  if (path !== undefined) sources.push(fromDocker(path, () => readFileSync(path, 'utf8')));
+  return firstOf(...sources);
+}
+
+/** Of the operator's credentials those that serve callers without a login: where the registry's settings say so. */
+export function anonymousCredentials(
+  registries: Registries,
+  credentials: CredentialSource,
+): CredentialSource {
+  return async (registry, repository) =>
+    registries.get(canonicalRegistry(registry))?.anonymous
+      ? credentials(registry, repository)
+      : undefined;
+}
+
+/** Returns warnings for mirrors whose credentials are not used, because a mirror serves all callers. */
+export function uselessMirrorCredentials(
+  registries: Registries,
+): readonly { readonly setting: string; readonly why: string }[] {
+  const mirrors = new Set([...registries.values()].flatMap(({ mirrors }) => mirrors));
+  return [...registries]
+    .filter(([host, own]) => mirrors.has(host) && own.credentials && !own.anonymous)
+    .map(([host]) => ({
+      setting: `registries.${host}.anonymous`,
+      why: `The mirror ${host} serves all callers and is asked without its credentials: set 'anonymous: true' for it if all callers may pull its images`,
+    }));
+}
+
+function registrySettings(
+  host: string,
+  { username, password, ca, ...rest }: Config['registries'][string],
+): RegistrySettings {
+  if ((username === undefined) !== (password === undefined)) {
+    throw new ConfigError(`registries.${host}: 'username' and 'password' go together`);
+  }
+  return {
+    ...rest,
+    mirrors: rest.mirrors.map(canonicalRegistry),
+    ...(username === undefined || password === undefined
+      ? {}
+      : { credentials: { kind: 'password', username, password } }),
+    ...(ca === undefined ? {} : { ca: readCa(host, ca) }),
+  };
+}
+
+function readCa(host: string, ca: string): string {
+  if (ca.includes('-----BEGIN')) return ca;
+  try {
+    return readFileSync(ca, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`registries.${host}.ca: the file ${ca} cannot be read`, { cause });
+  }
+}
+
+function fromDocker(name: string, read: () => string): CredentialSource {
+  try {
+    return dockerConfigCredentials(read());
+  } catch (cause) {
+    // Without the parser's words, which would show a part of the file.
+    throw new ConfigError(`${name} cannot be read as a Docker configuration`, { cause });
+  }
+}

@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { createSifSigner, type SifSigner } from '../../../images/sif/signing/signer.ts';
+import { ConfigError } from '../load.ts';
+
+/** The signer of Singularity images; undefined where none is configured. Throws {@link ConfigError}. */
+export function configuredSifSigner(path: string | undefined): SifSigner | undefined {
+  if (path === undefined) return undefined;
+  let pem: string;
+  try {
+    pem = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`sif.signingKey: the file ${path} cannot be read`, { cause });
+  }
+  try {
+    return createSifSigner(pem);
+  } catch (error) {
+    throw new ConfigError(`sif.signingKey: the file ${path} ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,29 @@
+import { ConfigError } from '../load.ts';
+import type { Config } from '../settings-schema.ts';
+
+/** How the server speaks TLS. */
+export interface TlsSettings {
+  /** `address:port` */
+  readonly listen: string;
+  /** Paths of PEM files. */
+  readonly certificate: string;
+  readonly key: string;
+  /** Who signs the certificates of clients; undefined where none is asked for. */
+  readonly clientCa: string | undefined;
+  /** False where a client may also come without a certificate. */
+  readonly isClientCertificateRequired: boolean;
+}
+
+/** Returns the TLS settings, undefined where TLS is off. Throws {@link ConfigError} when only some of them are set. */
+export function tlsSettings({ tls }: Pick<Config, 'tls'>): TlsSettings | undefined {
+  const { listen, certificate, key, clientCa, clientCertificates } = tls;
+  if (listen === undefined && certificate === undefined && key === undefined) {
+    if (clientCa === undefined) return undefined;
+    throw new ConfigError("'tls.clientCa' needs 'tls.listen', 'tls.certificate' and 'tls.key'");
+  }
+  if (listen === undefined || certificate === undefined || key === undefined) {
+    throw new ConfigError("'tls.listen', 'tls.certificate' and 'tls.key' go together");
+  }
+  const isClientCertificateRequired = clientCertificates === 'required';
+  return { listen, certificate, key, clientCa, isClientCertificateRequired };
+}

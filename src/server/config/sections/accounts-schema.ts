@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { passwordForm } from '../../../hosted/accounts/password-hash.ts';
+import { splitList } from '../units.ts';
+
+const password = z.string().min(1, 'expected a password');
+const repositories = z.record(z.string().min(1), z.enum(['pull', 'push', 'administer']));
+
+const account = z
+  .union(
+    [
+      password.transform(word => ({ password: word, repositories: undefined })),
+      z.strictObject({ password, repositories }),
+    ],
+    'expected a password, or {password, repositories} with the roles pull, push or administer',
+  )
+  .superRefine(({ password: text }, context) => {
+    try {
+      passwordForm(text);
+    } catch (error) {
+      context.addIssue((error as Error).message);
+    }
+  });
+
+// The parameters of an argon2id hash are separated by commas too: m=19456,t=2,p=1.
+const parameterComma = /(\$m=\d+),(t=\d+),(p=\d+\$)/g;
+
+/** `name:password,...` in the environment, a map in the file. */
+export const accounts = z.preprocess(
+  value =>
+    typeof value === 'string'
+      ? Object.fromEntries(
+          splitList(value.replace(parameterComma, '$1\0$2\0$3')).map(part => {
+            const entry = part.replaceAll('\0', ',');
+            const colon = entry.indexOf(':');
+            return [entry.slice(0, Math.max(colon, 0)), entry.slice(colon + 1)];
+          }),
+        )
+      : value,
+  z.record(
+    z
+      .string()
+      .min(1, 'expected name:password')
+      .regex(/^[^:]+$/, 'a name has no colon')
+      .refine(name => name !== 'token', 'this name is for bearer tokens'),
+    account,
+    'expected a map of names to passwords',
+  ),
+);
+
+/** `htpasswd` files with more accounts. What they may do is said here: no line of a file makes an administrator. */
+export const accountFiles = z.array(
+  z.strictObject({
+    file: z
+      .string()
+      .min(1)
+      .describe(
+        'File with `name:hash` by line, as `htpasswd -B` writes it: bcrypt or argon2id hashes. It is read again within seconds after a change; a file that cannot be used leaves its previous accounts, and an error in the log',
+      ),
+    repositories: repositories
+      .default({})
+      .describe(
+        'What its accounts may do, such as `{"team/*": push}`: pull, push or administer. Default: what everybody may',
+      ),
+    administrators: z
+      .array(z.string().min(1))
+      .default([])
+      .describe('Names in the file that administer everything'),
+  }),
+);

@@ -1,0 +1,93 @@
+import { z } from 'zod';
+import { duration, list, size } from '../units.ts';
+import { count, flag, isImageName, registryHost } from '../values.ts';
+
+/** Settings of builds, and of the builder that Sluice starts. */
+export const builds = z.strictObject({
+  concurrent: count.min(1).default(2).describe('Builds that run at once, on all builders together'),
+  timeLimit: duration
+    .prefault('15m')
+    .describe('Timeout for a build of a caller without a login, from its start'),
+  trustedTimeLimit: duration
+    .prefault('60m')
+    .describe('Timeout for a build of a caller with a login'),
+  pullWait: duration
+    .prefault('25s')
+    .describe(
+      'How long a pull waits for a build before it is redirected to itself (at most 9 times)',
+    ),
+  retryAfter: duration
+    .prefault('50s')
+    .describe('How long the failure of a build is reported before the same request builds again'),
+  keep: duration
+    .prefault('30d')
+    .describe(
+      'How long a finished build is kept, with its log; longer while a container token needs it',
+    ),
+  keepFailed: duration.prefault('7d').describe('How long a failed build is kept'),
+  keepAnonymous: duration
+    .prefault('3d')
+    .describe('How long a build that was requested without an access token is kept'),
+  maxWaiting: count
+    .min(1)
+    .default(1000)
+    .describe('Maximum number of running and waiting builds; further builds are refused'),
+  maxWaitingPerCaller: count
+    .min(1)
+    .default(100)
+    .describe(
+      'Maximum number of running and waiting builds of one user, or of one address without an access token',
+    ),
+  trustCaches: flag
+    .default(false)
+    .describe(
+      'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers: enable this only where all callers trust each other',
+    ),
+  cacheMounts: z
+    .enum(['build', 'owner'])
+    .default('build')
+    .describe(
+      'Which builds share what `RUN --mount=type=cache` keeps. `build`: only builds of the same key. `owner`: all builds of one caller with a login. What one build leaves there can then change what another one makes',
+    ),
+  syntax: z
+    .string()
+    .refine(
+      text => text === 'declared' || text === 'builder' || isImageName(text),
+      'expected declared, builder, or the name of an image',
+    )
+    .default('declared')
+    .describe(
+      "What reads a Dockerfile with a line such as `# syntax=docker/dockerfile:1`. `declared`: the image in the line, from Docker Hub. `builder`: the builder's own frontend; nothing is pulled. Or an image in another registry; without a tag or digest it gets those of the line",
+    ),
+  openBuilders: list
+    .default([])
+    .describe(
+      'Your own builders (addresses as in `buildkit`, `*` for all) that also build for callers without an access token. Build steps can connect to everything that such a builder can connect to. The builder that Sluice starts also builds for these callers if it has its own network',
+    ),
+  privateHosts: list
+    .pipe(z.array(registryHost))
+    .default([])
+    .describe(
+      'Hosts, with a port or for all ports, that the builder that Sluice starts and its build steps may connect to at a private address. Loopback addresses stay closed to build steps',
+    ),
+  step: z
+    .strictObject({
+      memory: size
+        .optional()
+        .describe("Memory of one build step. Default: half of the machine's, at most 8 GiB"),
+      processes: count.min(16).default(2048).describe('Processes and threads of one build step'),
+      processors: z.coerce
+        .number('expected a number')
+        .min(0.1)
+        .optional()
+        .describe('Processors of one build step, also in fractions. Default: all'),
+      disk: size.prefault('10 GiB').describe('Disk space that one build step may write'),
+    })
+    .prefault({})
+    .describe('Limits of a build step on the builder that Sluice starts'),
+  builderDisk: size
+    .prefault('40 GiB')
+    .describe(
+      'Disk space of the builder that Sluice starts, including its cache. At most half of the free space',
+    ),
+});

@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { builtIn, isAddress, isAllowable } from '../../../platform/endpoint.ts';
+import { duration, list, splitList } from '../units.ts';
+import { count, flag } from '../values.ts';
+
+const address = z.string().refine(isAddress, 'expected https://host[/path]');
+
+/** `from=to,...` in the environment, a map in the file. */
+const aliases = z.preprocess(
+  value =>
+    typeof value === 'string'
+      ? Object.fromEntries(
+          splitList(value).map(entry => {
+            const equals = Math.max(entry.indexOf('='), 0);
+            return [entry.slice(0, equals).trim(), entry.slice(equals + 1).trim()];
+          }),
+        )
+      : value,
+  z.record(
+    address,
+    z
+      .string()
+      .refine(
+        text => text === builtIn || isAddress(text),
+        `expected https://host[/path] or ${builtIn}`,
+      ),
+    'expected a map of addresses',
+  ),
+);
+
+/** Settings of workflow platforms. */
+export const platform = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .refine(isAllowable, 'expected https://host[/path]')
+    .optional()
+    .describe(
+      'API address of the workflow platform for requests that do not name one. Default: the built-in one, `<url>/platform`',
+    ),
+  allow: list
+    .pipe(z.array(z.string().refine(isAllowable, 'expected https://host[/path], or a host')))
+    .default([])
+    .describe(
+      'Other platforms that a request may name: API addresses, or hosts (https). Sluice calls no other platform',
+    ),
+  aliases: aliases
+    .default({})
+    .describe(
+      'Platform addresses that requests name, and what each stands for: the address of another platform, or `built-in`. For clients that always send an address, such as `https://api.cloud.seqera.io=built-in`; in the file a map',
+    ),
+  pairingToken: z
+    .string()
+    .min(16, 'expected at least 16 characters')
+    .optional()
+    .describe(
+      'Token that a platform must send to pair with this server over a WebSocket. A paired platform can be behind a firewall, and encrypts the secrets that it returns. Without this token no platform can pair',
+    ),
+  assumeRoles: flag
+    .default(false)
+    .describe(
+      "Take the AWS roles that users' credentials name, with this server's own AWS identity where the credentials contain no keys",
+    ),
+  callsPerSecond: count
+    .min(1)
+    .default(20)
+    .describe('Calls per second to a platform with one token; further calls wait'),
+  callsPerHour: count
+    .min(1)
+    .default(72_000)
+    .describe('Calls per hour to a platform with one token; further calls wait'),
+  timeout: duration.prefault('10s').describe("Timeout for the first byte of a platform's answer"),
+});

@@ -1,0 +1,28 @@
+import { z } from 'zod';
+import { size, timer } from '../units.ts';
+import { count } from '../values.ts';
+
+/** How Singularity images are made, and the bounds of one. */
+export const sif = z.strictObject({
+  mksquashfs: z
+    .string()
+    .min(1)
+    .default('mksquashfs')
+    .describe('Command that makes squashfs file systems (Debian package squashfs-tools)'),
+  signingKey: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`; default: no signature',
+    ),
+  stallTimeout: timer
+    .prefault('10m')
+    .describe('How long mksquashfs may do nothing before it is ended'),
+  maxEntries: count
+    .min(1)
+    .default(5_000_000)
+    .describe('Maximum number of files, directories and links in an image to convert'),
+  maxUnpackedBytes: size.prefault('100 GiB').describe('Maximum size of its unpacked layers'),
+  maxScratchBytes: size.prefault('100 GiB').describe('Maximum disk space for one conversion'),
+});

@@ -1,0 +1,25 @@
+import type { Logger } from '../../foundation/telemetry.ts';
+
+const pauseMs = 1000;
+
+/**
+ * Logs what no other code has caught, at most one line a second, and lets the process go on; until it is
+ * disposed of. Why it goes on: docs/adr/0019-nothing-ends-the-server.md.
+ */
+export function spreadLastNet(log: Logger): Disposable {
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  let unlogged = 0;
+  const onError = (err: unknown, origin: string): void => {
+    const now = performance.now();
+    if (now - loggedAt < pauseMs) {
+      unlogged += 1;
+      return;
+    }
+    const line = { err, origin, ...(unlogged > 0 ? { unlogged } : {}) };
+    log.fatal(line, 'nothing has caught this error: the server goes on, please report it');
+    loggedAt = now;
+    unlogged = 0;
+  };
+  process.on('uncaughtException', onError);
+  return { [Symbol.dispose]: () => void process.off('uncaughtException', onError) };
+}

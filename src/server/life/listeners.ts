@@ -1,0 +1,146 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerOptions } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Fault } from '../../foundation/fault.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { answerBrokenRequests } from '../../http/errors/broken-requests.ts';
+import { mayUpgrade } from '../../http/gates/foreign-page.ts';
+import { type ConnectionLimits, createConnections } from '../../http/limits/connections.ts';
+import { serveHalfClosed } from '../../http/limits/half-closed.ts';
+import { endSlowPeers } from '../../http/limits/slow-peers.ts';
+import { tlsSettings } from '../config/read/tls.ts';
+import type { Config } from '../config/settings-schema.ts';
+import { connectionsOfDescriptors } from './descriptor-limit.ts';
+import { createTlsServer } from './tls-server.ts';
+
+/** The addresses that the server listens on, and the connections that came over them. */
+export interface Listeners {
+  /** Where plain HTTP is spoken. */
+  readonly plain: AddressInfo;
+  /** Where TLS is spoken, if anywhere. */
+  readonly tls: AddressInfo | undefined;
+  /**
+   * Refuses new connections and ends those without a request: idle, silent and half-sent alike. Resolves
+   * when every request is answered.
+   */
+  finish(): Promise<void>;
+  /** Ends everything at once; resolves when the addresses are free. */
+  close(): Promise<void>;
+}
+
+// Longer than the idle time of the load balancers in use, so that it is they who close.
+const keepAliveMs = 75_000;
+// A peer that has vanished without a word is asked after a minute whether it is still there.
+const probeMs = 60_000;
+const errorMs = 60_000;
+
+/**
+ * Listens on the addresses of the configuration; `attach` is called with each server before it listens.
+ * Throws `ConfigError` for certificates that cannot be used, {@link Fault} for an address that is taken.
+ */
+export async function openListeners(
+  config: Config,
+  publicUrl: URL,
+  log: Logger,
+  attach: (server: Server) => void,
+): Promise<Listeners> {
+  const { requestTime, stallTime } = config.limits.connections;
+  const options: ServerOptions = {
+    keepAliveTimeout: keepAliveMs,
+    headersTimeout: requestTime,
+    // Bodies have limits of their own. Without `headersTimeout`, this would turn the limit of heads off too.
+    requestTimeout: 0,
+    connectionsCheckingInterval: Math.max(1, Math.min(requestTime / 4, 5000)),
+    keepAlive: true,
+    keepAliveInitialDelay: probeMs,
+    // Refused by the server itself, with the headers of its answers.
+    requireHostHeader: false,
+    shouldUpgradeCallback: request => mayUpgrade(request, publicUrl),
+  };
+  const settings = tlsSettings(config);
+  const secure = settings && createTlsServer(settings, options, log);
+  const plainServer = createServer(options);
+  const servers = secure ? [plainServer, secure.server] : [plainServer];
+  const connections = createConnections(connectionLimits(config, log), log);
+  for (const server of servers) {
+    connections.guard(server);
+    answerBrokenRequests(server, connections);
+    attach(server);
+  }
+  serveHalfClosed(plainServer);
+  const stopWatch = endSlowPeers(connections, stallTime);
+  const close = async (): Promise<void> => {
+    stopWatch();
+    secure?.stop();
+    const closed = servers.map(server => new Promise(done => server.close(done)));
+    connections.destroy();
+    await Promise.all(closed);
+  };
+  try {
+    const plain = await listen(plainServer, config.listen, 'SLUICE_LISTEN', log);
+    const tls =
+      settings && secure
+        ? await listen(secure.server, settings.listen, 'SLUICE_TLS_LISTEN', log)
+        : undefined;
+    return {
+      plain,
+      tls,
+      finish() {
+        for (const server of servers) server.close();
+        return connections.finish();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function connectionLimits(config: Config, log: Logger): ConnectionLimits {
+  const { total, perAddress } = config.limits.connections;
+  const possible = connectionsOfDescriptors() ?? total;
+  if (possible < total / 2) {
+    log.warn(
+      { connections: possible, configured: total },
+      'the limit of open files allows fewer connections than limits.connections.total: raise it (ulimit -n)',
+    );
+  }
+  return {
+    total: Math.min(total, possible),
+    // Of proxies all clients have the same address: there requests are counted, not connections.
+    perAddress: config.trustedProxies > 0 ? undefined : perAddress,
+  };
+}
+
+async function listen(
+  server: Server,
+  address: string,
+  variable: string,
+  log: Logger,
+): Promise<AddressInfo> {
+  const colon = address.lastIndexOf(':');
+  const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
+  server.listen(Number(address.slice(colon + 1)), host);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw new Fault(
+      'unavailable',
+      `The server cannot listen on ${address}: end what listens there, or name another one with ${variable}`,
+      { cause: error },
+    );
+  }
+  logErrors(server, log);
+  return server.address() as AddressInfo;
+}
+
+/** An error while a connection is accepted, such as too few descriptors, ends that connection only. */
+function logErrors(server: Server, log: Logger): void {
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  server.on('error', err => {
+    if (performance.now() - loggedAt < errorMs) return;
+    loggedAt = performance.now();
+    log.error({ err }, 'a connection could not be accepted');
+  });
+}

@@ -1,0 +1,51 @@
+import type { Server, ServerOptions } from 'node:http';
+import { createServer } from 'node:https';
+import type { TLSSocket } from 'node:tls';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { ConfigError } from '../config/load.ts';
+import type { TlsSettings } from '../config/read/tls.ts';
+import { type Certificates, readCertificates, watchCertificates } from './certificates.ts';
+
+/**
+ * Makes a server that speaks HTTP/1.1 over TLS 1.2 or 1.3, with the certificates that its files hold at
+ * the time of each connection. A handshake takes `headersTimeout` at most; one that fails ends its
+ * connection and is not logged, for anybody can cause one. Throws {@link ConfigError}.
+ */
+export function createTlsServer(
+  settings: TlsSettings,
+  options: ServerOptions,
+  log: Logger,
+): { readonly server: Server; stop(): void } {
+  const { clientCa, isClientCertificateRequired } = settings;
+  const first = firstCertificates(settings);
+  const server = createServer({
+    ...options,
+    ...first.options,
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: options.headersTimeout,
+    requestCert: clientCa !== undefined,
+    rejectUnauthorized: isClientCertificateRequired,
+  });
+  if (clientCa !== undefined && !isClientCertificateRequired) {
+    server.on('secureConnection', socket => {
+      if (!socket.authorized && hasCertificate(socket)) socket.destroy();
+    });
+  }
+  const stop = watchCertificates(settings, first, log, now => server.setSecureContext(now));
+  return { server, stop };
+}
+
+function hasCertificate(socket: TLSSocket): boolean {
+  return socket.getPeerX509Certificate() !== undefined;
+}
+
+function firstCertificates(settings: TlsSettings): Certificates {
+  try {
+    return readCertificates(settings);
+  } catch (error) {
+    const { certificate, key, clientCa } = settings;
+    const files = [certificate, key, ...(clientCa === undefined ? [] : [clientCa])].join(', ');
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ConfigError(`The TLS files cannot be used (${files}): ${why}`, { cause: error });
+  }
+}

@@ -1,0 +1,261 @@
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Fault } from '../../foundation/fault.ts';
+import { type Digest, splitDigest } from '../../oci/digest.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { lockData } from '../../storage/directory/data-lock.ts';
+import { makePrivateFile } from '../../storage/directory/private-modes.ts';
+import { syncDirectory } from '../../storage/directory/sync-directory.ts';
+import type { Database } from '../../storage/rows/database.ts';
+import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import { examined } from './verify.ts';
+
+/** What one data directory is made of, as far as a copy needs it. */
+export interface CopiedState {
+  readonly directory: string;
+  readonly content: ContentStore;
+}
+
+export interface BackupSource extends CopiedState {
+  readonly database: Database;
+  readonly hosted: HostedStore;
+  readonly cachedBlobs: CachedBlobStore;
+}
+
+export interface CopyReport {
+  /** Contents that were copied, and their bytes. */
+  readonly copied: number;
+  readonly copiedBytes: number;
+  /** Contents that were there already. */
+  readonly kept: number;
+  /** Contents that could not be copied, because the source is damaged. */
+  readonly damaged: readonly Digest[];
+}
+
+export interface BackupOptions {
+  readonly withSecretsKey: boolean;
+  /** Reads again what the target has, and copies again what is damaged there. */
+  readonly checksTarget?: boolean;
+}
+
+/** The file that ends a backup: without it the backup is not complete. */
+export const completeMark = 'backup.json';
+
+// Beside the rows: small files that a server cannot make again.
+const smallFiles = ['registry-token.key', 'content/id'];
+// The previous one is there until nothing needs it.
+const secretsKeys = ['secrets.key', 'secrets.key.previous'];
+// So many pages are copied before the time is looked at.
+const pagesAtOnce = 2000;
+const longestCopyMs = 30 * 60_000;
+
+/**
+ * Copies a data directory, which may be in use, into another directory: rows as they are at one moment, and all content
+ * that they refer to. Content that an earlier backup brought there is not read again. Copies of upstream blobs are left
+ * out: a server fetches them again. The last file written is {@link completeMark}.
+ *
+ * @throws {@link Fault} when another backup writes into the target, or the rows cannot be copied in time
+ */
+export async function backup(
+  source: BackupSource,
+  target: CopiedState,
+  options: BackupOptions,
+): Promise<CopyReport> {
+  await mkdir(target.directory, { recursive: true, mode: 0o700 });
+  using _lock = await lockData(target.directory, () => {}, {
+    patienceMs: 0,
+    message: `Another backup writes into ${target.directory}: run this one when that has ended`,
+  });
+  // Of a backup that was interrupted.
+  await target.content.removeLeftovers(Number.POSITIVE_INFINITY);
+  await rm(join(target.directory, completeMark), { force: true });
+  // Most of the content first, so that little changes between the rows and what they refer to.
+  const isWanted = (digest: Digest) => isKept(source, digest);
+  const { checksTarget = false } = options;
+  const first = await copyContent(source.content, target.content, { isWanted, checksTarget });
+  await copyRows(source.database, target.directory);
+  const second = await copyContent(source.content, target.content, { isWanted });
+  await copyFiles(source.directory, target.directory, options.withSecretsKey);
+  const [key = '', previous = ''] = secretsKeys;
+  const isRemoved =
+    existsSync(join(source.directory, key)) && !existsSync(join(source.directory, previous));
+  // Of an earlier backup: nothing in the rows of this one needs it.
+  if (isRemoved) await rm(join(target.directory, previous), { force: true });
+  const report = {
+    copied: first.copied + second.copied,
+    copiedBytes: first.copiedBytes + second.copiedBytes,
+    kept: second.kept - first.copied,
+    damaged: [...new Set([...first.damaged, ...second.damaged])],
+  };
+  await writeDurably(
+    join(target.directory, completeMark),
+    JSON.stringify({ createdAt: new Date().toISOString(), ...report }),
+  );
+  return report;
+}
+
+/** True for content that no registry elsewhere has. */
+function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): boolean {
+  return hosted.isHeld(digest) || !cachedBlobs.isMereCopy(digest);
+}
+
+interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
+  /** Leaves content out. */
+  readonly isWanted?: (digest: Digest) => boolean;
+}
+
+/** Copies what the target lacks, hashed on its way: nothing damaged gets there. */
+export async function copyContent(
+  content: ContentStore,
+  target: ContentStore,
+  { isWanted = () => true, checksTarget = false }: CopyOptions = {},
+): Promise<CopyReport> {
+  let [copied, copiedBytes, kept] = [0, 0, 0];
+  const damaged: Digest[] = [];
+  for await (const { digest, size } of content.list()) {
+    if (!isWanted(digest)) continue;
+    const isThere = (await target.size(digest)) === size;
+    if (isThere && !(checksTarget && (await examined(target, digest)) === 'damaged')) {
+      kept += 1;
+      continue;
+    }
+    const isCopied = await copyOne(content, target, digest, size);
+    if (isCopied === undefined) continue;
+    if (isCopied) {
+      copied += 1;
+      copiedBytes += size;
+    } else {
+      damaged.push(digest);
+    }
+  }
+  return { copied, copiedBytes, kept, damaged };
+}
+
+/** False when it is damaged; undefined when it was removed meanwhile. */
+async function copyOne(
+  content: ContentStore,
+  target: ContentStore,
+  digest: Digest,
+  size: number,
+): Promise<boolean | undefined> {
+  let isReading = false;
+  const ingest = await target.ingest(splitDigest(digest).algorithm);
+  try {
+    const parts = content.open(digest, 0, size - 1);
+    const read = async () => {
+      isReading = true;
+      const chunk = await parts.read();
+      isReading = false;
+      return chunk;
+    };
+    for (let chunk = await read(); chunk !== null; chunk = await read()) {
+      await ingest.write(chunk.bytes).finally(chunk.release);
+    }
+    if (ingest.digest() !== digest) return false;
+    await ingest.commit();
+    return true;
+  } catch (error) {
+    if ((error as Error).name === 'DamagedContent') return false;
+    // A disk that cannot read a file has damaged it.
+    if (isReading && (error as NodeJS.ErrnoException).code === 'EIO') return false;
+    if ((await content.size(digest)) === undefined) return undefined;
+    throw error;
+  } finally {
+    await ingest.abort();
+  }
+}
+
+/** The rows as they are at one moment, in one file. Source: SQLite, Online Backup API. */
+export async function copyRows(
+  database: Database,
+  directory: string,
+  limitMs = longestCopyMs,
+): Promise<void> {
+  const path = join(directory, 'sluice.db');
+  const unfinished = `${path}.new`;
+  await removeDatabase(unfinished);
+  makePrivateFile(unfinished);
+  const end = performance.now() + limitMs;
+  const progress = (): number => {
+    if (performance.now() > end) throw tooSlow(directory, limitMs);
+    return pagesAtOnce;
+  };
+  // One transaction for all steps: without it the copy begins again whenever the server has written. The log of the
+  // server cannot begin again meanwhile, hence the limit.
+  database.exec('BEGIN');
+  try {
+    database.prepare('SELECT 1 FROM data_directory').get();
+    await database.backup(unfinished, { progress });
+  } catch (error) {
+    await removeDatabase(unfinished);
+    throw error;
+  } finally {
+    database.exec('COMMIT');
+  }
+  await syncFile(unfinished);
+  await rename(unfinished, path);
+  await syncDirectory(directory);
+}
+
+/** Removes the file of a database and what SQLite keeps beside it, which it would take for a part of the next one. */
+export async function removeDatabase(path: string): Promise<void> {
+  for (const end of ['', '-journal', '-wal', '-shm']) await rm(`${path}${end}`, { force: true });
+}
+
+function tooSlow(directory: string, limitMs: number): Fault {
+  const minutes = Math.round(limitMs / 60_000);
+  return new Fault(
+    'unavailable',
+    `The rows could not be copied to ${directory} within ${minutes} minutes, and the log of the server's database grows meanwhile: write the backup to a faster disk, and copy it from there`,
+    { phase: 'store' },
+  );
+}
+
+/** Copies what a data directory has beside rows and content. */
+export async function copyFiles(from: string, to: string, withSecretsKey: boolean): Promise<void> {
+  const names = withSecretsKey ? [...smallFiles, ...secretsKeys] : smallFiles;
+  for (const name of names) {
+    if (existsSync(join(from, name))) await copyDurably(join(from, name), join(to, name));
+  }
+  const logs = 'logs/builds';
+  await mkdir(join(to, logs), { recursive: true, mode: 0o700 });
+  const found = existsSync(join(from, logs)) ? await readdir(join(from, logs)) : [];
+  for (const name of found) await copyNewer(join(from, logs, name), join(to, logs, name));
+}
+
+/** A log that is gone meanwhile was deleted with its build. */
+async function copyNewer(from: string, to: string): Promise<void> {
+  const [old, fresh] = await Promise.all([to, from].map(path => stat(path).catch(() => undefined)));
+  if (!fresh || (old && old.size === fresh.size && old.mtimeMs >= fresh.mtimeMs)) return;
+  await copyFile(from, to).catch(error => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+}
+
+export async function copyDurably(from: string, to: string): Promise<void> {
+  await copyFile(from, to);
+  await chmod(to, 0o600);
+  await syncFile(to);
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function writeDurably(path: string, text: string): Promise<void> {
+  const file = await open(path, 'w', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await syncDirectory(join(path, '..'));
+}

@@ -1,0 +1,66 @@
+import type { Logger } from '../../foundation/telemetry.ts';
+
+/** A piece of regular work. */
+export interface Chore {
+  /** What it does, for the log. */
+  readonly name: string;
+  readonly everyMs: number;
+  /** True for one that also runs at the start. */
+  readonly atStart?: boolean;
+  /** @param signal ends long work, which continues at the next turn */
+  readonly run: (signal: AbortSignal) => unknown;
+}
+
+// A chore of every second that fails must not fill the log.
+const remindMs = 60_000;
+
+/**
+ * Runs each chore again and again, apart from the others and never twice at once. One that fails is
+ * logged, at most once a minute, and has its next turn all the same. `stop` ends what is under way.
+ */
+export function startChores(chores: readonly Chore[], log: Logger): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const stops = chores.map(chore => start(chore, log, stopping.signal));
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(stops.map(stop => stop()));
+    },
+  };
+}
+
+function start(
+  { name, everyMs, atStart, run }: Chore,
+  log: Logger,
+  signal: AbortSignal,
+): () => Promise<void> {
+  let failures = 0;
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  let running: Promise<void> | undefined;
+  const attempt = async (): Promise<void> => {
+    try {
+      await run(signal);
+      if (failures > 0) log.info({ chore: name, failures }, 'regular work succeeds again');
+      failures = 0;
+      loggedAt = Number.NEGATIVE_INFINITY;
+    } catch (err) {
+      if (signal.aborted) return;
+      failures += 1;
+      const now = performance.now();
+      if (now - loggedAt < remindMs) return;
+      loggedAt = now;
+      log.error({ chore: name, failures, err }, 'regular work failed: it is tried again');
+    }
+  };
+  const turn = () => {
+    running ??= attempt().finally(() => {
+      running = undefined;
+    });
+  };
+  if (atStart) turn();
+  const timer = setInterval(turn, everyMs).unref();
+  return async () => {
+    clearInterval(timer);
+    await running;
+  };
+}

@@ -1,0 +1,91 @@
+import type { BuildPlan } from '../../builds/plan/build-plan.ts';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { layersIn } from '../../images/augment/image-change.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { partsOf } from '../../oci/manifest-parts.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { readStoredRequest } from '../../request/tokens/token-registry.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { BuildStore, UnfinishedBuild } from '../../storage/rows/images/build-rows.ts';
+import type {
+  EndingRequest,
+  RequestPlace,
+  RequestStore,
+} from '../../storage/rows/images/request-rows.ts';
+import { eachRow } from '../../storage/rows/small-steps.ts';
+import type { DigestFilter } from './digest-filter.ts';
+
+// Requests for one image are near each other: its manifests are read once for all of them, as a rule.
+const rememberedRoots = 20_000;
+
+/**
+ * Marks everything that the live container requests need: what they serve, its base, the layers they inject, and all
+ * that those refer to.
+ */
+export async function markRequests(
+  content: ContentStore,
+  requests: Pick<RequestStore, 'endingAfter'>,
+  now: number,
+  marked: DigestFilter,
+  signal?: AbortSignal,
+): Promise<void> {
+  // The filter cannot say which roots were read, because it may also report digests that were never added.
+  const seen = boundedCache<Digest, true>(rememberedRoots);
+  let place: RequestPlace = { expiresAt: now, id: Number.MAX_SAFE_INTEGER };
+  const read = (rows: number): EndingRequest[] => {
+    const page = requests.endingAfter(place, rows);
+    place = page.at(-1) ?? place;
+    return page;
+  };
+  for await (const { body } of eachRow(read, signal)) {
+    // It was revoked.
+    if (body === null) continue;
+    const { fixed, change } = readStoredRequest(body);
+    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
+    for (const root of fixed ? [fixed.served, fixed.base] : []) {
+      await markTree({ content, marked, seen }, root.digest, root.mediaType);
+    }
+  }
+}
+
+/** Marks the build contexts and layers that unfinished builds need. */
+export async function markBuilds(
+  builds: Pick<BuildStore, 'unfinished'>,
+  marked: DigestFilter,
+  signal?: AbortSignal,
+): Promise<void> {
+  let last = 0;
+  const read = (rows: number): UnfinishedBuild[] => {
+    const page = builds.unfinished(last, rows);
+    last = page.at(-1)?.row ?? last;
+    return page;
+  };
+  for await (const { plan } of eachRow(read, signal)) {
+    const { origin, change } = JSON.parse(plan) as BuildPlan;
+    if (origin.kind === 'recipe' && origin.context !== undefined) marked.add(origin.context);
+    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
+  }
+}
+
+interface Marking {
+  readonly content: ContentStore;
+  readonly marked: DigestFilter;
+  readonly seen: ReturnType<typeof boundedCache<Digest, true>>;
+}
+
+async function markTree(marking: Marking, digest: Digest, mediaType: string): Promise<void> {
+  const { content, marked, seen } = marking;
+  if (seen.has(digest)) return;
+  seen.set(digest, true);
+  marked.add(digest);
+  const bytes = await content.read(digest);
+  if (!bytes) return;
+  try {
+    const { blobs, manifests } = partsOf({ bytes, digest, mediaType });
+    for (const blob of blobs) marked.add(blob.digest);
+    for (const child of manifests) await markTree(marking, child.digest, child.mediaType);
+  } catch (error) {
+    // A document that is not a manifest refers to nothing.
+    if (!(error instanceof OciSyntaxError)) throw error;
+  }
+}

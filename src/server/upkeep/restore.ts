@@ -1,0 +1,94 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Fault } from '../../foundation/fault.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { lockData } from '../../storage/directory/data-lock.ts';
+import { syncDirectory } from '../../storage/directory/sync-directory.ts';
+import { openDatabase } from '../../storage/rows/database.ts';
+import { createHostedStore, type HostedContent } from '../../storage/rows/images/hosted-rows.ts';
+import { unfinishedRestore } from '../../storage/whole-data.ts';
+import {
+  type CopyReport,
+  completeMark,
+  copyContent,
+  copyDurably,
+  copyFiles,
+  removeDatabase,
+} from './backup.ts';
+import { missingContent } from './verify.ts';
+
+export interface RestoreReport extends CopyReport {
+  /** What hosted repositories have but the backup lacks. */
+  readonly missing: readonly HostedContent[];
+}
+
+/**
+ * Makes a data directory of a backup. The database is put in its place last, so that no server starts with less than all of it;
+ * a restore that was interrupted is resumed by the same call.
+ *
+ * @param openContent opens the content of a data directory or backup
+ * @throws {@link Fault} when the backup is not complete, or the directory has something in it
+ */
+export async function restore(
+  from: string,
+  to: string,
+  openContent: (directory: string, isReadOnly: boolean) => Promise<ContentStore>,
+): Promise<RestoreReport> {
+  await requireComplete(from);
+  await requireRoom(to);
+  using _lock = await lockData(to, () => {}, {
+    patienceMs: 0,
+    message: `Another restore writes into ${to}: wait until that has ended`,
+  });
+  const content = await openContent(to, false);
+  // Of a restore that was interrupted.
+  await content.removeLeftovers(Number.POSITIVE_INFINITY);
+  const report = await copyContent(await openContent(from, true), content);
+  await copyFiles(from, to, true);
+  const path = join(to, 'sluice.db');
+  const unfinished = `${path}.new`;
+  await removeDatabase(unfinished);
+  await copyDurably(join(from, 'sluice.db'), unfinished);
+  const missing = await missingIn(unfinished, content);
+  await rename(unfinished, path);
+  await rm(join(to, unfinishedRestore), { recursive: true });
+  await syncDirectory(to);
+  return { ...report, missing };
+}
+
+/** Compares the rows with the content: rot in a backup may have taken what nobody reads until it is pulled. */
+async function missingIn(path: string, content: ContentStore): Promise<HostedContent[]> {
+  const database = openDatabase(path);
+  try {
+    return await missingContent(content, createHostedStore(database));
+  } finally {
+    await database.end();
+  }
+}
+
+/** Throws unless the directory holds a whole backup. */
+async function requireComplete(directory: string): Promise<void> {
+  if (existsSync(join(directory, completeMark)) && existsSync(join(directory, 'sluice.db'))) return;
+  throw new Fault(
+    'internal',
+    `${directory} is not a complete backup: name the directory that 'sluice backup' has written, or run 'sluice backup' again until it succeeds`,
+    { phase: 'store' },
+  );
+}
+
+/** Marks an empty directory as being restored; throws when it has something else in it. */
+async function requireRoom(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const mark = join(directory, unfinishedRestore);
+  if (existsSync(mark)) return;
+  const found = await readdir(directory);
+  if (found.length > 0) {
+    throw new Fault(
+      'internal',
+      `${directory} is not empty: restore into a new directory, or move this one away first`,
+      { phase: 'store' },
+    );
+  }
+  await mkdir(mark);
+}

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+
+export interface ScrubOptions {
+  /** Bytes of content read in a second. */
+  readonly bytesPerSecond: number;
+  /** From the end of a round to the beginning of the next (ms). */
+  readonly intervalMs: number;
+}
+
+/** What one round has found. */
+export interface ScrubReport {
+  readonly checked: number;
+  readonly checkedBytes: number;
+  /** Content that was damaged and is set aside. */
+  readonly damaged: number;
+}
+
+// A restart does not begin with reading the disk.
+const firstPauseMs = 60_000;
+// Time that was not used is made up for by reading faster, but not more than this.
+const slackMs = 1000;
+// A timer of more milliseconds than 32 bits hold goes off at once.
+const longestSleepMs = 2 ** 31 - 1;
+
+/**
+ * Reads all content again and again, slowly, so that damage is found while there still is another copy somewhere. What was
+ * served or written lately was checked then, and is not read. `stop` ends the round under way.
+ */
+export function startScrub(
+  content: ContentStore,
+  options: ScrubOptions,
+  log: Logger,
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const run = async () => {
+    await pause(firstPauseMs, signal);
+    while (!signal.aborted) {
+      try {
+        const report = await scrub(content, options.bytesPerSecond, signal);
+        log.info(report, 'all content was read');
+      } catch (err) {
+        if (signal.aborted) return;
+        log.error({ err }, 'content cannot be read in the background: the next round tries again');
+      }
+      await pause(options.intervalMs, signal);
+    }
+  };
+  const running = run().catch(err => {
+    if (!signal.aborted) log.error({ err }, 'content is no longer read in the background');
+  });
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+/** One round. */
+export async function scrub(
+  content: ContentStore,
+  bytesPerSecond: number,
+  signal: AbortSignal,
+): Promise<ScrubReport> {
+  let [checked, checkedBytes, damaged] = [0, 0, 0];
+  let dueAt = performance.now();
+  const pace = async (bytes: number) => {
+    dueAt = Math.max(dueAt, performance.now() - slackMs) + (bytes / bytesPerSecond) * 1000;
+    await pause(dueAt - performance.now(), signal);
+    signal.throwIfAborted();
+  };
+  // A server that is restarted often gets to all of it nevertheless.
+  for await (const { digest, size } of content.list(Math.random())) {
+    signal.throwIfAborted();
+    if (content.isFresh(digest)) continue;
+    const proof = await content.scrub(digest, pace);
+    if (proof === 'absent') continue;
+    checked += 1;
+    checkedBytes += size;
+    if (proof === 'damaged') damaged += 1;
+  }
+  return { checked, checkedBytes, damaged };
+}
+
+/** Sleeps; ends early when the signal aborts. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + ms;
+  for (let left = ms; left > 0 && !signal.aborted; left = until - performance.now()) {
+    await sleep(Math.min(left, longestSleepMs), undefined, { signal, ref: false }).catch(() => {});
+  }
+}

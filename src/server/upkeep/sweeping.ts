@@ -1,0 +1,42 @@
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { SweepReport } from './sweep.ts';
+
+/**
+ * Sweeps again and again while the server runs, one after the other, but not while the clock cannot be relied on.
+ * `stop` ends the one under way.
+ */
+export function startSweeping(
+  sweep: (signal: AbortSignal) => Promise<SweepReport>,
+  intervalMs: number,
+  isSteady: () => boolean,
+  log: Logger,
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  let running: Promise<void> | undefined;
+  const run = async () => {
+    const began = performance.now();
+    try {
+      // What looks old may be young: it waits until the clock can be relied on.
+      if (!isSteady()) return;
+      const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
+      const ms = Math.round(performance.now() - began);
+      const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };
+      log.info({ ...counts, kept: keptCount, ms }, 'swept');
+    } catch (err) {
+      if (stopping.signal.aborted) return;
+      log.error({ err }, 'the sweep failed: content that is no longer needed stays until the next');
+    }
+  };
+  const timer = setInterval(() => {
+    running ??= run().finally(() => {
+      running = undefined;
+    });
+  }, intervalMs).unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      stopping.abort();
+      await running;
+    },
+  };
+}

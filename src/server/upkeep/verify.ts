@@ -1,0 +1,78 @@
+import type { Digest } from '../../oci/digest.ts';
+import type { Proof } from '../../storage/content/checks.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import {
+  firstPlace,
+  type HostedContent,
+  type HostedPlace,
+  type HostedRow,
+  type HostedStore,
+} from '../../storage/rows/images/hosted-rows.ts';
+import { eachRow } from '../../storage/rows/small-steps.ts';
+
+export interface VerifyReport {
+  /** Content read, and its bytes. */
+  readonly checked: number;
+  readonly checkedBytes: number;
+  /** Content whose bytes are not those of its digest. */
+  readonly damaged: readonly Digest[];
+  /** What hosted repositories have but the content store lacks, or has with another size. */
+  readonly missing: readonly HostedContent[];
+}
+
+/**
+ * Reads everything again and compares it with its digest. With `removeDamaged` what is damaged is
+ * removed, so that the next push or pull brings it anew; otherwise nothing changes.
+ */
+export async function verify(
+  content: ContentStore,
+  hosted: HostedStore,
+  removeDamaged = false,
+): Promise<VerifyReport> {
+  const damaged: Digest[] = [];
+  let checked = 0;
+  let checkedBytes = 0;
+  for await (const { digest, size } of content.list()) {
+    checked += 1;
+    checkedBytes += size;
+    if ((await examined(content, digest)) !== 'damaged') continue;
+    damaged.push(digest);
+    if (removeDamaged) content.removeUnused(digest, Number.POSITIVE_INFINITY);
+  }
+  const missing = await missingContent(content, hosted);
+  return { checked, checkedBytes, damaged, missing };
+}
+
+/** What hosted repositories have but the content store lacks, or has with another size. */
+export async function missingContent(
+  content: ContentStore,
+  hosted: HostedStore,
+): Promise<HostedContent[]> {
+  const missing: HostedContent[] = [];
+  const check = async ({ repository, digest, size }: HostedContent) => {
+    if ((await content.size(digest)) !== size) missing.push({ repository, digest, size });
+  };
+  for await (const blob of eachAfter(hosted.blobsAfter)) await check(blob);
+  for await (const manifest of eachAfter(hosted.manifestsAfter)) {
+    // It may also be a blob, and was verified as one.
+    const { repository, digest, size } = manifest;
+    if (hosted.blobSize(repository, digest) !== size) await check(manifest);
+  }
+  return missing;
+}
+
+function eachAfter(
+  rowsAfter: (place: HostedPlace, limit: number) => HostedRow[],
+): AsyncIterable<HostedRow> {
+  let place: HostedPlace = firstPlace;
+  return eachRow(limit => {
+    const rows = rowsAfter(place, limit);
+    place = rows.at(-1) ?? place;
+    return rows;
+  });
+}
+
+/** What was swept since it was listed is absent; what cannot be read is damaged. */
+export function examined(content: ContentStore, digest: Digest): Promise<Proof> {
+  return content.examine(digest).catch(() => 'damaged');
+}

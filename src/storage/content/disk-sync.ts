@@ -1,0 +1,51 @@
+import type { FileHandle } from 'node:fs/promises';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import { sharedFlush } from '../../foundation/shared-flush.ts';
+import { syncDirectory } from '../directory/sync-directory.ts';
+
+/** Brings files and the names in directories to the disk. */
+export interface DiskSync {
+  /** Resolves when the bytes of the file are on the disk. */
+  file(file: FileHandle): Promise<void>;
+  /** Resolves when the names in the directory are; those who wait for the same one share the work. */
+  directory(path: string): Promise<void>;
+  /** Resolves when all names that were given to `directory` before are on the disk; rejects when one is not. */
+  settle(): Promise<void>;
+}
+
+// Node reads and writes files on four threads: some stay free for readers while a slow disk syncs.
+const mostAtOnce = 2;
+
+export function createDiskSync(): DiskSync {
+  const queue = new RunQueue(mostAtOnce);
+
+  const directories = new Map<string, { readonly sync: () => Promise<void>; users: number }>();
+  const pending = new Set<Promise<void>>();
+
+  const directory = async (path: string): Promise<void> => {
+    let shared = directories.get(path);
+    if (!shared) {
+      shared = { sync: sharedFlush(() => queue.run(() => syncDirectory(path))), users: 0 };
+      directories.set(path, shared);
+    }
+    shared.users += 1;
+    try {
+      await shared.sync();
+    } finally {
+      shared.users -= 1;
+      if (shared.users === 0) directories.delete(path);
+    }
+  };
+
+  return {
+    file: file => queue.run(() => file.datasync()),
+    directory(path) {
+      const synced = directory(path).finally(() => pending.delete(synced));
+      pending.add(synced);
+      return synced;
+    },
+    async settle() {
+      if (pending.size > 0) await Promise.all(pending);
+    },
+  };
+}

@@ -1,0 +1,199 @@
+import { execFile } from 'node:child_process';
+import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { sharedFlush } from '../../foundation/shared-flush.ts';
+import { type Digest, digestOf, isDigest, splitDigest } from '../../oci/digest.ts';
+import { syncDirectory } from '../directory/sync-directory.ts';
+
+/**
+ * Keeps small documents safe until the disk has their own files. A file for each would be brought to the disk
+ * four times a request; here all that come at once are appended to one file, which is brought there once. When
+ * that file is large, the whole file system is synced in the background and the file is removed.
+ */
+export interface Journal {
+  /**
+   * Resolves when the document would survive a power failure. Its own file must be in its place before: that is brought to
+   * the disk where the journal cannot be written.
+   */
+  add(digest: Digest, bytes: Buffer): Promise<void>;
+  /** Resolves when all documents that were added before would survive a power failure. */
+  settle(): Promise<void>;
+  /** Closes it; what is in it is restored by the next start. */
+  close(): Promise<void>;
+}
+
+export interface JournalDeps {
+  /** Makes sure that the file of a document is in its place, and whole. */
+  readonly restore: (digest: Digest, bytes: Buffer) => Promise<void>;
+  /** Brings the file of one document to the disk; for where all files cannot be synced at once. */
+  readonly sync: (digest: Digest) => Promise<void>;
+}
+
+interface Segment {
+  readonly path: string;
+  readonly file: FileHandle;
+  readonly digests: Digest[];
+  /** Bytes up to the end of the last record that is on the disk. */
+  size: number;
+}
+
+interface Entry {
+  readonly digest: Digest;
+  readonly bytes: Buffer;
+}
+
+const segmentBytes = 16 * 1024 * 1024;
+// Writers wait for the disk beyond that.
+const mostBytes = 4 * segmentBytes;
+const restoredAtOnce = 32;
+// Between attempts to let go of files, where one has failed.
+const retryMs = 30_000;
+const run = promisify(execFile);
+
+/** Opens the journal in a directory; what the last process left in it is restored first. */
+export async function openJournal(
+  directory: string,
+  { restore, sync }: JournalDeps,
+): Promise<Journal> {
+  const syncAll = async (digests: readonly Digest[]): Promise<void> => {
+    try {
+      await run('sync', ['--file-system', directory]);
+    } catch {
+      // No such program, or one that cannot do that.
+      for (const digest of digests) await sync(digest);
+    }
+  };
+
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const left = (await readdir(directory)).map(name => join(directory, name)).sort();
+  const restored: Digest[] = [];
+  for (const path of left) {
+    const entries = [...entriesOf(await readFile(path))];
+    while (entries.length > 0) {
+      const some = entries.splice(0, restoredAtOnce);
+      await Promise.all(some.map(({ digest, bytes }) => restore(digest, bytes)));
+      for (const { digest } of some) restored.push(digest);
+    }
+  }
+
+  let count = 0;
+  let current: Segment | undefined;
+  let emptying: Promise<void> | undefined;
+  let retryAt = 0;
+  /** Files that are not appended to any more, and the documents whose own files must be on the disk before they go. */
+  const retired: Pick<Segment, 'path' | 'digests'>[] = left.map(path => ({ path, digests: [] }));
+  let waiting: Entry[] = [];
+  const pending = new Set<Promise<void>>();
+
+  const empty = async (): Promise<void> => {
+    const some = [...retired];
+    const digests = some.flatMap(segment => segment.digests);
+    if (digests.length > 0) await syncAll(digests);
+    for (const segment of some) {
+      await rm(segment.path, { force: true });
+      retired.splice(retired.indexOf(segment), 1);
+    }
+  };
+  /** Lets go of the retired files in the background. Where that fails it is tried again later, at last by the next start. */
+  const emptyOut = (): void => {
+    emptying = empty()
+      .catch(() => {
+        retryAt = performance.now() + retryMs;
+      })
+      .finally(() => {
+        emptying = undefined;
+      });
+  };
+  retired[0]?.digests.push(...restored);
+  if (retired.length > 0) emptyOut();
+
+  const openSegment = async (): Promise<Segment> => {
+    const path = join(directory, `${Date.now()}-${++count}`);
+    const file = await open(path, 'wx', 0o600);
+    try {
+      await syncDirectory(directory);
+    } catch (error) {
+      retired.push({ path, digests: [] });
+      await file.close();
+      throw error;
+    }
+    return { path, file, digests: [], size: 0 };
+  };
+  const retire = async (segment: Segment): Promise<void> => {
+    current = undefined;
+    retired.push(segment);
+    await segment.file.close();
+  };
+  const append = async (segment: Segment, block: Buffer): Promise<void> => {
+    try {
+      await segment.file.appendFile(block);
+    } catch (error) {
+      // What follows a record that is cut short is not read again.
+      await segment.file.truncate(segment.size).catch(() => retire(segment));
+      throw error;
+    }
+    try {
+      await segment.file.datasync();
+    } catch (error) {
+      // The system does not say what of it is on the disk, and forgets that it could not write it.
+      await retire(segment);
+      throw error;
+    }
+  };
+  const flush = sharedFlush(async () => {
+    // Before anything is waited for: who comes later waits for the next flush.
+    const entries = waiting;
+    waiting = [];
+    if (entries.length === 0) return;
+    if (current && current.size >= mostBytes) await emptying;
+    if (current && current.size >= segmentBytes && !emptying) {
+      await retire(current);
+      retryAt = 0;
+    }
+    if (retired.length > 0 && !emptying && performance.now() >= retryAt) emptyOut();
+    current ??= await openSegment();
+    const parts = entries.flatMap(({ digest, bytes }) => [headOf(digest, bytes), bytes]);
+    const block = Buffer.concat(parts);
+    const segment = current;
+    await append(segment, block);
+    segment.size += block.length;
+    for (const { digest } of entries) segment.digests.push(digest);
+  });
+
+  return {
+    add(digest, bytes) {
+      waiting.push({ digest, bytes });
+      const added = flush()
+        .catch(() => sync(digest))
+        .finally(() => pending.delete(added));
+      pending.add(added);
+      return added;
+    },
+    async settle() {
+      if (pending.size > 0) await Promise.all(pending);
+    },
+    async close() {
+      await emptying;
+      await current?.file.close();
+      current = undefined;
+    },
+  };
+}
+
+function headOf(digest: Digest, { length }: Buffer): Buffer {
+  return Buffer.from(`${digest} ${length}\n`);
+}
+
+/** The documents up to the first that is not whole: what follows was not acknowledged. */
+function* entriesOf(text: Buffer): Generator<Entry> {
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf('\n', at);
+    const [digest = '', length = ''] = text.toString('latin1', at, end).split(' ');
+    if (end < 0 || !isDigest(digest) || !/^\d{1,9}$/.test(length)) return;
+    at = end + 1 + Number(length);
+    const bytes = text.subarray(end + 1, at);
+    if (digestOf(bytes, splitDigest(digest).algorithm) !== digest) return;
+    yield { digest, bytes };
+  }
+}

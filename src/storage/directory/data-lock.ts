@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { Fault } from '../../foundation/fault.ts';
+import { makePrivateFile } from './private-modes.ts';
+
+const defaultPatienceMs = 60_000;
+const pauseMs = 200;
+
+export interface LockOptions {
+  /** ms to wait for it. Default: a minute. */
+  readonly patienceMs?: number;
+  /** Says who may have it, and what to do. */
+  readonly message?: string;
+}
+
+/**
+ * Takes the data directory for this server alone, until it is disposed of or the process ends, however
+ * it ends. Two servers would remove each other's uploads, and do each other's builds. One that is still
+ * stopping is waited for.
+ *
+ * @param onWait called once when somebody else has it
+ * @throws {@link Fault} when it is not free in time
+ */
+export async function lockData(
+  directory: string,
+  onWait: () => void,
+  {
+    patienceMs = defaultPatienceMs,
+    message = 'Another server uses the data directory: stop it, or name another directory with SLUICE_DATA',
+  }: LockOptions = {},
+): Promise<Disposable> {
+  const path = join(directory, 'server.lock');
+  makePrivateFile(path);
+  // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
+  const database = new Database(path, { timeout: 0 });
+  let isWaiting = false;
+  for (const began = performance.now(); ; await sleep(pauseMs)) {
+    try {
+      database.exec('BEGIN EXCLUSIVE');
+      return { [Symbol.dispose]: () => void database.close() };
+    } catch (error) {
+      if (!isBusy(error) || performance.now() - began > patienceMs) {
+        database.close();
+        if (!isBusy(error)) throw error;
+        throw new Fault('unavailable', message, { cause: error });
+      }
+      if (!isWaiting) onWait();
+      isWaiting = true;
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+}

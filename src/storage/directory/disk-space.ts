@@ -1,0 +1,145 @@
+import { stat, statfs } from 'node:fs/promises';
+import { Fault } from '../../foundation/fault.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+
+/** The space on the disk of the data directory, of which a reserve is kept free. */
+export interface DiskSpace {
+  /**
+   * Counts bytes that are about to be written. Throws a {@link Fault} (507) when they would go into the
+   * reserve; 0 asks whether anything at all may be written.
+   */
+  take(bytes: number): void;
+  /** Promises space for bytes that are written later. Throws as `take` does. */
+  promise(bytes: number): SpacePromise;
+  /** Looks at the disk: what was written before is on it by then, or never will be. */
+  look(): Promise<void>;
+  /** True when the directory is on this disk. */
+  has(directory: string): Promise<boolean>;
+}
+
+/** Space that is left to somebody who writes in many pieces, however long that takes. */
+export interface SpacePromise {
+  /** Asks for more. */
+  add(bytes: number): void;
+  /**
+   * Counts the next bytes that are written: those before are written by then. Throws a {@link Fault} (507) while space is
+   * low, or when more is written than was promised and there is no space for that.
+   */
+  spend(bytes: number): void;
+  /** Gives back what was not written. */
+  end(): void;
+}
+
+const unlimitedPromise: SpacePromise = { add() {}, spend() {}, end() {} };
+
+/** For commands, which make room or repair. */
+export const unlimitedSpace: DiskSpace = {
+  take() {},
+  promise: () => unlimitedPromise,
+  async look() {},
+  has: async () => true,
+};
+
+// A reserve that is right for a server would be all of a small disk.
+const largestShare = 0.05;
+const reservedInodes = 1000;
+const largestInodeShare = 0.01;
+// Writes begin again only when there is clearly more than the reserve, so that they do not come and go.
+const enough = 1.1;
+
+/** @param reserveBytes kept free, but at most 5 % of the disk */
+export async function createDiskSpace(
+  directory: string,
+  reserveBytes: number,
+  log: Logger,
+): Promise<DiskSpace> {
+  /** Bytes that may be written, as the last look found them. */
+  let found = 0;
+  /** Bytes written since then. */
+  let written = 0;
+  /** Bytes that are promised and not written yet, which no look sees. */
+  let promised = 0;
+  let isLow = false;
+  let looking: Promise<void> | undefined;
+
+  const lookNow = async (): Promise<void> => {
+    const before = written;
+    const { bsize, blocks, bavail, files, ffree } = await statfs(directory);
+    const reserve = Math.min(reserveBytes, blocks * bsize * largestShare);
+    const inodes = reserveBytes === 0 ? 0 : Math.min(reservedInodes, files * largestInodeShare);
+    const factor = isLow ? enough : 1;
+    const freeBytes = bavail * bsize;
+    const wasLow = isLow;
+    isLow = freeBytes < reserve * factor || (files > 0 && ffree < inodes * factor);
+    found = freeBytes - reserve;
+    // What is written while the disk is looked at may be in its answer, or not.
+    written -= before;
+    if (isLow === wasLow) return;
+    const figures = { freeBytes, reserveBytes: Math.round(reserve), freeInodes: ffree };
+    if (isLow) log.error(figures, 'disk space is low: writes are refused (507), reads go on');
+    else log.warn(figures, 'there is disk space again: writes go on');
+  };
+  const look = (): Promise<void> => {
+    looking ??= lookNow().finally(() => {
+      looking = undefined;
+    });
+    return looking;
+  };
+  const check = (bytes: number): void => {
+    if (isLow || (bytes > 0 && bytes > found - written - promised)) throw full();
+  };
+  const promise = (bytes: number): SpacePromise => {
+    let open = 0;
+    let underWay = 0;
+    let isOver = false;
+    const add = (more: number): void => {
+      check(more);
+      open += more;
+      promised += more;
+    };
+    const settle = (): void => {
+      open -= underWay;
+      promised -= underWay;
+      written += underWay;
+      underWay = 0;
+    };
+    add(bytes);
+    return {
+      add,
+      spend(next) {
+        settle();
+        if (isOver || isLow) throw full();
+        if (next > open) add(next - open);
+        underWay = next;
+      },
+      end() {
+        settle();
+        isOver = true;
+        promised -= open;
+        open = 0;
+      },
+    };
+  };
+  await look();
+
+  return {
+    look,
+    promise,
+    take(bytes) {
+      check(bytes);
+      written += bytes;
+    },
+    async has(other) {
+      const [own, its] = await Promise.all([directory, other].map(path => stat(path)));
+      return own?.dev === its?.dev;
+    },
+  };
+}
+
+function full(): Fault {
+  return new Fault(
+    'storage-full',
+    'The disk of the service is full up to its reserve, and nothing was kept of this request: ask the operator to free disk space',
+    { phase: 'store' },
+  );
+}

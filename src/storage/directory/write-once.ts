@@ -1,0 +1,21 @@
+import { randomUUID } from 'node:crypto';
+import { linkSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { syncDirectoriesNow } from './sync-directory.ts';
+
+/**
+ * Makes a file, readable for its owner alone, unless there is one: whole or not at all, whoever else makes it
+ * meanwhile and whenever the power fails.
+ */
+export function writeOnce(path: string, bytes: string | Uint8Array): void {
+  const draft = `${path}.${randomUUID()}`;
+  try {
+    writeFileSync(draft, bytes, { mode: 0o600, flag: 'wx', flush: true });
+    linkSync(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  syncDirectoriesNow(dirname(path), undefined);
+}

@@ -1,0 +1,119 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Sqlite from 'better-sqlite3';
+import { Fault } from '../../foundation/fault.ts';
+import { makePrivateFile } from '../directory/private-modes.ts';
+import { syncDirectoriesNow } from '../directory/sync-directory.ts';
+import { createCheckpoints } from './file/checkpoints.ts';
+import { createLogFlush } from './file/log-flush.ts';
+import { migrations } from './migrations.ts';
+import { createWriter, type Writer, type WriterDeps } from './writer.ts';
+
+/** Rows. Reads are synchronous; changes that somebody waits for go through the writer. */
+export interface Database extends Sqlite.Database, Writer {
+  /** Writes what is under way and closes it. */
+  end(): Promise<void>;
+}
+
+/** What a server adds, whose one thread must not wait for the disk or for a lock. */
+export interface ServerUse {
+  /** Brings to the disk what rows refer to. */
+  readonly settleFirst?: () => Promise<void>;
+  /** Called when the log cannot be copied into the database file, and grows until that works. */
+  readonly onFailedCopy?: (reason: string) => void;
+}
+
+const commandPatienceMs = 60_000;
+
+/**
+ * Opens, and creates where absent, the SQLite file and brings its schema up to date. A directory that is
+ * made for it is for its owner alone, whether a server or a command comes first.
+ * Write-ahead logging: see docs/adr/0023-acknowledged-is-durable.md for what makes a change durable.
+ *
+ * @param server for the server; absent for a command
+ * @throws {@link Fault} when the file was written by a newer version.
+ */
+export function openDatabase(path: string, server?: ServerUse): Database {
+  const isInMemory = path === ':memory:';
+  const made = isInMemory ? undefined : mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  if (!isInMemory) makePrivateFile(path);
+  const database = new Sqlite(path);
+  // Before anything is written, or else it has no effect: free pages can be given back to the disk.
+  database.pragma('auto_vacuum = INCREMENTAL');
+  database.pragma('journal_mode = WAL');
+  database.pragma('synchronous = FULL');
+  database.pragma(`busy_timeout = ${commandPatienceMs}`);
+  migrate(database);
+  if (!isInMemory) syncDirectoriesNow(dirname(path), made);
+  return server && !isInMemory ? forServer(database, path, server) : withWriter(database, {});
+}
+
+/** The main thread neither flushes the log nor copies it: two other threads do. */
+function forServer(
+  database: Sqlite.Database,
+  path: string,
+  { settleFirst = async () => {}, onFailedCopy }: ServerUse,
+): Database {
+  database.pragma('synchronous = NORMAL');
+  database.pragma('wal_autocheckpoint = 0');
+  database.pragma('busy_timeout = 0');
+  const log = createLogFlush(`${path}-wal`);
+  const checkpoints = createCheckpoints(path, onFailedCopy);
+  let isDoubtful = false;
+  const flush = async (): Promise<void> => {
+    try {
+      await log.flush();
+    } catch (error) {
+      isDoubtful = true;
+      throw error;
+    }
+    if (!isDoubtful) return;
+    // The system forgets what it could not write, and the next flush succeeds without it: only what was
+    // copied into the database file since then is safe.
+    await checkpoints.complete();
+    isDoubtful = false;
+  };
+  const release = async () => {
+    await checkpoints.close();
+    log.close();
+  };
+  return withWriter(database, { settleFirst, flush, pause: checkpoints.pause, release });
+}
+
+interface Disk extends Partial<Omit<WriterDeps, 'database'>> {
+  readonly release?: () => Promise<void>;
+}
+
+function withWriter(database: Sqlite.Database, disk: Disk): Database {
+  const { settleFirst = async () => {}, flush = async () => {}, pause = () => undefined } = disk;
+  const { release = async () => {} } = disk;
+  const writer = createWriter({ database, settleFirst, flush, pause });
+  const end = async () => {
+    // Runs after what is under way.
+    await writer.commit(() => {}).catch(() => {});
+    await release();
+    database.close();
+  };
+  return Object.assign(database, writer, { end });
+}
+
+function migrate(database: Sqlite.Database): void {
+  const current = Number(database.pragma('user_version', { simple: true }));
+  if (current > migrations.length) {
+    database.close();
+    throw new Fault(
+      'internal',
+      `The database has schema ${current}, this version knows ${migrations.length}: start the newer version that wrote it`,
+    );
+  }
+  for (const [position, sql] of migrations.entries()) {
+    if (position < current) continue;
+    const step = database.transaction(() => {
+      // The server and a command may begin at once: who comes second finds the step taken.
+      if (Number(database.pragma('user_version', { simple: true })) > position) return;
+      database.exec(sql);
+      database.pragma(`user_version = ${position + 1}`);
+    });
+    step.immediate();
+  }
+}

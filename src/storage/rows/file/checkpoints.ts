@@ -1,0 +1,98 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { Checkpointed, CheckpointOrder } from './checkpoint-order.ts';
+
+/** Keeps the write-ahead log short, from another thread: the main one never waits for the disk. */
+export interface Checkpoints {
+  /** Resolves when the next transaction may begin; undefined for at once. Called before each. */
+  pause(): Promise<void> | undefined;
+  /** Copies everything in the log into the database file. Throws when that fails. */
+  complete(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const intervalMs = 500;
+const retryMs = 30_000;
+// 16 MiB.
+const longestLogPages = 4096;
+
+/** @param path the file of an open database, which makes no checkpoints itself */
+export function createCheckpoints(
+  path: string,
+  onFailure: (reason: string) => void = () => {},
+): Checkpoints {
+  let worker: Worker | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<Checkpointed> | undefined;
+  let isLong = false;
+  let isClosed = false;
+
+  const ask = async (order: CheckpointOrder): Promise<Checkpointed> => {
+    while (running) await running;
+    running = send(order).catch(error => {
+      // The next one has a new thread.
+      worker = undefined;
+      return { pages: 0, isWhole: false, failure: String(error) };
+    });
+    try {
+      return await running;
+    } finally {
+      running = undefined;
+    }
+  };
+  const send = async (order: CheckpointOrder): Promise<Checkpointed> => {
+    if (!worker) {
+      worker = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), {
+        workerData: { path },
+      });
+      // A thread that fails is seen by who waits for it.
+      worker.on('error', () => {});
+      worker.unref();
+    }
+    const ended = new AbortController();
+    const { signal } = ended;
+    try {
+      const answered = once(worker, 'message', { signal });
+      const gone = once(worker, 'exit', { signal }).then(() => {
+        throw new Error('the thread of the checkpoints has ended');
+      });
+      worker.postMessage(order);
+      const [answer] = await Promise.race([answered, gone]);
+      return answer as Checkpointed;
+    } finally {
+      ended.abort();
+    }
+  };
+  const copy = async (): Promise<void> => {
+    timer = undefined;
+    if (isClosed) return;
+    const { pages, failure } = await ask('copy');
+    isLong = pages > longestLogPages;
+    if (failure === undefined || isClosed) return;
+    onFailure(failure);
+    timer ??= setTimeout(copy, retryMs).unref();
+  };
+
+  return {
+    pause() {
+      timer ??= isClosed ? undefined : setTimeout(copy, intervalMs).unref();
+      if (!isLong) return undefined;
+      isLong = false;
+      return ask('finish').then(() => {});
+    },
+    async complete() {
+      const { isWhole, failure } = await ask('finish');
+      if (!isWhole) throw new Error(failure ?? 'the log could not be copied into the database');
+    },
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+      while (running) await running;
+      if (!worker) return;
+      const exited = once(worker, 'exit');
+      worker.ref();
+      worker.postMessage('close' satisfies CheckpointOrder);
+      await exited;
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+// Less than this is used again soon.
+const keptPages = 4096;
+// A page to move costs more than a row: what refers to it is written too.
+const mostPages = 256;
+
+/** The space in a database file that nothing is in. */
+export interface FreeSpace {
+  readonly freeBytes: number;
+  readonly fileBytes: number;
+  /** False for a file of a version before, which gives space back only when it is written again as a whole. */
+  readonly isReturnable: boolean;
+}
+
+const incremental = 2;
+
+export function freeSpace(database: Database): FreeSpace {
+  const number = (name: string) => Number(database.pragma(name, { simple: true }));
+  const pageBytes = number('page_size');
+  return {
+    freeBytes: number('freelist_count') * pageBytes,
+    fileBytes: number('page_count') * pageBytes,
+    isReturnable: number('auto_vacuum') === incremental,
+  };
+}
+
+/** Gives the free pages of the file back to the disk, a few at a time, but for some that are used again soon. */
+export async function returnFreePages(database: Database, signal?: AbortSignal): Promise<void> {
+  if (!freeSpace(database).isReturnable) return;
+  const free = () => Number(database.pragma('freelist_count', { simple: true }));
+  const step = (rows: number) => {
+    const spare = free() - keptPages;
+    if (spare <= 0) return 0;
+    const pages = Math.min(spare, rows, mostPages);
+    database.pragma(`incremental_vacuum(${pages})`);
+    return pages < spare ? rows : 0;
+  };
+  await inSmallSteps(database, step, signal);
+}

@@ -1,0 +1,162 @@
+import { boundedCache } from '../../../foundation/bounded-cache.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { type AnonymousUse, type AnonymousUseStore, allNetworks } from './anonymous-use.ts';
+
+/** Limits for the content of callers without an access token; undefined for no limit. */
+export interface AnonymousLimits {
+  readonly maxRequests: number | undefined;
+  readonly maxFiles: number | undefined;
+  readonly maxBytes: number | undefined;
+  /** Of one network: an address, or a /64 of IPv6. */
+  readonly maxNetworkRequests: number | undefined;
+  readonly maxNetworkFiles: number | undefined;
+  readonly maxNetworkBytes: number | undefined;
+}
+
+/**
+ * The part of the disk that callers without an access token may fill. Callers that are known have no network here:
+ * nothing holds for them.
+ */
+export interface AnonymousShare {
+  /** Throws a {@link Fault} (429, 507) when no further container request can be kept. */
+  admitRequest(network: string | undefined): void;
+  /** Makes room for content on its way in. Throws a {@link Fault} (429, 507) when none is left. */
+  take(network: string | undefined, bytes?: number): Room;
+}
+
+/** Room for one content. */
+export interface Room extends Disposable {
+  /** Throws a {@link Fault} (429, 507) when there is no space for so many more bytes. */
+  grow(bytes: number): void;
+  /** The content is here now, and was not before. */
+  keep(digest: Digest): Promise<void>;
+  /** Gives the room back, but for what was kept. */
+  [Symbol.dispose](): void;
+}
+
+const unlimited: Room = { grow() {}, async keep() {}, [Symbol.dispose]() {} };
+// Requests end, and content goes after them.
+const retryAfterSeconds = 3600;
+
+// So old may a count of requests be; those that were admitted since are in it.
+const countLifeMs = 50;
+
+type What = keyof AnonymousUse;
+const names: Readonly<Record<What, { setting: string; words: string }>> = {
+  requests: { setting: 'Requests', words: 'container requests' },
+  files: { setting: 'Files', words: 'files' },
+  bytes: { setting: 'Bytes', words: 'bytes' },
+};
+
+export function createAnonymousShare(
+  store: AnonymousUseStore,
+  limits: AnonymousLimits,
+): AnonymousShare {
+  /** Content that is being received, by network. */
+  const incoming = new Map<string, { files: number; bytes: number }>();
+  let incomingBytes = 0;
+  let incomingFiles = 0;
+
+  const mostOf: Readonly<Record<What, number | undefined>> = {
+    requests: limits.maxNetworkRequests,
+    files: limits.maxNetworkFiles,
+    bytes: limits.maxNetworkBytes,
+  };
+  const mostOfAll: Readonly<Record<What, number | undefined>> = {
+    requests: limits.maxRequests,
+    files: limits.maxFiles,
+    bytes: limits.maxBytes,
+  };
+
+  const require = (network: string, more: { files?: number; bytes: number }): void => {
+    const own = store.of(network);
+    const all = store.of(undefined);
+    const coming = incoming.get(network) ?? { files: 0, bytes: 0 };
+    const ownUse = { ...own, files: own.files + coming.files, bytes: own.bytes + coming.bytes };
+    const allUse = { ...all, files: all.files + incomingFiles, bytes: all.bytes + incomingBytes };
+    for (const [name, count] of Object.entries(more)) {
+      const what = name as What;
+      if (ownUse[what] + count > (mostOf[what] ?? Number.POSITIVE_INFINITY)) {
+        throw networkFull(what, network, mostOf[what] ?? 0);
+      }
+      if (allUse[what] + count > (mostOfAll[what] ?? Number.POSITIVE_INFINITY)) {
+        throw allFull(what, mostOfAll[what] ?? 0);
+      }
+    }
+  };
+
+  // Two rows are not read for each of thousands of requests a second.
+  const recent = boundedCache<string, { requests: number }>(1000, { ttl: countLifeMs });
+  const requestsOf = (network: string | undefined): { requests: number } => {
+    const key = network ?? allNetworks;
+    const known = recent.get(key);
+    if (known) return known;
+    const { requests } = store.of(network);
+    const read = { requests };
+    recent.set(key, read);
+    return read;
+  };
+
+  const add = (network: string, files: number, bytes: number): void => {
+    const sum = incoming.get(network) ?? { files: 0, bytes: 0 };
+    const next = { files: sum.files + files, bytes: sum.bytes + bytes };
+    incomingFiles += files;
+    incomingBytes += bytes;
+    if (next.files === 0) incoming.delete(network);
+    else incoming.set(network, next);
+  };
+
+  return {
+    admitRequest(network) {
+      if (network === undefined) return;
+      const own = requestsOf(network);
+      const all = requestsOf(undefined);
+      const { requests: most = Number.POSITIVE_INFINITY } = mostOf;
+      const { requests: mostInAll = Number.POSITIVE_INFINITY } = mostOfAll;
+      if (own.requests >= most) throw networkFull('requests', network, most);
+      if (all.requests >= mostInAll) throw allFull('requests', mostInAll);
+      own.requests += 1;
+      all.requests += 1;
+    },
+
+    take(network, first = 0) {
+      if (network === undefined) return unlimited;
+      require(network, { files: 1, bytes: first });
+      add(network, 1, first);
+      let size = first;
+      let isOpen = true;
+      return {
+        grow(bytes) {
+          require(network, { bytes });
+          add(network, 0, bytes);
+          size += bytes;
+        },
+        keep: digest => store.enter(digest, network, size),
+        [Symbol.dispose]() {
+          if (!isOpen) return;
+          isOpen = false;
+          add(network, -1, -size);
+        },
+      };
+    },
+  };
+}
+
+function networkFull(what: What, network: string, most: number): Fault {
+  const { setting, words } = names[what];
+  return new Fault(
+    'too-many-requests',
+    `${network} has ${most} ${words} here already, which is the limit for requests without an access token: send a platform access token, wait until earlier requests expire, or have the operator raise anonymous.maxNetwork${setting}`,
+    { phase: 'limit', retryAfterSeconds },
+  );
+}
+
+function allFull(what: What, most: number): Fault {
+  const { setting, words } = names[what];
+  return new Fault(
+    'storage-full',
+    `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or have the operator raise anonymous.max${setting}`,
+    { phase: 'limit', retryAfterSeconds },
+  );
+}

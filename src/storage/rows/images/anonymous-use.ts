@@ -1,0 +1,44 @@
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+
+/** What is kept for callers without an access token: container requests and content. */
+export interface AnonymousUse {
+  readonly requests: number;
+  /** Number of contents, each a file. */
+  readonly files: number;
+  /** Of the content and of the requests. */
+  readonly bytes: number;
+}
+
+/** Which content callers without an access token have brought here, by the network they called from. */
+export interface AnonymousUseStore {
+  /** Of one network, or of all. */
+  of(network: string | undefined): AnonymousUse;
+  /** Enters content that was not here before. */
+  enter(digest: Digest, network: string, size: number): Promise<void>;
+  /** Subtracts content that was removed. Synchronous, for use within a transaction. */
+  forget(digest: Digest): void;
+  /** Up to so many digests after one, in their order. */
+  digestsAfter(digest: string, limit: number): Digest[];
+}
+
+const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
+/** The row that has the sums of all networks. */
+export const allNetworks = '';
+
+export function createAnonymousUseStore(database: Database): AnonymousUseStore {
+  const of = database.prepare('SELECT requests, files, bytes FROM anonymous_use WHERE network = ?');
+  const enter = database.prepare(
+    'INSERT INTO anonymous_content (digest, network, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  );
+  const forget = database.prepare('DELETE FROM anonymous_content WHERE digest = ?');
+  const digestsAfter = database
+    .prepare('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
+    .pluck();
+  return {
+    of: network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
+    enter: (digest, network, size) => database.commit(() => void enter.run(digest, network, size)),
+    forget: digest => void forget.run(digest),
+    digestsAfter: (digest, limit) => digestsAfter.all(digest, limit) as Digest[],
+  };
+}

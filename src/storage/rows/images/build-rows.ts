@@ -1,0 +1,161 @@
+import { randomInt } from 'node:crypto';
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+
+/** A build as it is kept. Times are ms since the epoch. */
+export interface BuildRow {
+  /** `<key>_<number>`: who has it may see the build and its log. */
+  readonly id: string;
+  readonly key: string;
+  /** Random, since a key is in the name of its image, and can be computed by who guesses the recipe. */
+  readonly number: number;
+  /** The image that it makes, `registry/repository:tag`. */
+  readonly target: string;
+  /** What is to be built, as JSON text; no credentials are in it. */
+  readonly plan: string;
+  /** Who asked for it; empty for a build of an earlier version. */
+  readonly owner: string;
+  readonly isTrusted: boolean;
+  /** What it takes to act for who asked, sealed; null for nobody known. */
+  readonly grant: string | null;
+  readonly createdAt: number;
+  /** When it left the queue. */
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly succeeded: boolean | null;
+  /** What was pushed. */
+  readonly digest: Digest | null;
+  readonly mediaType: string | null;
+  /** Why it failed, for its user. */
+  readonly reason: string | null;
+  readonly lockFile: string | null;
+  /** The one file of an artifact: a SIF file. */
+  readonly file: Digest | null;
+}
+
+export type BuildOutcome =
+  | {
+      readonly succeeded: true;
+      readonly digest: Digest;
+      readonly mediaType: string;
+      readonly lockFile: string | undefined;
+      readonly file?: Digest | undefined;
+    }
+  | { readonly succeeded: false; readonly reason: string };
+
+/** What is known of a build before it begins. */
+export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isTrusted' | 'grant'>;
+
+export interface BuildStore {
+  /** Enters a new build of the key under a number of its own. */
+  insert(build: NewBuild, at: number): Promise<BuildRow>;
+  find(id: string): BuildRow | undefined;
+  /** The newest build of a target, or the newest that made this digest. */
+  latest(target: string, digest?: Digest): BuildRow | undefined;
+  start(id: string, at: number): Promise<void>;
+  /**
+   * Resolves when the result would survive a power failure, however long another process keeps it from that.
+   * @param keptUntil when it may be removed; a request for it puts that off until its own end
+   */
+  finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
+  /** Up to so many of those that are queued or run, or did when the process ended, in the order of their rows. */
+  unfinished(afterRow: number, limit: number): UnfinishedBuild[];
+  /** Up to so many finished builds that need not be kept at the moment. */
+  expired(at: number, limit: number): ExpiredBuild[];
+  /**
+   * Removes a build that need not be kept at the moment; false when a request has come for it. Synchronous, for within
+   * a transaction.
+   */
+  remove(id: string, at: number): boolean;
+}
+
+export type ExpiredBuild = Pick<BuildRow, 'id' | 'target' | 'digest' | 'isTrusted'>;
+
+export interface UnfinishedBuild extends BuildRow {
+  /** Number of its row. */
+  readonly row: number;
+}
+
+const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
+  finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
+
+// What `randomInt` takes at most.
+const numbers = 2 ** 48 - 1;
+
+export function createBuildStore(database: Database): BuildStore {
+  const insert = database.prepare(
+    `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
+  const latest = database.prepare(
+    `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
+     ORDER BY rowid DESC LIMIT 1`,
+  );
+  const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
+  const finish = database.prepare(
+    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?,
+       kept_until = MAX(?, COALESCE(kept_until, 0))
+     WHERE id = ?`,
+  );
+  const unfinished = database.prepare(
+    `SELECT ${columns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
+     ORDER BY rowid LIMIT ?`,
+  );
+
+  const expired = database.prepare(
+    `SELECT ${columns} FROM builds WHERE finished_at IS NOT NULL AND kept_until < ?
+     ORDER BY kept_until LIMIT ?`,
+  );
+  const remove = database.prepare(
+    'DELETE FROM builds WHERE id = ? AND finished_at IS NOT NULL AND kept_until < ?',
+  );
+
+  const byId = (id: string) => rowOf(find.get(id));
+  const add = ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
+    const number = randomInt(1, numbers);
+    const id = `${key}_${number}`;
+    insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
+    return byId(id) as BuildRow;
+  };
+
+  return {
+    insert: (build, at) => database.write(() => add(build, at)),
+    find: byId,
+    latest: (target, digest) => rowOf(latest.get({ target, digest: digest ?? null })),
+    start: (id, at) =>
+      database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
+    async finish(id, outcome, at, keptUntil) {
+      const { succeeded } = outcome;
+      const made = succeeded ? outcome : undefined;
+      const reason = succeeded ? null : outcome.reason;
+      const { digest = null, mediaType = null, lockFile = null, file = null } = made ?? {};
+      const ended = [at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file];
+      await database.write(() => finish.run(...ended, keptUntil, id), {
+        patienceMs: Number.POSITIVE_INFINITY,
+      });
+    },
+    unfinished: (afterRow, limit) =>
+      unfinished.all(afterRow, limit).map(row => rowOf(row) as UnfinishedBuild),
+    expired: (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
+    remove: (id, at) => remove.run(id, at).changes > 0,
+  };
+}
+
+/** As SQLite has it: no truth values, and less in what was written before there was more. */
+type StoredRow = Omit<BuildRow, 'owner' | 'isTrusted' | 'succeeded'> & {
+  owner: string | null;
+  isTrusted: number | null;
+  succeeded: number | null;
+};
+
+function rowOf(row: unknown): BuildRow | undefined {
+  if (!row) return undefined;
+  const { owner, isTrusted, succeeded, ...rest } = row as StoredRow;
+  return {
+    ...rest,
+    owner: owner ?? '',
+    isTrusted: isTrusted === 1,
+    succeeded: succeeded === null ? null : succeeded === 1,
+  };
+}

@@ -1,0 +1,108 @@
+import { boundedCache } from '../../../foundation/bounded-cache.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** Which content is a copy of an upstream blob, and when it was used last. */
+export interface CachedBlobStore {
+  /** Enters a copy of what a registry has sent. */
+  enter(copy: CachedCopy): Promise<void>;
+  /** Notes a use of a copy; does nothing for other content. A use that cannot be written is dropped. */
+  touch(digest: Digest, at: number): void;
+  has(digest: Digest): boolean;
+  /** True for a copy that nothing else here may need. */
+  isMereCopy(digest: Digest): boolean;
+  /** True for a copy that this registry has sent, or one with the same bytes; or for one that a repository has. */
+  isFrom(digest: Digest, place: string): boolean;
+  /** Notes that a repository, `registry/repository`, has what a copy is of; left out like a use. */
+  addSource(digest: Digest, place: string): void;
+  /** Bytes of all cached blobs; kept as a sum. */
+  total(): number;
+  /** The least recently used blob. */
+  oldest(): { digest: Digest; size: number } | undefined;
+  /** Synchronous, for within a transaction. */
+  forget(digest: Digest): void;
+  /**
+   * Notes that something else needs the content: the cache does not remove it from the moment of the call. Resolves when
+   * that is written down.
+   */
+  adopt(digest: Digest): Promise<void>;
+  /**
+   * Counts the copies that were used after the moment, which is still to come, by a clock that was wrong, as used at
+   * it; returns how many.
+   */
+  redate(at: number, signal?: AbortSignal): Promise<number>;
+}
+
+export interface CachedCopy {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  /** All the places that are meant by it. */
+  readonly places: readonly string[];
+  /** ms since the epoch */
+  readonly at: number;
+  /** The content was here before the copy was made: something else may need it. */
+  readonly wasHere: boolean;
+}
+
+// A registry can show the same blob in as many repositories as it likes.
+const mostSources = 1000;
+// Far more than are adopted while one blob is copied.
+const mostAdopted = 100_000;
+
+export function createCachedBlobStore(database: Database): CachedBlobStore {
+  const insert = database.prepare(
+    `INSERT INTO cached_blobs (digest, size, used_at, is_shared) VALUES (?, ?, ?, ?)
+     ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at`,
+  );
+  const addSource = database.prepare(
+    `INSERT OR IGNORE INTO blob_sources (digest, registry)
+     SELECT digest, @place FROM cached_blobs WHERE digest = @digest AND
+       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}`,
+  );
+  const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
+  const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
+  const isMereCopy = database
+    .prepare('SELECT 1 FROM cached_blobs WHERE digest = ? AND is_shared = 0')
+    .pluck();
+  const share = database.prepare('UPDATE cached_blobs SET is_shared = 1 WHERE digest = ?');
+  const isFrom = database
+    .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
+    .pluck();
+  const total = database.prepare("SELECT value FROM sums WHERE name = 'cached bytes'").pluck();
+  const oldest = database.prepare('SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1');
+  const redate = database.prepare(
+    `UPDATE cached_blobs SET used_at = @at WHERE digest IN
+     (SELECT digest FROM cached_blobs WHERE used_at > @at LIMIT @limit)`,
+  );
+  const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
+  // What was adopted lately: a copy of it may be on its way in or out.
+  const adopted = boundedCache<Digest, true>(mostAdopted);
+  // Readers of the copy do not wait for that.
+  const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
+  return {
+    enter: ({ digest, size, places, at, wasHere }) =>
+      database.commit(() => {
+        insert.run(digest, size, at, wasHere || adopted.has(digest) ? 1 : 0);
+        for (const place of places) addSource.run({ place, digest });
+      }),
+    touch: (digest, at) => note(() => touch.run(at, digest)),
+    has: digest => has.get(digest) !== undefined,
+    isMereCopy: digest => !adopted.has(digest) && isMereCopy.get(digest) !== undefined,
+    isFrom: (digest, place) => isFrom.get(digest, place) !== undefined,
+    addSource: (digest, place) => note(() => addSource.run({ place, digest })),
+    total: () => Number(total.get()),
+    oldest: () => oldest.get() as { digest: Digest; size: number } | undefined,
+    forget(digest) {
+      forget.run(digest);
+    },
+    async adopt(digest) {
+      adopted.set(digest, true);
+      if (isMereCopy.get(digest) === undefined) return;
+      await database.commit(() => void share.run(digest));
+    },
+    redate: (at, signal) =>
+      inSmallSteps(database, limit => redate.run({ at, limit }).changes, signal),
+  };
+}

@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** What the layers fetched from URLs turned out to be, so that each is fetched once. Times are ms since the epoch. */
+export interface FetchedLayerStore {
+  /** Counts it as used at the moment, once an hour. */
+  find(location: string, at: number): string | undefined;
+  /** One that cannot be written down is fetched again. */
+  put(location: string, body: string, at: number): void;
+  /** Removes those that were used last before the moment, or after `latest`; returns how many. */
+  purge(usedBefore: number, latest: number, signal?: AbortSignal): Promise<number>;
+}
+
+const touchMs = 3_600_000;
+
+/** Locations are kept as hashes: a URL may hold a signature that gives access. */
+export function createFetchedLayerStore(database: Database): FetchedLayerStore {
+  const find = database.prepare(
+    'SELECT body, used_at AS usedAt FROM fetched_layers WHERE location_hash = ?',
+  );
+  const put = database.prepare(
+    'INSERT OR REPLACE INTO fetched_layers (location_hash, body, used_at) VALUES (?, ?, ?)',
+  );
+  const touch = database.prepare('UPDATE fetched_layers SET used_at = ? WHERE location_hash = ?');
+  const purge = database.prepare(
+    `DELETE FROM fetched_layers WHERE location_hash IN
+     (SELECT location_hash FROM fetched_layers WHERE used_at < ? LIMIT ?)`,
+  );
+  const purgeLater = database.prepare(
+    `DELETE FROM fetched_layers WHERE location_hash IN
+     (SELECT location_hash FROM fetched_layers WHERE used_at > ? LIMIT ?)`,
+  );
+  const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
+  const hash = (location: string) => createHash('sha256').update(location).digest();
+  return {
+    find(location, at) {
+      const found = find.get(hash(location)) as { body: string; usedAt: number } | undefined;
+      if (found && Math.abs(at - found.usedAt) > touchMs) {
+        note(() => touch.run(at, hash(location)));
+      }
+      return found?.body;
+    },
+    put: (location, body, at) => note(() => put.run(hash(location), body, at)),
+    async purge(usedBefore, latest, signal) {
+      const before = await inSmallSteps(
+        database,
+        rows => purge.run(usedBefore, rows).changes,
+        signal,
+      );
+      return (
+        before +
+        (await inSmallSteps(database, rows => purgeLater.run(latest, rows).changes, signal))
+      );
+    },
+  };
+}

@@ -1,0 +1,169 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+import { allNetworks } from './anonymous-use.ts';
+
+/** A container request as it is kept: times in ms since the epoch, the rest as JSON text. */
+export interface RequestRow {
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  readonly revokedAt: number | null;
+  readonly body: string;
+}
+
+export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
+  /** The network that it came from, for a caller without a login. */
+  readonly network?: string | undefined;
+  /** The build that it waits for, which is kept for as long as the request. */
+  readonly buildId?: string | undefined;
+}
+
+/** Container requests by the hash of their token; the token itself is not in the database. */
+export interface RequestStore {
+  /** Resolves when the request would survive a power failure. */
+  insert(tokenHash: Buffer, row: NewRequestRow): Promise<void>;
+  find(tokenHash: Buffer): RequestRow | undefined;
+  /** True when there was such a request and it was not revoked before; resolves when that is durable. */
+  revoke(tokenHash: Buffer, at: number): Promise<boolean>;
+  /** Up to so many requests after a place in the order of their ends; those that were revoked have no body. */
+  endingAfter(place: RequestPlace, limit: number): EndingRequest[];
+  /** Removes the requests that ended before the moment; returns how many. */
+  purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
+  /**
+   * Moves the requests to the moment `at` that were made after it, by a clock that was wrong, and keeps their life as
+   * long as it was; returns how many.
+   * @param endsAfter no request that is made at `at` ends later than this
+   */
+  redate(at: number, endsAfter: number, signal?: AbortSignal): Promise<number>;
+}
+
+/** A place in the order of the ends of requests. */
+export interface RequestPlace {
+  /** ms since the epoch */
+  readonly expiresAt: number;
+  readonly id: number;
+}
+
+export interface EndingRequest extends RequestPlace {
+  readonly body: string | null;
+}
+
+interface InsertedRow extends NewRequestRow {
+  readonly tokenHash: Buffer;
+}
+
+/** Requests that are written by one statement after the other, as one change. */
+interface Group {
+  readonly rows: InsertedRow[];
+  readonly openedAt: number;
+  bytes: number;
+  written: Promise<void>;
+}
+
+// So that nobody who joins late has less patience left than the first.
+const longestGroupMs = 50;
+// So that to write it takes some milliseconds.
+const mostInGroup = 500;
+const largestGroupBytes = 256 * 1024;
+
+export function createRequestStore(database: Database): RequestStore {
+  const addUse = useOfRequests(database);
+  const insert = database.prepare(
+    'INSERT INTO requests (token_hash, created_at, expires_at, body, network) VALUES (?, ?, ?, ?, ?)',
+  );
+  const keepBuild = database.prepare(
+    'UPDATE builds SET kept_until = MAX(COALESCE(kept_until, 0), ?) WHERE id = ?',
+  );
+  const find = database.prepare(
+    'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
+  );
+  const revoke = database.prepare(
+    'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
+  );
+  const endingAfter = database.prepare(
+    `SELECT id, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
+     FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
+  );
+  const purge = database.prepare(
+    `DELETE FROM requests WHERE id IN
+     (SELECT id FROM requests WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
+  );
+  // From the last end on: the rows in question are there, and no other row that is found again and again.
+  const redate = database.prepare(
+    `UPDATE requests SET expires_at = expires_at - created_at + @at, created_at = @at WHERE id IN
+     (SELECT id FROM requests WHERE expires_at > @endsAfter AND created_at > @at
+      ORDER BY expires_at DESC LIMIT @limit)`,
+  );
+
+  const insertRow = ({ tokenHash, createdAt, expiresAt, body, network, buildId }: InsertedRow) => {
+    insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
+    if (buildId !== undefined) keepBuild.run(expiresAt, buildId);
+  };
+
+  // What comes while the last ones are on their way to the disk is written together: a change of its own
+  // for each costs more than the rows.
+  let group: Group | undefined;
+  const openGroup = (): Group => {
+    const opened: Group = {
+      rows: [],
+      bytes: 0,
+      openedAt: performance.now(),
+      written: Promise.resolve(),
+    };
+    const close = () => {
+      if (group === opened) group = undefined;
+    };
+    opened.written = database.write(() => {
+      close();
+      for (const row of opened.rows) insertRow(row);
+      addUse(opened.rows);
+    });
+    opened.written.catch(close);
+    return opened;
+  };
+  const isFull = ({ rows, bytes, openedAt }: Group) =>
+    rows.length >= mostInGroup ||
+    bytes >= largestGroupBytes ||
+    performance.now() - openedAt > longestGroupMs;
+  const add = (row: InsertedRow): Promise<void> => {
+    if (!group || isFull(group)) group = openGroup();
+    group.rows.push(row);
+    group.bytes += row.body.length;
+    return group.written;
+  };
+
+  return {
+    insert: (tokenHash, row) => add({ tokenHash, ...row }),
+    find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
+    revoke: (tokenHash, at) => database.write(() => revoke.run(at, tokenHash).changes > 0),
+    endingAfter: ({ expiresAt, id }, limit) =>
+      endingAfter.all(expiresAt, id, limit) as EndingRequest[],
+    purge: (endedBefore, signal) =>
+      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
+    redate: (at, endsAfter, signal) =>
+      inSmallSteps(database, limit => redate.run({ at, endsAfter, limit }).changes, signal),
+  };
+}
+
+/**
+ * Adds requests to the sums of anonymous use, a network at a time: a trigger would change the same two rows for each of
+ * them. Their removal does have a trigger.
+ */
+function useOfRequests(database: Database): (rows: readonly InsertedRow[]) => void {
+  const add = database.prepare(
+    `INSERT INTO anonymous_use (network, requests, files, bytes) VALUES (?, ?, 0, ?)
+     ON CONFLICT (network) DO UPDATE SET requests = requests + excluded.requests, bytes = bytes + excluded.bytes`,
+  );
+  return rows => {
+    const sums = new Map<string, { requests: number; bytes: number }>();
+    for (const { body, network } of rows) {
+      if (network === undefined) continue;
+      for (const key of [network, allNetworks]) {
+        const sum = sums.get(key) ?? { requests: 0, bytes: 0 };
+        sum.requests += 1;
+        sum.bytes += Buffer.byteLength(body);
+        sums.set(key, sum);
+      }
+    }
+    for (const [network, { requests, bytes }] of sums) add.run(network, requests, bytes);
+  };
+}

@@ -1,0 +1,79 @@
+import type { Database } from '../database.ts';
+import type { Listed, Page } from '../page.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** An access token of the built-in platform as it is kept: without its value. Times are ms since the epoch. */
+export interface AccessTokenRow {
+  readonly id: number;
+  /** Id of the user it belongs to. */
+  readonly user: number;
+  readonly name: string;
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  /** `yyyy-mm-dd`, UTC */
+  readonly usedDay: string | null;
+}
+
+/** Access tokens by the hash of their value; the value itself is not in the database. */
+export interface AccessTokenStore {
+  /** Undefined when the user has one of this name already. */
+  insert(
+    tokenHash: Buffer,
+    row: Pick<AccessTokenRow, 'user' | 'name' | 'createdAt' | 'expiresAt'>,
+  ): AccessTokenRow | undefined;
+  findByHash(tokenHash: Buffer): AccessTokenRow | undefined;
+  find(id: number): AccessTokenRow | undefined;
+  /** Those of one user, or of all; oldest first. */
+  list(user: number | undefined, page: Page): Listed<AccessTokenRow>;
+  /** Notes the day of use, where it is another than before. */
+  touch(id: number, day: string): void;
+  /** True when there was such a token. */
+  remove(id: number): boolean;
+  /** Removes those that ended before the moment; returns how many. */
+  purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
+}
+
+const columns =
+  'id, user, name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay';
+
+export function createAccessTokenStore(database: Database): AccessTokenStore {
+  const insert = database.prepare(
+    `INSERT INTO access_tokens (token_hash, user, name, created_at, expires_at)
+     VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt)
+     ON CONFLICT (user, name) DO NOTHING RETURNING ${columns}`,
+  );
+  const findByHash = database.prepare(`SELECT ${columns} FROM access_tokens WHERE token_hash = ?`);
+  const find = database.prepare(`SELECT ${columns} FROM access_tokens WHERE id = ?`);
+  const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
+  const list = database.prepare(`SELECT ${columns} FROM access_tokens WHERE user = @user ${page}`);
+  const count = database.prepare('SELECT COUNT(*) FROM access_tokens WHERE user = ?').pluck();
+  const listAll = database.prepare(`SELECT ${columns} FROM access_tokens ${page}`);
+  const countAll = database.prepare("SELECT value FROM sums WHERE name = 'access tokens'").pluck();
+  const touch = database.prepare(
+    'UPDATE access_tokens SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
+  );
+  const remove = database.prepare('DELETE FROM access_tokens WHERE id = ?');
+  const purge = database.prepare(
+    `DELETE FROM access_tokens WHERE id IN
+     (SELECT id FROM access_tokens WHERE expires_at < ? LIMIT ?)`,
+  );
+
+  return {
+    insert: (tokenHash, row) => insert.get({ ...row, tokenHash }) as AccessTokenRow | undefined,
+    findByHash: tokenHash => findByHash.get(tokenHash) as AccessTokenRow | undefined,
+    find: id => find.get(id) as AccessTokenRow | undefined,
+    list(user, page) {
+      const isOfAll = user === undefined;
+      return {
+        entries: (isOfAll ? listAll.all(page) : list.all({ user, ...page })) as AccessTokenRow[],
+        total: Number(isOfAll ? countAll.get() : count.get(user)),
+      };
+    },
+    touch(id, day) {
+      touch.run({ id, day });
+    },
+    remove: id => remove.run(id).changes > 0,
+    purge: (endedBefore, signal) =>
+      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
+  };
+}

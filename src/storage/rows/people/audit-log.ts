@@ -1,0 +1,110 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** Who did what to what. */
+export interface AuditEntry {
+  readonly id: number;
+  /** ms since the epoch */
+  readonly at: number;
+  /** `account admin`, `user ada@example.org`, `command line (root)`. */
+  readonly actor: string;
+  /** Address that it came from; null for the command line. */
+  readonly client: string | null;
+  /** `token.create` and the like. */
+  readonly action: string;
+  readonly target: string;
+}
+
+export type Deed = Pick<AuditEntry, 'actor' | 'action' | 'target'> & {
+  readonly client?: string | undefined;
+};
+
+/** What was administered, kept for a time. No secret is in it. */
+export interface AuditLog {
+  /** Notes what has been done. It is written with the next turn of the event loop; a failure is reported, not thrown. */
+  add(deed: Deed): void;
+  /** The newest first, of those before an id where one is given. */
+  list(page: {
+    readonly before?: number | undefined;
+    readonly limit: number;
+  }): Promise<AuditEntry[]>;
+  /** Writes what {@link add} has noted; reports a failure and tries again later. */
+  flush(): Promise<void>;
+  /** Removes entries older than a moment (ms since the epoch), and the oldest above a number of entries. */
+  purge(before: number, maxEntries: number, signal?: AbortSignal): Promise<void>;
+}
+
+const longestText = 300;
+// Entries that cannot be written wait, for instance for disk space. More than this are dropped.
+const maxWaiting = 10_000;
+const retryMs = 5000;
+
+export function createAuditLog(database: Database, onError: (error: unknown) => void): AuditLog {
+  const insert = database.prepare(
+    'INSERT INTO audit (at, actor, client, action, target) VALUES (?, ?, ?, ?, ?)',
+  );
+  const list = database.prepare(
+    'SELECT id, at, actor, client, action, target FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?',
+  );
+  const last = database.prepare('SELECT COALESCE(MAX(id), 0) AS id FROM audit');
+  const remove = database.prepare(
+    `DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?)
+     AND (at < ? OR id <= ?)`,
+  );
+  let waiting: (readonly [number, string, string | null, string, string])[] = [];
+  let isScheduled = false;
+  let flushing: Promise<void> | undefined;
+
+  const writeAll = async (): Promise<void> => {
+    while (waiting.length > 0) {
+      const rows = waiting;
+      waiting = [];
+      try {
+        await database.write(() => {
+          for (const row of rows) insert.run(...row);
+        });
+      } catch (error) {
+        waiting = [...rows, ...waiting].slice(-maxWaiting);
+        onError(error);
+        setTimeout(flush, retryMs).unref();
+        return;
+      }
+    }
+  };
+  const flush = (): Promise<void> => {
+    flushing ??= writeAll().finally(() => {
+      flushing = undefined;
+    });
+    return flushing;
+  };
+
+  return {
+    flush,
+
+    add({ actor, client = null, action, target }) {
+      if (waiting.length >= maxWaiting) waiting.shift();
+      const cut = (text: string) => text.slice(0, longestText);
+      waiting.push([Date.now(), cut(actor), client, action, cut(target)]);
+      if (isScheduled) return;
+      isScheduled = true;
+      setImmediate(() => {
+        isScheduled = false;
+        flush();
+      });
+    },
+
+    async list({ before = Number.MAX_SAFE_INTEGER, limit }) {
+      await flush();
+      return list.all(before, limit) as AuditEntry[];
+    },
+
+    async purge(before, maxEntries, signal) {
+      const { id } = last.get() as { id: number };
+      await inSmallSteps(
+        database,
+        rows => remove.run(rows, before, id - maxEntries).changes,
+        signal,
+      );
+    },
+  };
+}

@@ -1,0 +1,100 @@
+import type { Database } from '../database.ts';
+import type { Listed, Page } from '../page.ts';
+
+/** Whose credentials they are. */
+export interface CredentialOwner {
+  readonly kind: 'user' | 'workspace';
+  readonly id: number;
+}
+
+/** Credentials of the built-in platform as they are kept. */
+export interface CredentialRow {
+  readonly id: string;
+  readonly owner: CredentialOwner;
+  readonly name: string;
+  readonly description: string | null;
+  readonly provider: string;
+  /** What is no secret, as JSON text. */
+  readonly shown: string;
+  /** All of it, encrypted. */
+  readonly sealed: string;
+  /** ms since the epoch */
+  readonly createdAt: number;
+  /** `yyyy-mm-dd`, UTC */
+  readonly usedDay: string | null;
+}
+
+export interface CredentialStore {
+  /** False when the owner has some of this name already. */
+  insert(row: Omit<CredentialRow, 'usedDay'>): boolean;
+  find(id: string): CredentialRow | undefined;
+  /** Those of one owner, or of all; oldest first. */
+  list(owner: CredentialOwner | undefined, page: Page): Listed<CredentialRow>;
+  /** Notes the day of use, where it is another than before. */
+  touch(id: string, day: string): void;
+  /** True when there were such credentials. */
+  remove(id: string): boolean;
+}
+
+type Stored = Omit<CredentialRow, 'owner'> & {
+  readonly user: number | null;
+  readonly workspace: number | null;
+};
+
+const columns = `id, user, workspace, name, description, provider, shown, sealed,
+  created_at AS createdAt, used_day AS usedDay`;
+
+export function createCredentialStore(database: Database): CredentialStore {
+  const listOf = (which: string, count = `SELECT COUNT(*) FROM credentials ${which}`) => ({
+    page: database.prepare(
+      `SELECT ${columns} FROM credentials ${which} ORDER BY rowid LIMIT @limit OFFSET @offset`,
+    ),
+    count: database.prepare(count).pluck(),
+  });
+  const insert = database.prepare(
+    `INSERT INTO credentials (id, user, workspace, name, description, provider, shown, sealed, created_at)
+     VALUES (@id, @user, @workspace, @name, @description, @provider, @shown, @sealed, @createdAt)
+     ON CONFLICT DO NOTHING`,
+  );
+  const find = database.prepare(`SELECT ${columns} FROM credentials WHERE id = ?`);
+  const lists = {
+    user: listOf('WHERE user = @id'),
+    workspace: listOf('WHERE workspace = @id'),
+    all: listOf('', "SELECT value FROM sums WHERE name = 'credentials'"),
+  };
+  const touch = database.prepare(
+    'UPDATE credentials SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
+  );
+  const remove = database.prepare('DELETE FROM credentials WHERE id = ?');
+
+  return {
+    insert: ({ owner, ...row }) => insert.run({ ...row, ...ownerColumns(owner) }).changes > 0,
+    find(id) {
+      const row = find.get(id) as Stored | undefined;
+      return row && rowOf(row);
+    },
+    list(owner, page) {
+      const { page: rowsOf, count } = lists[owner?.kind ?? 'all'];
+      const which = owner ? { id: owner.id } : {};
+      const rows = rowsOf.all({ ...which, ...page }) as Stored[];
+      return { entries: rows.map(rowOf), total: Number(count.get(which)) };
+    },
+    touch(id, day) {
+      touch.run({ id, day });
+    },
+    remove: id => remove.run(id).changes > 0,
+  };
+}
+
+function ownerColumns(owner: CredentialOwner | undefined) {
+  return {
+    user: owner?.kind === 'user' ? owner.id : null,
+    workspace: owner?.kind === 'workspace' ? owner.id : null,
+  };
+}
+
+function rowOf({ user, workspace, ...row }: Stored): CredentialRow {
+  const owner: CredentialOwner =
+    user === null ? { kind: 'workspace', id: Number(workspace) } : { kind: 'user', id: user };
+  return { ...row, owner };
+}

@@ -1,0 +1,54 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** A key pair that a platform encrypts secrets with. */
+export interface PairingRow {
+  readonly id: string;
+  /** DER of the SubjectPublicKeyInfo, base64. */
+  readonly publicKey: string;
+  readonly sealedPrivateKey: string;
+  /** ms since the epoch */
+  readonly createdAt: number;
+}
+
+export interface PairingStore {
+  insert(service: string, endpoint: string, row: PairingRow): Promise<void>;
+  /** The youngest of a service at an endpoint; of any service there without one. */
+  youngest(endpoint: string, service?: string): PairingRow | undefined;
+  find(id: string): PairingRow | undefined;
+  /** Counts it as made at the moment. */
+  redate(id: string, at: number): Promise<void>;
+  /** Removes those from before the moment; returns how many. */
+  purge(createdBefore: number, signal?: AbortSignal): Promise<number>;
+}
+
+const columns =
+  'id, public_key AS publicKey, sealed_private_key AS sealedPrivateKey, created_at AS createdAt';
+
+export function createPairingStore(database: Database): PairingStore {
+  const insert = database.prepare(
+    'INSERT INTO platform_pairings (id, service, endpoint, public_key, sealed_private_key, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  const youngest = database.prepare(
+    `SELECT ${columns} FROM platform_pairings
+     WHERE endpoint = ? AND service = coalesce(?, service) ORDER BY created_at DESC, id LIMIT 1`,
+  );
+  const redate = database.prepare('UPDATE platform_pairings SET created_at = ? WHERE id = ?');
+  const find = database.prepare(`SELECT ${columns} FROM platform_pairings WHERE id = ?`);
+  const purge = database.prepare(
+    `DELETE FROM platform_pairings WHERE id IN
+     (SELECT id FROM platform_pairings WHERE created_at < ? LIMIT ?)`,
+  );
+  return {
+    insert: (service, endpoint, { id, publicKey, sealedPrivateKey, createdAt }) =>
+      database.write(
+        () => void insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
+      ),
+    youngest: (endpoint, service) =>
+      youngest.get(endpoint, service ?? null) as PairingRow | undefined,
+    find: id => find.get(id) as PairingRow | undefined,
+    redate: (id, at) => database.commit(() => void redate.run(at, id)),
+    purge: (before, signal) =>
+      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+  };
+}

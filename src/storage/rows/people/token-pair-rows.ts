@@ -1,0 +1,37 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** Renewed tokens of platforms, sealed, by the hash of the grant they belong to. */
+export interface TokenPairStore {
+  find(grantHash: string): string | undefined;
+  /** @param at ms since the epoch */
+  put(grantHash: string, sealed: string, at: number): Promise<void>;
+  remove(grantHash: string): Promise<void>;
+  /** Removes those that were renewed last before the moment; returns how many. */
+  purge(renewedBefore: number, signal?: AbortSignal): Promise<number>;
+}
+
+export function createTokenPairStore(database: Database): TokenPairStore {
+  const find = database
+    .prepare('SELECT sealed FROM platform_token_pairs WHERE grant_hash = ?')
+    .pluck();
+  const put = database.prepare(
+    'INSERT OR REPLACE INTO platform_token_pairs (grant_hash, sealed, renewed_at) VALUES (?, ?, ?)',
+  );
+  const remove = database.prepare('DELETE FROM platform_token_pairs WHERE grant_hash = ?');
+  const purge = database.prepare(
+    `DELETE FROM platform_token_pairs WHERE grant_hash IN
+     (SELECT grant_hash FROM platform_token_pairs WHERE renewed_at < ? LIMIT ?)`,
+  );
+  const key = (hash: string) => Buffer.from(hash, 'base64url');
+  return {
+    find: hash => find.get(key(hash)) as string | undefined,
+    put: (hash, sealed, at) =>
+      database.write(() => void put.run(key(hash), sealed, at), {
+        patienceMs: Number.POSITIVE_INFINITY,
+      }),
+    remove: hash => database.write(() => void remove.run(key(hash))),
+    purge: (before, signal) =>
+      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+  };
+}

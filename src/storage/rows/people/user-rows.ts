@@ -1,0 +1,45 @@
+import type { Database } from '../database.ts';
+import type { Listed, Page } from '../page.ts';
+
+/** Somebody whom the built-in platform knows. The id is never given to another. */
+export interface UserRow {
+  readonly id: number;
+  readonly email: string;
+  /** ms since the epoch */
+  readonly createdAt: number;
+}
+
+export interface UserStore {
+  /** Undefined when there is one with this address already. */
+  insert(email: string, at: number): UserRow | undefined;
+  find(id: number): UserRow | undefined;
+  findByEmail(email: string): UserRow | undefined;
+  /** By address. */
+  list(page: Page): Listed<UserRow>;
+  /** True when there was such a user; tokens, memberships and credentials end as well. */
+  remove(id: number): boolean;
+}
+
+const columns = 'id, email, created_at AS createdAt';
+
+export function createUserStore(database: Database): UserStore {
+  const insert = database.prepare(
+    `INSERT INTO users (email, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING ${columns}`,
+  );
+  const find = database.prepare(`SELECT ${columns} FROM users WHERE id = ?`);
+  const findByEmail = database.prepare(`SELECT ${columns} FROM users WHERE email = ?`);
+  const list = database.prepare(`SELECT ${columns} FROM users ORDER BY email LIMIT ? OFFSET ?`);
+  const count = database.prepare("SELECT value FROM sums WHERE name = 'users'").pluck();
+  const remove = database.prepare('DELETE FROM users WHERE id = ?');
+
+  return {
+    insert: (email, at) => insert.get(email, at) as UserRow | undefined,
+    find: id => find.get(id) as UserRow | undefined,
+    findByEmail: email => findByEmail.get(email) as UserRow | undefined,
+    list: ({ limit, offset }) => ({
+      entries: list.all(limit, offset) as UserRow[],
+      total: Number(count.get()),
+    }),
+    remove: id => remove.run(id).changes > 0,
+  };
+}

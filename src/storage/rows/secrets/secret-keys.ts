@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { readKeyFile } from '../../directory/key-file.ts';
+import { syncDirectoriesNow } from '../../directory/sync-directory.ts';
+import { writeOnce } from '../../directory/write-once.ts';
+import { createSecretBox, type SecretBox } from './secret-box.ts';
+
+const keyBytes = 32;
+
+function pathsOf(data: string) {
+  const current = join(data, 'secrets.key');
+  return { current, previous: `${current}.previous`, next: `${current}.next` };
+}
+
+/**
+ * Returns the box with the key of a data directory, and with the key before, where it is still there. A new key is made
+ * where there is none.
+ */
+export function openSecretBox(data: string): SecretBox {
+  const { current, previous } = pathsOf(data);
+  const key = readKeyFile(current);
+  return createSecretBox(key, existsSync(previous) ? readKeyFile(previous) : undefined);
+}
+
+/** Returns true while the data directory has the key before, too. */
+export function hasPreviousKey(data: string): boolean {
+  return existsSync(pathsOf(data).previous);
+}
+
+/**
+ * Puts a new key in the place of `secrets.key`, which becomes `secrets.key.previous`. At every moment, also when
+ * the process or the power ends, the files that are there open everything. Returns false where an earlier call
+ * had made the new key already. The server must be stopped.
+ */
+export function renewKey(data: string): boolean {
+  const { current, previous, next } = pathsOf(data);
+  const key = readKeyFile(current);
+  // An earlier call may have ended between the copy and the new key.
+  if (existsSync(previous) && !key.equals(readFileSync(previous))) return false;
+  writeOnce(previous, key);
+  rmSync(next, { force: true });
+  writeOnce(next, randomBytes(keyBytes));
+  renameSync(next, current);
+  syncDirectoriesNow(data, undefined);
+  return true;
+}
+
+/** Removes the key before. What is sealed with it can never be opened again. */
+export function removePreviousKey(data: string): void {
+  rmSync(pathsOf(data).previous, { force: true });
+  syncDirectoriesNow(data, undefined);
+}

@@ -1,0 +1,139 @@
+import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Access } from '../access.ts';
+import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
+import type { RetryPolicy } from '../transport/retry.ts';
+import type { Transport } from '../transport/transport.ts';
+import { type BearerToken, fetchBearer } from './bearer.ts';
+import type { Challenge } from './challenge.ts';
+import { basicHeader, credentialKey } from './credentials.ts';
+
+export interface Authorizer {
+  /** The `Authorization` value to begin with, from what is known of the registry; undefined for none. */
+  known(access: Access, signal?: AbortSignal): Promise<string | undefined>;
+  /** The value that answers a 401, or undefined when there is nothing better than `refused`. */
+  answer(
+    access: Access,
+    challenges: readonly Challenge[],
+    refused: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<string | undefined>;
+}
+
+// Several thousand usual tokens, and as many challenges. Registries choose how long they are.
+const tokenBytes = 16 * 1024 * 1024;
+const challengeBytes = 8 * 1024 * 1024;
+
+interface KeptToken extends BearerToken {
+  /** ms of `performance.now()`: from then on the token service is asked whether the credentials are still good. */
+  readonly checkAt: number;
+}
+
+/**
+ * Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials.
+ *
+ * @param rightLifeMs how long a token for credentials that pull is used before the token service is asked again
+ */
+export function createAuthorizer(
+  transport: Transport,
+  registries: Registries,
+  rightLifeMs: number,
+  retry: RetryPolicy,
+): Authorizer {
+  const challenges = cacheOfBytes<string, Challenge>(challengeBytes, sizeOfChallenge);
+  const tokens = cacheOfBytes<string, KeptToken>(
+    tokenBytes,
+    ({ token }, key) => token.length + key.length,
+  );
+  const running = new Map<string, Promise<BearerToken>>();
+
+  const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
+    const key = keyOf(access);
+    const kept = tokens.get(key);
+    const isGood = () => kept !== undefined && kept.expiresAt > performance.now();
+    if (kept && isGood() && kept.checkAt > performance.now()) return `Bearer ${kept.token}`;
+    // All who need this token wait for one request; it is not bound to the signal of the first.
+    let pending = running.get(key);
+    if (!pending) {
+      pending = fetchBearer(transport, {
+        ...access,
+        scopes: scopesOf(access),
+        endpoint: endpointOf(registries, access.registry),
+        settings: settingsOf(registries, access.registry),
+        challenge,
+        retry,
+      }).finally(() => running.delete(key));
+      running.set(key, pending);
+    }
+    try {
+      const token = await pending;
+      signal?.throwIfAborted();
+      const isChecked = access.credentials !== undefined && access.pushes === undefined;
+      const checkAt = isChecked ? performance.now() + rightLifeMs : Number.POSITIVE_INFINITY;
+      tokens.set(key, { ...token, checkAt });
+      return `Bearer ${token.token}`;
+    } catch (error) {
+      const isRefused = error instanceof Fault && error.kind === 'denied';
+      if (isRefused) tokens.delete(key);
+      // A token service that does not answer has not refused.
+      if (kept && isGood() && !isRefused && !signal?.aborted) return `Bearer ${kept.token}`;
+      throw error;
+    }
+  };
+
+  const respond = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
+    if (challenge.scheme === 'bearer') return bearer(access, challenge, signal);
+    const { credentials } = access;
+    return credentials?.kind === 'password'
+      ? basicHeader(credentials.username, credentials.password)
+      : undefined;
+  };
+
+  return {
+    async known(access, signal) {
+      const name = `${access.registry} ${access.repository}`;
+      const challenge = challenges.get(name);
+      if (!challenge) return undefined;
+      try {
+        return await respond(access, challenge, signal);
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (access.pushes) throw error;
+        // The token service may have moved, or no login be needed any more: the registry says so when it is asked.
+        challenges.delete(name);
+        return undefined;
+      }
+    },
+
+    async answer(access, offered, refused, signal) {
+      const challenge =
+        offered.find(({ scheme }) => scheme === 'bearer') ??
+        offered.find(({ scheme }) => scheme === 'basic');
+      if (!challenge) return undefined;
+      challenges.set(`${access.registry} ${access.repository}`, challenge);
+      const key = keyOf(access);
+      if (refused === `Bearer ${tokens.peek(key)?.token}`) tokens.delete(key);
+      const value = await respond(access, challenge, signal);
+      return value === refused ? undefined : value;
+    },
+  };
+}
+
+function sizeOfChallenge({ scheme, parameters }: Challenge, key: string): number {
+  const lengths = Object.entries(parameters).map(
+    ([name, value]) => 100 + name.length + value.length,
+  );
+  return lengths.reduce((sum, length) => sum + length, scheme.length + key.length);
+}
+
+function keyOf(access: Access): string {
+  return `${access.registry} ${scopesOf(access).join(' ')} ${credentialKey(access.credentials)}`;
+}
+
+/** Source: distribution, Token Scope Documentation. */
+function scopesOf({ repository, pushes }: Access): readonly string[] {
+  if (!pushes) return [`repository:${repository}:pull`];
+  const { mountFrom } = pushes;
+  const mounted = mountFrom === undefined ? [] : [`repository:${mountFrom}:pull`];
+  return [`repository:${repository}:pull,push`, ...mounted];
+}

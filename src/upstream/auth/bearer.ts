@@ -1,0 +1,189 @@
+import { getDomain } from 'tldts';
+import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
+import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
+import { type Answer, readAll } from '../exchange/answer.ts';
+import { causeOf, quoted, readErrorWords } from '../exchange/error-words.ts';
+import { faultOfError } from '../exchange/failure.ts';
+import type { RegistrySettings } from '../registry-settings.ts';
+import { closedAddressIn } from '../transport/address-guard.ts';
+import { type RetryPolicy, retryAfterSeconds, withRetries } from '../transport/retry.ts';
+import type { Hop, Transport } from '../transport/transport.ts';
+import type { Challenge } from './challenge.ts';
+import { basicHeader, type Credentials } from './credentials.ts';
+
+/** A bearer token and the moment, on the scale of `performance.now`, after which it is not used any more. */
+export interface BearerToken {
+  readonly token: string;
+  readonly expiresAt: number;
+}
+
+export interface TokenRequest {
+  readonly registry: string;
+  readonly endpoint: URL;
+  readonly repository: string;
+  /** What the token is to allow, `repository:<name>:pull` each. */
+  readonly scopes: readonly string[];
+  readonly settings: RegistrySettings;
+  readonly credentials: Credentials | undefined;
+  readonly challenge: Challenge;
+  readonly signal?: AbortSignal | undefined;
+  readonly retry: RetryPolicy;
+}
+
+const answerLimit = 1024 * 1024;
+// No registry takes a head as long as this.
+const maxTokenLength = 64 * 1024;
+const answerShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
+// What the token specification says a client must assume when the answer does not tell.
+const defaultLifeSeconds = 60;
+const answerSchema = z.object({
+  token: z.string().nullish(),
+  access_token: z.string().nullish(),
+  expires_in: z.number().nullish(),
+});
+
+/**
+ * Asks the token service that a registry named for a token; without credentials for an anonymous one. Throws a {@link Fault}.
+ * Source: distribution, Token Authentication Specification and its OAuth2 variant.
+ */
+export async function fetchBearer(
+  transport: Transport,
+  request: TokenRequest,
+): Promise<BearerToken> {
+  const realm = checkRealm(request);
+  // No change of the wall clock makes a token last longer, or shorter.
+  const asked = performance.now();
+  const { retry, signal } = request;
+  const attempt = () => transport.send(tokenHop(realm, request));
+  const answer = await withRetries(retry, signal, attempt).catch(error => {
+    if (closedAddressIn(error) === undefined) {
+      // A fault: the question to the registry is not asked again for it, as this one was already.
+      const what = `a token for ${request.repository || 'a login'}`;
+      const subject = `The token service ${realm.host} of ${request.registry}`;
+      throw faultOfError(error, { registry: realm.host }, { what }, subject);
+    }
+    throw new Fault(
+      'upstream-unusable',
+      `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if that is right, list it under registries.${request.registry}.tokenHosts`,
+      { phase: 'credentials', cause: error },
+    );
+  });
+  if (answer.status !== 200) {
+    throw await refusal(request, realm, answer);
+  }
+  const body = await readAll(answer.body, answerLimit, `The token of ${realm.host}`);
+  const parsed = answerSchema.safeParse(parseJson(body));
+  const token = parsed.success ? parsed.data.token || parsed.data.access_token : undefined;
+  if (!token || token.length > maxTokenLength || /[\r\n]/.test(token)) {
+    throw new Fault('upstream', `The token service ${realm.host} answered without a usable token`, {
+      phase: 'credentials',
+    });
+  }
+  const lifeSeconds = Math.max(parsed.data?.expires_in ?? defaultLifeSeconds, 1);
+  // Renewed a little early, so that a token does not run out on its way.
+  return { token, expiresAt: asked + lifeSeconds * 900 };
+}
+
+function tokenHop(realm: URL, request: TokenRequest): Hop {
+  const { credentials, signal } = request;
+  const { scopes } = request;
+  const { service } = request.challenge.parameters;
+  if (credentials?.kind === 'identity-token') {
+    const form = new URLSearchParams({
+      grant_type: 'refresh_token',
+      client_id: 'sluice',
+      refresh_token: credentials.token,
+      scope: scopes.join(' '),
+      ...(service === undefined ? {} : { service }),
+    });
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    return { url: realm, method: 'POST', headers, body: form.toString(), signal };
+  }
+  const url = new URL(realm);
+  if (service !== undefined) url.searchParams.set('service', service);
+  for (const scope of scopes) url.searchParams.append('scope', scope);
+  const headers = credentials
+    ? { authorization: basicHeader(credentials.username, credentials.password) }
+    : ({} as Record<string, string>);
+  return { url, method: 'GET', headers, signal };
+}
+
+/**
+ * The realm comes from the registry's answer: a hostile one could name any address to have
+ * credentials sent there. It must be https and of the registry's own host or registrable domain,
+ * unless the operator listed it; plain http only where the registry itself is plain http.
+ */
+function checkRealm({ registry, endpoint, settings, challenge }: TokenRequest): URL {
+  const refuse = (why: string): never => {
+    throw new Fault(
+      'upstream-unusable',
+      `The registry ${registry} names a token service that ${why}`,
+      { phase: 'credentials' },
+    );
+  };
+  const text = challenge.parameters.realm ?? '';
+  if (!URL.canParse(text)) return refuse('is not a URL');
+  const realm = new URL(text);
+  const isSecure =
+    realm.protocol === 'https:' || (settings.plainHttp && realm.protocol === 'http:');
+  if (!isSecure) return refuse('is not reached over https');
+  const isOwn =
+    realm.hostname === endpoint.hostname ||
+    settings.tokenHosts.includes(realm.host) ||
+    sameDomain(realm.hostname, endpoint.hostname);
+  if (!isOwn) {
+    return refuse(
+      `is not its own ('${realm.host}'): if that is right, list it under registries.${registry}.tokenHosts`,
+    );
+  }
+  realm.username = '';
+  realm.password = '';
+  return realm;
+}
+
+function sameDomain(one: string, other: string): boolean {
+  const domain = getDomain(one, { allowPrivateDomains: true });
+  return domain !== null && domain === getDomain(other, { allowPrivateDomains: true });
+}
+
+async function refusal(request: TokenRequest, realm: URL, answer: Answer): Promise<Fault> {
+  const { status } = answer;
+  const retryAfter = retryAfterSeconds(answer);
+  const words = await readErrorWords(answer, request.credentials);
+  const said = quoted(words);
+  const who = request.credentials ? 'the credentials configured for it' : 'an anonymous request';
+  const where = `The token service ${realm.host} of ${request.registry}`;
+  const options = {
+    phase: 'credentials' as const,
+    ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+    ...causeOf(words),
+  };
+  if (status === 429) {
+    return new Fault(
+      'too-many-requests',
+      `${where} limits the rate of requests: try later${said}`,
+      options,
+    );
+  }
+  if (status === 400 || status === 401 || status === 403 || status === 404) {
+    return new Fault(
+      'denied',
+      `${where} refused ${who} (${status}): check that '${request.repository}' exists and that the credentials may ${verbOf(request)} it${said}`,
+      options,
+    );
+  }
+  return new Fault('upstream', `${where} answered ${status}: try later${said}`, options);
+}
+
+function verbOf({ scopes }: TokenRequest): string {
+  return scopes.some(scope => scope.endsWith('push')) ? 'push to' : 'pull';
+}
+
+function parseJson(body: Buffer): unknown {
+  try {
+    return parseShaped(body, answerShape);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,32 @@
+import { faultOfError } from '../exchange/failure.ts';
+import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
+import type { RetryPolicy } from '../transport/retry.ts';
+import type { Transport } from '../transport/transport.ts';
+import { type BearerToken, fetchBearer, type TokenRequest } from './bearer.ts';
+
+/**
+ * A token for a repository of a registry, of the token service that its challenge names. Throws a `Fault`:
+ * when the credentials are refused, and for a service that is none of the registry's.
+ */
+export type FetchToken = (
+  asked: Pick<TokenRequest, 'registry' | 'repository' | 'scopes' | 'credentials' | 'challenge'>,
+) => Promise<BearerToken>;
+
+export function createFetchToken(
+  transport: Transport,
+  registries: Registries,
+  retry: RetryPolicy,
+): FetchToken {
+  return async asked => {
+    const { registry } = asked;
+    const [endpoint, settings] = [
+      endpointOf(registries, registry),
+      settingsOf(registries, registry),
+    ];
+    try {
+      return await fetchBearer(transport, { ...asked, endpoint, settings, retry });
+    } catch (error) {
+      throw faultOfError(error, asked, { what: `a token for ${asked.repository}` });
+    }
+  };
+}

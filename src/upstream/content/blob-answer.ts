@@ -1,0 +1,78 @@
+import { Fault } from '../../foundation/fault.ts';
+import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
+import type { Answer } from '../exchange/answer.ts';
+
+/** A blob, or the rest of it, that a registry was asked for. */
+export interface AskedBlob {
+  readonly registry: string;
+  readonly digest: Digest;
+  /** First byte that was asked for. */
+  readonly offset: number;
+  /** Bytes of the whole blob, where its manifest or an earlier answer gave them. */
+  readonly size: number | undefined;
+}
+
+/** Where the body of an answer belongs in its blob. */
+export interface BlobPart {
+  /** Position of its first byte. */
+  readonly offset: number;
+  /** Bytes of the whole blob; undefined when the registry does not report them. */
+  readonly total: number | undefined;
+}
+
+/**
+ * Returns which part of a blob an answer brings. Throws a {@link Fault} for an answer that cannot be that blob: no
+ * later check would find a part with a gap, or an empty body. A 206 without `Content-Range` is taken as
+ * the part that was asked for. Source: RFC 9110, sections 14.4 and 15.3.7.
+ */
+export function partOfBlob(answer: Answer, asked: AskedBlob): BlobPart {
+  const part = readPlace(answer, asked);
+  const { total } = part;
+  if (total !== undefined && total !== (asked.size ?? total)) {
+    throw wrong(asked, `has ${total} bytes for it, not ${asked.size} as its manifest says`);
+  }
+  checkNotEmpty(asked, total);
+  return part;
+}
+
+/** Throws a {@link Fault} for a size of 0, unless the digest is that of no bytes. */
+export function checkNotEmpty(
+  asked: Pick<AskedBlob, 'registry' | 'digest'>,
+  size: number | undefined,
+): void {
+  if (size === 0 && asked.digest !== emptyDigest(asked.digest)) {
+    throw wrong(asked, 'answered without a byte');
+  }
+}
+
+function readPlace(answer: Answer, asked: AskedBlob): BlobPart {
+  const { status, headers, contentLength } = answer;
+  if (status === 200) return { offset: 0, total: contentLength };
+  if (status !== 206) throw wrong(asked, `answered ${status}`);
+  const field = headers.get('content-range');
+  if (field === undefined) return { offset: asked.offset, total: undefined };
+  const [, first, last, all] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(field) ?? [];
+  const [offset, end] = [Number(first), Number(last)];
+  const total = all === undefined || all === '*' ? undefined : Number(all);
+  const isRange = first !== undefined && offset <= end && end < (total ?? Number.POSITIVE_INFINITY);
+  const isWanted = offset <= asked.offset && asked.offset <= end;
+  const isLong = contentLength === undefined || contentLength === end - offset + 1;
+  if (isRange && isWanted && isLong) return { offset, total };
+  const shown = field.replace(/[^\x20-\x7e]/g, ' ').slice(0, 80);
+  throw wrong(
+    asked,
+    `answered with the wrong part: Content-Range is '${shown}', asked for was byte ${asked.offset}`,
+  );
+}
+
+function emptyDigest(digest: Digest): Digest {
+  return digestOf(Buffer.alloc(0), splitDigest(digest).algorithm);
+}
+
+function wrong({ registry, digest }: Pick<AskedBlob, 'registry' | 'digest'>, what: string): Fault {
+  return new Fault(
+    'upstream',
+    `The registry ${registry} cannot deliver the blob ${digest}: it ${what}`,
+    { phase: 'upstream' },
+  );
+}

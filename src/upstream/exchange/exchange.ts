@@ -1,0 +1,142 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { Access } from '../access.ts';
+import type { Authorizer } from '../auth/authorizer.ts';
+import { parseChallenges } from '../auth/challenge.ts';
+import type { CredentialSource } from '../auth/credentials.ts';
+import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
+import { nextHop, redirected } from '../transport/redirect.ts';
+import { type RetryPolicy, withRetries } from '../transport/retry.ts';
+import type { Hop, Transport } from '../transport/transport.ts';
+import type { Answer } from './answer.ts';
+import { faultOfError, faultOfStatus } from './failure.ts';
+import type { Question } from './question.ts';
+
+/** Asks and returns the answer: 2xx, or a redirect that is handed on. Throws {@link Fault} for all else. */
+export type Exchange = (access: Access, question: Question) => Promise<Answer>;
+
+export interface ExchangeDeps {
+  readonly transport: Transport;
+  readonly authorizer: Authorizer;
+  readonly registries: Registries;
+  readonly mirrorCredentials: CredentialSource;
+  readonly retry: RetryPolicy;
+  /** Called when a mirror did not answer a question, before the next one is asked. */
+  readonly onMirrorFailure: (mirror: string, registry: string, error: Fault) => void;
+}
+
+const maxRedirects = 5;
+// What these mean is known without the registry's words; one that limits requests is spared another.
+const selfEvident = new Set([404, 410, 429]);
+
+/** Puts together what every question needs: mirrors, authentication, redirects, retries, faults. */
+export function createExchange(deps: ExchangeDeps): Exchange {
+  const { transport, authorizer, registries, retry } = deps;
+
+  const send = async (hop: Hop, question: Question): Promise<Answer> =>
+    question.isBlob && hop.method === 'GET' ? transport.sendBlob(hop) : transport.send(hop);
+
+  const follow = async (first: Hop, question: Question): Promise<Answer> => {
+    let hop = first;
+    for (let redirects = 0; ; redirects += 1) {
+      const answer = await send(hop, question).catch(error => {
+        throw hop === first ? error : redirected(error, first.url, hop.url);
+      });
+      // What was sent along is used up; whoever sends it looks at the answer.
+      const next = question.body ? undefined : nextHop(hop, answer);
+      if (!next) return answer;
+      answer.body.destroy();
+      const leaves = next.url.origin !== first.url.origin;
+      if (question.redirects === 'handOn' && leaves) {
+        // A client inside the same network would go where strangers may not send this server.
+        await transport.checkReach(next.url).catch(error => {
+          throw redirected(error, first.url, next.url);
+        });
+        return { ...answer, headers: new Map([['location', next.url.href]]) };
+      }
+      if (redirects >= maxRedirects) {
+        throw new Fault(
+          'upstream-unusable',
+          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}`,
+          { phase: 'upstream' },
+        );
+      }
+      hop = next;
+    }
+  };
+
+  const ask = async (access: Access, question: Question): Promise<Answer> => {
+    const { signal, path, headers, method, headersMs } = question;
+    const endpoint = endpointOf(registries, access.registry);
+    const url =
+      typeof path === 'string' ? new URL(`/v2/${access.repository}/${path}`, endpoint) : path;
+    // Elsewhere the address itself gives the right.
+    const isOwn = url.origin === endpoint.origin;
+    const sendWith = async (authorization: string | undefined) =>
+      follow(
+        {
+          url,
+          method,
+          headers: authorization && isOwn ? { ...headers, authorization } : headers,
+          body: await question.body?.(),
+          headersMs,
+          signal,
+        },
+        question,
+      );
+    const policy = question.isOnce ? { ...retry, attempts: 1 } : retry;
+    return withRetries(policy, signal, async () => {
+      const authorization = await authorizer.known(access, signal);
+      const answer = await sendWith(authorization);
+      if (answer.status !== 401) return answer;
+      const challenges = parseChallenges(answer.headers.get('www-authenticate') ?? '');
+      const better = await authorizer.answer(access, challenges, authorization, signal);
+      if (better === undefined) return answer;
+      answer.body.destroy();
+      return sendWith(better);
+    });
+  };
+
+  const askOne = async (access: Access, question: Question): Promise<Answer> => {
+    let answer: Answer;
+    try {
+      answer = await ask(access, question);
+    } catch (error) {
+      throw faultOfError(error, access, question);
+    }
+    if (answer.status < 400 || question.answers?.includes(answer.status)) return answer;
+    throw await faultOfStatus(await worded(answer, access, question), access, question);
+  };
+
+  /** The same refusal with a body: what fails to a HEAD is asked for once more with GET, which says why. */
+  const worded = async (answer: Answer, access: Access, question: Question): Promise<Answer> => {
+    if (question.method !== 'HEAD' || selfEvident.has(answer.status)) return answer;
+    const again = { ...question, method: 'GET', isOnce: true } as const;
+    const full = await ask(access, again).catch(() => undefined);
+    if (full?.status === answer.status) {
+      answer.body.destroy();
+      return full;
+    }
+    full?.body.destroy();
+    return answer;
+  };
+
+  return async (access, question) => {
+    const { mirrors } = settingsOf(registries, access.registry);
+    const failures: string[] = [];
+    for (const mirror of access.pushes ? [] : mirrors) {
+      const credentials = await deps.mirrorCredentials(mirror);
+      try {
+        return await askOne({ ...access, registry: mirror, credentials }, question);
+      } catch (error) {
+        // Whatever is wrong with a mirror, the registry itself has the last word.
+        if (question.signal?.aborted || !(error instanceof Fault)) throw error;
+        deps.onMirrorFailure(mirror, access.registry, error);
+        failures.push(`mirror ${mirror}: ${error.message}`);
+      }
+    }
+    return askOne(access, question).catch(error => {
+      if (failures.length === 0 || !(error instanceof Fault)) throw error;
+      throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
+    });
+  };
+}

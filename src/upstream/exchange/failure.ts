@@ -1,0 +1,145 @@
+import { Fault, type FaultOptions } from '../../foundation/fault.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import type { Access } from '../access.ts';
+import { retryAfterSeconds } from '../transport/retry.ts';
+import type { Answer } from './answer.ts';
+import { causeOf, quoted, readErrorWords } from './error-words.ts';
+import type { Question } from './question.ts';
+
+const timeouts: Readonly<Record<string, string>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'could not be connected to in time',
+  UND_ERR_HEADERS_TIMEOUT: 'did not answer in time',
+  UND_ERR_BODY_TIMEOUT: 'stopped sending',
+  ETIMEDOUT: 'could not be connected to in time',
+  'timeout-connect': 'could not be connected to in time',
+  'timeout-headers': 'did not answer in time',
+  'timeout-idle': 'stopped sending',
+};
+
+const noAddress = 'has no address: check the registry name';
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOTFOUND: noAddress,
+  EAI_AGAIN: 'could not be looked up: the name service did not answer',
+  ECONNREFUSED: 'refused the connection',
+  ECONNRESET: 'broke the connection off',
+  EPIPE: 'broke the connection off',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'broke the connection off',
+  UND_ERR_SOCKET: 'broke the connection off',
+  EHOSTUNREACH: 'cannot be reached',
+  ENETUNREACH: 'cannot be reached',
+  reset: 'broke the connection off',
+  short: 'sent less than it promised',
+};
+
+/** The fault for a question that got no answer: network, time-out, certificate, refused address. */
+export function faultOfError(
+  error: unknown,
+  access: Pick<Access, 'registry'>,
+  question: Pick<Question, 'what'>,
+  subject = `The registry ${access.registry}`,
+): Fault {
+  if (error instanceof Fault) return error;
+  const inner = innermost(error);
+  if (inner instanceof Fault) return inner;
+  if (inner instanceof OciSyntaxError) {
+    return new Fault('upstream', inner.message, { phase: 'upstream', cause: error });
+  }
+  const code = codeOf(error) ?? codeOf(inner) ?? '';
+  const options: FaultOptions = { phase: 'upstream', cause: error };
+  const late = timeouts[code];
+  if (late) {
+    return new Fault(
+      'upstream-timeout',
+      `${subject} ${late} (asked for ${question.what})`,
+      options,
+    );
+  }
+  const known = reasons[codeOf(inner) ?? ''] ?? reasons[code];
+  const lasting = known === undefined ? certificateReason(inner, access) : undefined;
+  const reason = known ?? lasting ?? 'could not be reached';
+  const isLasting = lasting !== undefined || known === noAddress;
+  return new Fault(
+    isLasting ? 'upstream-unusable' : 'upstream',
+    `${subject} ${reason} (asked for ${question.what})`,
+    options,
+  );
+}
+
+/** The fault for an answer of 400 and above. */
+export async function faultOfStatus(
+  answer: Answer,
+  access: Access,
+  question: Question,
+): Promise<Fault> {
+  const { status } = answer;
+  const words = await readErrorWords(answer, access.credentials);
+  const said = quoted(words);
+  const { registry } = access;
+  const retryAfter = retryAfterSeconds(answer);
+  const options: FaultOptions = {
+    phase: status === 401 || status === 403 ? 'credentials' : 'upstream',
+    ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
+    ...causeOf(words),
+  };
+  switch (status) {
+    case 401:
+    case 403:
+      return new Fault('denied', `${deniedMessage(status, access, question)}${said}`, options);
+    case 404:
+    case 410:
+      return new Fault(
+        question.missing,
+        `${question.what} does not exist at ${registry}${said}`,
+        options,
+      );
+    case 416:
+      return new Fault('range-invalid', `${question.what} is shorter than the range`, options);
+    case 429:
+      return new Fault(
+        'too-many-requests',
+        `The registry ${registry} limits the rate of requests: try later, or configure credentials for it, which usually raise the limit${said}`,
+        options,
+      );
+    default:
+      return new Fault(
+        'upstream',
+        `The registry ${registry} answered ${status} for ${question.what}: try later${said}`,
+        options,
+      );
+  }
+}
+
+function deniedMessage(status: number, access: Access, question: Question): string {
+  const { registry } = access;
+  const remedy = access.credentials
+    ? `the credentials configured for ${registry} do not give access, or it does not exist`
+    : `no credentials are configured for ${registry} that serve this caller, and without them it is private or does not exist: send a platform access token of a user who has some`;
+  return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
+}
+
+function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string | undefined {
+  const code = codeOf(error) ?? '';
+  if (/CERT|SIGNATURE|ISSUER|ALTNAME/.test(code)) {
+    return `has a certificate that is not trusted (${code}): for a private authority set registries.${access.registry}.ca`;
+  }
+  if (/SSL|TLS|EPROTO/.test(code)) {
+    return `does not speak TLS as expected: if it is plain http, set registries.${access.registry}.plainHttp`;
+  }
+  return undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
+/** Errors of transports wrap the one that tells: follow the causes, and the first of several tries. */
+function innermost(error: unknown): unknown {
+  let current = error;
+  for (let depth = 0; depth < 8; depth += 1) {
+    if (current instanceof AggregateError && current.errors.length > 0) current = current.errors[0];
+    else if (current instanceof Error && current.cause instanceof Error) current = current.cause;
+    else return current;
+  }
+  return current;
+}

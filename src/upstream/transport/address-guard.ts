@@ -1,0 +1,131 @@
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { Fault } from '../../foundation/fault.ts';
+import { createNames } from './names.ts';
+
+const names = createNames();
+
+/**
+ * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (cloud metadata among
+ * them), carrier-grade NAT, benchmarking, documentation, multicast, reserved. Source: IANA special-purpose
+ * address registries (RFC 6890).
+ */
+export const closedNetworks = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const;
+const closed = new BlockList();
+for (const [network, prefix] of closedNetworks) closed.addSubnet(network, prefix, 'ipv4');
+
+// Only global unicast is open in IPv6, less what embeds an IPv4 address or is for documentation.
+const openV6 = new BlockList();
+openV6.addSubnet('2000::', 3, 'ipv6');
+const closedV6 = new BlockList();
+for (const [network, prefix] of [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const) {
+  closedV6.addSubnet(network, prefix, 'ipv6');
+}
+
+/** True for an address on the public internet; `address` is an IPv4 or IPv6 literal without brackets. */
+export function isPublicAddress(address: string): boolean {
+  const plain = address.replace(/%.*$/, '');
+  switch (isIP(plain)) {
+    case 4:
+      return !closed.check(plain, 'ipv4');
+    case 6:
+      return openV6.check(plain, 'ipv6') && !closedV6.check(plain, 'ipv6');
+    default:
+      return false;
+  }
+}
+
+/** Which hosts may be reached although their address is not public. */
+export type PrivateHosts = (host: string) => boolean;
+
+/** Throws a {@link Fault} when the URL's host is a literal of a closed address and the host is not allowed. */
+export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
+  const literal = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(literal) !== 0 && !isPublicAddress(literal) && !isAllowed(url.host)) {
+    throw closedAddress(url.host);
+  }
+}
+
+/**
+ * A DNS lookup that fails when any address of the name is closed. It is the connection's own lookup,
+ * so the address that was checked is the one connected to: a name cannot change in between.
+ */
+export function guardedLookup(host: string): LookupFunction {
+  return (hostname, options, callback) => {
+    // What the caller throws is not the promise's.
+    const answer: typeof callback = (...results) => process.nextTick(callback, ...results);
+    names.addressesOf(hostname).then(
+      found => {
+        if (found.some(({ address }) => !isPublicAddress(address))) {
+          return answer(closedAddress(host) as NodeJS.ErrnoException, '', 0);
+        }
+        const wanted = Number(String(options.family ?? 0).replace('IPv', ''));
+        const addresses = found.filter(({ family }) => wanted === 0 || family === wanted);
+        const [first] = addresses;
+        if (!first) return answer(new Error(`'${hostname}' has no address of IPv${wanted}`), '', 0);
+        if (options.all) return answer(null, addresses);
+        answer(null, first.address, first.family);
+      },
+      error => answer(error, '', 0),
+    );
+  };
+}
+
+/** Rejects with a {@link Fault} when a host name leads to a closed address; one that leads nowhere is left to others. */
+export async function checkName(url: URL): Promise<void> {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const addresses = await names.addressesOf(hostname).catch(() => []);
+  if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
+}
+
+/**
+ * Returns an address of the URL's host, that of IPv4 where there is one. Rejects with a {@link Fault} when any of them
+ * is closed, and with the error of the lookup when there is none.
+ */
+export async function publicAddressOf(url: URL): Promise<string> {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const addresses = await names.addressesOf(hostname);
+  if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
+  const first = addresses.find(({ family }) => family === 4) ?? addresses[0];
+  return first?.address ?? hostname;
+}
+
+/** An address that is refused. */
+class ClosedAddress extends Fault {}
+
+/** The refused address among an error and its causes, if that is what is behind it. */
+export function closedAddressIn(error: unknown): ClosedAddress | undefined {
+  let current = error;
+  for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
+    if (current instanceof ClosedAddress) return current;
+    current = current instanceof AggregateError ? current.errors[0] : current.cause;
+  }
+  return undefined;
+}
+
+function closedAddress(host: string): ClosedAddress {
+  return new ClosedAddress(
+    'bad-request',
+    `'${host}' is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
+    { phase: 'upstream' },
+  );
+}

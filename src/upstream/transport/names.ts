@@ -1,0 +1,99 @@
+import type { LookupAddress } from 'node:dns';
+import { lookup as systemLookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { Turns } from './turns.ts';
+
+/** Finds the addresses of host names. */
+export interface Names {
+  /**
+   * Returns all addresses of the name, in the system's order. Rejects with the error of the lookup; with a
+   * {@link Fault} (504) where the name server is too slow for a name that was not found before.
+   */
+  addressesOf(hostname: string): Promise<readonly LookupAddress[]>;
+}
+
+interface Known {
+  readonly addresses: readonly LookupAddress[];
+  /** ms, of `performance.now`. */
+  readonly at: number;
+}
+
+export interface NamesDeps {
+  readonly lookup?: (hostname: string) => Promise<readonly LookupAddress[]>;
+  readonly now?: () => number;
+  /** ms to wait for another answer while an older one is there, and for a turn to ask. */
+  readonly patienceMs?: number;
+}
+
+// As the records of most registries allow.
+const freshMs = 30_000;
+const staleMs = 3_600_000;
+const mostNames = 1000;
+// The system's resolver has two threads, and a name whose server is silent holds one for 20 s: it cannot be ended. One
+// thread is kept for names that were found before, which are the registries that are in use.
+const strangersAtOnce = 1;
+const mostWaiting = 100;
+
+export function createNames(deps: NamesDeps = {}): Names {
+  const { lookup = name => systemLookup(name, { all: true }), now = () => performance.now() } =
+    deps;
+  const { patienceMs = 10_000 } = deps;
+  const known = boundedCache<string, Known>(mostNames);
+  const asking = new Map<string, Promise<readonly LookupAddress[]>>();
+  const strangers = new Turns(strangersAtOnce);
+
+  const ask = async (hostname: string): Promise<readonly LookupAddress[]> => {
+    const endTurn = known.has(hostname) ? () => {} : await turn(hostname);
+    try {
+      const addresses = await lookup(hostname);
+      known.set(hostname, { addresses, at: now() });
+      return addresses;
+    } finally {
+      endTurn();
+    }
+  };
+  const turn = async (hostname: string): Promise<() => void> => {
+    if (asking.size > mostWaiting) throw tooSlow(hostname);
+    return strangers.take('', patienceMs).catch(() => Promise.reject(tooSlow(hostname)));
+  };
+  /** One question for all who ask at the same time. */
+  const shared = (hostname: string): Promise<readonly LookupAddress[]> => {
+    const running = asking.get(hostname);
+    if (running) return running;
+    const started = ask(hostname).finally(() => asking.delete(hostname));
+    asking.set(hostname, started);
+    return started;
+  };
+
+  return {
+    async addressesOf(hostname) {
+      const family = isIP(hostname);
+      if (family !== 0) return [{ address: hostname, family }];
+      const found = known.get(hostname);
+      if (found && now() - found.at < freshMs) return found.addresses;
+      const answer = shared(hostname);
+      if (!found || now() - found.at > staleMs) return within(answer, 2 * patienceMs, hostname);
+      return within(answer, patienceMs / 5, hostname).catch(() => found.addresses);
+    },
+  };
+}
+
+async function within<T>(answer: Promise<T>, ms: number, hostname: string): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(tooSlow(hostname)), ms);
+  try {
+    return await Promise.race([answer, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooSlow(hostname: string): Fault {
+  return new Fault(
+    'upstream-timeout',
+    `The name '${hostname}' could not be looked up in time: try again, or ask the operator to check the name servers`,
+    { phase: 'upstream' },
+  );
+}

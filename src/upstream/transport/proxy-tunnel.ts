@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { Fault } from '../../foundation/fault.ts';
+import { HeadReader, type ResponseHead } from '../wire/head.ts';
+import type { HttpProxy } from './proxy.ts';
+import type { Way } from './way.ts';
+
+/**
+ * Connects to a proxy and, for a tunnel, has it connect to the target: what is written to the socket goes there
+ * then. Throws a {@link Fault} that names the proxy; `timeoutMs` is for each of the two.
+ * Source: RFC 9110, section 9.3.6.
+ */
+export async function connectThrough(way: Way, timeoutMs: number): Promise<Socket> {
+  const { proxy } = way;
+  const socket = await dialProxy(proxy, timeoutMs);
+  if (way.kind === 'forward') return socket;
+  const stop = setTimeout(() => socket.destroy(new Error('timeout')), timeoutMs);
+  try {
+    const authorization = proxy.authorization;
+    const lines = [
+      `CONNECT ${way.target} HTTP/1.1`,
+      `host: ${way.target}`,
+      ...(authorization === undefined ? [] : [`proxy-authorization: ${authorization}`]),
+    ];
+    socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+    const { status } = await readHead(socket);
+    if (status < 200 || status > 299) throw refused(proxy, status, way.target);
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    throw error instanceof Fault ? error : broken(proxy, error, `asked for ${way.target}`);
+  } finally {
+    clearTimeout(stop);
+  }
+}
+
+/** The fault for a proxy that answers in place of the target. */
+export function refused(proxy: HttpProxy, status: number, target: string): Fault {
+  const what =
+    status === 407
+      ? 'requires a login: the operator sets its name and password in HTTPS_PROXY and HTTP_PROXY'
+      : `answered ${status} when asked for ${target}: it does not reach that host, or its rules forbid it (they see an address where upstream.proxyNames is not set)`;
+  return new Fault('upstream', `The proxy ${proxy.url.host} ${what}`, { phase: 'upstream' });
+}
+
+async function dialProxy(proxy: HttpProxy, timeoutMs: number): Promise<Socket> {
+  const { url } = proxy;
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const isSecure = url.protocol === 'https:';
+  const port = Number(url.port) || (isSecure ? 443 : 80);
+  const socket = isSecure
+    ? connectTls({
+        ...{ host, port, ALPNProtocols: ['http/1.1'] },
+        servername: isIP(host) === 0 ? host : '',
+      })
+    : connectTcp({ host, port });
+  const stop = setTimeout(() => socket.destroy(new Error('timeout')), timeoutMs);
+  try {
+    await once(socket, isSecure ? 'secureConnect' : 'connect');
+    // What goes wrong later is seen by whoever uses the socket; until then nobody listens.
+    socket.on('error', () => {});
+    return socket.setNoDelay(true);
+  } catch (error) {
+    socket.destroy();
+    throw broken(proxy, error, 'connecting');
+  } finally {
+    clearTimeout(stop);
+  }
+}
+
+/** The head of the answer; bytes after it stay in the socket, which reads on when somebody asks. */
+function readHead(socket: Socket): Promise<ResponseHead> {
+  const { promise, resolve, reject } = Promise.withResolvers<ResponseHead>();
+  const reader = new HeadReader();
+  const onData = (bytes: Buffer) => {
+    try {
+      const { taken, head } = reader.push(bytes);
+      if (head === undefined) return;
+      socket.off('data', onData).off('close', onClose).pause();
+      if (taken < bytes.length) socket.unshift(bytes.subarray(taken));
+      resolve(head);
+    } catch (error) {
+      reject(error);
+    }
+  };
+  const onClose = () => reject(socket.errored ?? new Error('it closed the connection'));
+  socket.on('data', onData).once('close', onClose);
+  return promise;
+}
+
+function broken({ url }: HttpProxy, error: unknown, what: string): Fault {
+  const isLate = error instanceof Error && error.message === 'timeout';
+  const code = error instanceof Error && 'code' in error ? ` (${error.code})` : '';
+  return new Fault(
+    isLate ? 'upstream-timeout' : 'upstream',
+    `The proxy ${url.host} ${isLate ? 'did not answer in time' : `could not be used${code}`}, ${what}: the operator checks HTTPS_PROXY and HTTP_PROXY`,
+    { phase: 'upstream', cause: error },
+  );
+}

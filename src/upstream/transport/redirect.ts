@@ -1,0 +1,42 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { Answer } from '../exchange/answer.ts';
+import { closedAddressIn } from './address-guard.ts';
+import type { Hop } from './transport.ts';
+
+const redirecting = new Set([301, 302, 303, 307, 308]);
+
+/**
+ * The request to follow a redirect with, or undefined when the answer is none. Credentials stay with
+ * the origin they were meant for: once a redirect has left it they do not come back. From https a
+ * redirect may not lead to plain http. Throws {@link Fault}.
+ */
+export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
+  const location = answer.headers.get('location');
+  if (!redirecting.has(answer.status) || location === undefined) return undefined;
+  if (!URL.canParse(location, hop.url.href)) return refuse(hop, 'an address that is not a URL');
+  const url = new URL(location, hop.url);
+  const isWeb = url.protocol === 'https:' || url.protocol === 'http:';
+  if (!isWeb) return refuse(hop, `the protocol ${url.protocol}`);
+  if (hop.url.protocol === 'https:' && url.protocol === 'http:') {
+    return refuse(hop, `${url.host} over plain http`);
+  }
+  const { authorization, ...others } = hop.headers;
+  const stays = url.origin === hop.url.origin && authorization !== undefined;
+  return { ...hop, url, headers: stays ? { ...others, authorization } : others };
+}
+
+function refuse(hop: Hop, where: string): never {
+  throw new Fault('upstream-unusable', `${hop.url.host} redirects to ${where}, which is refused`, {
+    phase: 'upstream',
+  });
+}
+
+/** A closed address in an image name is a mistake of the caller; one that a registry redirects to is denied, with the reason. */
+export function redirected(error: unknown, from: URL, to: URL): unknown {
+  if (!closedAddressIn(error)) return error;
+  return new Fault(
+    'denied',
+    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused`,
+    { phase: 'upstream', cause: error },
+  );
+}

@@ -1,0 +1,71 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Fault } from '../../foundation/fault.ts';
+import type { Answer } from '../exchange/answer.ts';
+import { closedAddressIn } from './address-guard.ts';
+
+export interface RetryPolicy {
+  /** Tries in all. */
+  readonly attempts: number;
+  readonly firstDelayMs: number;
+  /** A server that asks for a longer pause is not waited for: its wish is handed on. */
+  readonly longestDelayMs: number;
+}
+
+const passing = new Set([429, 500, 502, 503, 504]);
+
+/**
+ * Tries again on a broken connection and on answers that may pass, with exponential back-off and
+ * jitter or the server's `Retry-After` (RFC 9110, section 10.2.3). Returns the last answer; throws
+ * the last error. A time-out is not tried again: the client's own patience is about as long.
+ */
+export async function withRetries(
+  policy: RetryPolicy,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<Answer>,
+): Promise<Answer> {
+  for (let tried = 1; ; tried += 1) {
+    const backOffMs = policy.firstDelayMs * 2 ** (tried - 1) * (0.75 + Math.random() / 2);
+    let pauseMs: number;
+    try {
+      const answer = await attempt();
+      const wishMs = (retryAfterSeconds(answer) ?? 0) * 1000;
+      const isFinal =
+        !passing.has(answer.status) || tried >= policy.attempts || wishMs > policy.longestDelayMs;
+      if (isFinal) return answer;
+      answer.body.destroy();
+      pauseMs = Math.max(backOffMs, wishMs);
+    } catch (error) {
+      if (tried >= policy.attempts || signal?.aborted || !isBrokenConnection(error)) throw error;
+      pauseMs = backOffMs;
+    }
+    await sleep(Math.min(pauseMs, policy.longestDelayMs), undefined, signal ? { signal } : {});
+  }
+}
+
+/** `Retry-After` in seconds, whether it was written as a number or as a date. */
+export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | undefined {
+  const text = answer.headers.get('retry-after');
+  if (text === undefined) return undefined;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  // Only what begins with a day is a date: Date.parse would read one into many other things.
+  const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(date)) return undefined;
+  // By the clock of who wrote it, where that is known: the one here may be wrong.
+  const sentAt = Date.parse(answer.headers.get('date') ?? '');
+  return Math.max(0, Math.ceil((date - (Number.isNaN(sentAt) ? Date.now() : sentAt)) / 1000));
+}
+
+/** True for a failure that may be over a moment later. */
+export function isBrokenConnection(error: unknown): boolean {
+  if (error instanceof Fault || !(error instanceof Error) || closedAddressIn(error)) return false;
+  const code = 'code' in error ? String(error.code) : '';
+  return [
+    'ECONNRESET',
+    'ECONNREFUSED',
+    'EPIPE',
+    'EAI_AGAIN',
+    'UND_ERR_SOCKET',
+    'reset',
+    'connect',
+  ].includes(code);
+}

@@ -1,0 +1,267 @@
+import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { Agent, buildConnector, type Dispatcher, request } from 'undici';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import type { SlabPool } from '../../storage/content/buffers.ts';
+import { type Answer, sourceOfStream } from '../exchange/answer.ts';
+import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
+import { WirePool } from '../wire/pool.ts';
+import { openWire } from '../wire/wire.ts';
+import { checkAddress, checkName, guardedLookup } from './address-guard.ts';
+import type { ProxyFor } from './proxy.ts';
+import { connectThrough, refused } from './proxy-tunnel.ts';
+import { createWayTo, type Way, type WayTo } from './way.ts';
+
+export interface Timeouts {
+  readonly connectMs: number;
+  /** Until the first byte of the response. */
+  readonly headersMs: number;
+  /** Between two bytes of the body. */
+  readonly idleMs: number;
+}
+
+export interface TransportLimits {
+  /** Buffers for blobs. Default: its own pool. */
+  readonly slabs?: SlabPool;
+  /** Simultaneous connections to one origin for blobs, and as many for documents; a request beyond them waits. */
+  readonly connections?: number;
+  /** The proxies that are used. Default: none. */
+  readonly proxyFor?: ProxyFor;
+  /** True when proxies look up the names of hosts. */
+  readonly proxyNames?: boolean;
+}
+
+type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> & {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** One request to one address; redirects are not followed here. */
+export interface Hop {
+  readonly url: URL;
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
+  readonly headers: Readonly<Record<string, string>>;
+  /** A stream needs a `content-length` among the headers. */
+  readonly body?: string | Buffer | Readable | undefined;
+  /** Until the first byte of the response, where that takes longer than usual. */
+  readonly headersMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Transport {
+  /** Rejects with a `Fault` when the URL leads to a closed address; resolves for a name that has no address. */
+  checkReach(url: URL): Promise<void>;
+  /** For documents: small bodies, pooled connections. */
+  send(hop: Hop): Promise<Answer>;
+  /** For blobs: GET only, the fastest road for bytes. */
+  sendBlob(hop: Hop): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+// Compressed bodies would have other sizes and digests than what the registry promises.
+const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
+
+// More than a registry writes into an error or a redirect; what is larger costs the connection.
+const drainedBytes = 64 * 1024;
+// How long the addresses of a name are assumed to be the same.
+const reachMs = 30_000;
+
+/**
+ * The only way out: every connection passes the address guard, whatever it is for. Errors are those
+ * of the socket or of undici; callers turn them into faults where they know what was asked for.
+ */
+export function createTransport(
+  registries: Registries,
+  timeouts: Timeouts,
+  privateHosts: readonly string[] = [],
+  {
+    slabs,
+    connections: maxConnections,
+    proxyFor = () => undefined,
+    proxyNames = false,
+  }: TransportLimits = {},
+): Transport {
+  const listed = privateHostsOf(registries);
+  const isAllowed = (host: string) => listed(host) || privateHosts.includes(host);
+  const wayTo = createWayTo(proxyFor, isAllowed, proxyNames);
+  const agents = new Map<string, Agent>();
+
+  // One function for one host: kept connections are shared by requests with the same function.
+  const lookups = boundedCache<string, LookupFunction>(1000);
+  const lookupFor = (host: string): LookupFunction => {
+    const lookup = lookups.get(host) ?? guardedLookup(host);
+    lookups.set(host, lookup);
+    return lookup;
+  };
+
+  // Reading all common roots takes milliseconds: done once for each authority in the settings.
+  const trusts = new Map<string, SecureContext>();
+  const trustIn = (host: string): SecureContext => {
+    const { ca = '' } = settingsOf(registries, host);
+    const trust = trusts.get(ca) ?? createSecureContext(ca === '' ? {} : { ca: withUsual(ca) });
+    trusts.set(ca, trust);
+    return trust;
+  };
+
+  const connections = new WirePool({
+    ...(slabs ? { slabs } : {}),
+    ...(maxConnections ? { active: maxConnections } : {}),
+  });
+  const agent = (key: string, connect: () => buildConnector.connector): Agent => {
+    let agent = agents.get(key);
+    if (!agent) {
+      agent = new Agent({
+        connect: connect(),
+        headersTimeout: timeouts.headersMs,
+        bodyTimeout: timeouts.idleMs,
+        keepAliveTimeout: 15_000,
+        connections: maxConnections ?? null,
+      });
+      agents.set(key, agent);
+    }
+    return agent;
+  };
+  const agentFor = (host: string): Agent => {
+    const { ca } = settingsOf(registries, host);
+    return agent(`${isAllowed(host) ? host : '*'} ${ca ?? ''}`, () => {
+      const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host));
+      return proxiedConnector(wayTo, direct, timeouts.connectMs, trustIn(host));
+    });
+  };
+  /** Sends to the proxy what it forwards: plain http. */
+  const forward = async ({ url, ...options }: Forwarded, { proxy }: Way) => {
+    const { connectMs } = timeouts;
+    const connect = () => buildConnector({ timeout: connectMs, allowH2: false });
+    const answer = await agent(`proxy ${proxy.url.origin}`, connect).request({
+      ...options,
+      origin: proxy.url.origin,
+      path: `${url.origin}${url.pathname}${url.search}`,
+      headers: {
+        ...options.headers,
+        host: url.host,
+        ...(proxy.authorization ? { 'proxy-authorization': proxy.authorization } : {}),
+      },
+    });
+    if (answer.statusCode !== 407) return answer;
+    await answer.body.dump();
+    throw refused(proxy, 407, url.host);
+  };
+
+  const checks = boundedCache<string, { readonly until: number; readonly done: Promise<void> }>(
+    1000,
+  );
+
+  return {
+    async checkReach(url) {
+      checkAddress(url, isAllowed);
+      if (isAllowed(url.host)) return;
+      const known = checks.get(url.host);
+      const now = performance.now();
+      if (known && known.until > now) return known.done;
+      const done = checkName(url);
+      checks.set(url.host, { until: now + reachMs, done });
+      return done;
+    },
+
+    async send({ url, method, headers, body, signal, headersMs }) {
+      checkAddress(url, isAllowed);
+      const options = {
+        method,
+        headers: { ...commonHeaders, ...headers },
+        // undici would close the connection after each HEAD, for servers that answer it with a body.
+        reset: false,
+        ...(body === undefined ? {} : { body }),
+        ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
+        ...(signal ? { signal } : {}),
+      };
+      const way = await wayTo(url);
+      const answer =
+        way?.kind === 'forward'
+          ? await forward({ ...options, url }, way)
+          : await request(url, { ...options, dispatcher: agentFor(url.host) });
+      return {
+        status: answer.statusCode,
+        headers: flatten(answer.headers),
+        contentLength: parseLength(answer.headers['content-length']),
+        body: {
+          ...sourceOfStream(answer.body),
+          // What is left of a small body is read, so that the connection can be used again.
+          destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
+        },
+      };
+    },
+
+    async sendBlob({ url, headers, signal }) {
+      checkAddress(url, isAllowed);
+      const way = await wayTo(url);
+      const answer = await openWire(
+        {
+          url,
+          headers: { ...commonHeaders, ...headers },
+          timeouts,
+          trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
+          way,
+          ...(isAllowed(url.host) || way ? {} : { lookup: lookupFor(url.host) }),
+          ...(signal ? { signal } : {}),
+        },
+        connections,
+      );
+      if (answer.status !== 407 || way?.kind !== 'forward') return answer;
+      answer.body.destroy();
+      throw refused(way.proxy, 407, url.host);
+    },
+
+    async close() {
+      connections.close();
+      await Promise.all([...agents.values()].map(agent => agent.destroy()));
+    },
+  };
+}
+
+function guardedConnector(isAllowed: boolean, timeout: number, secureContext: SecureContext) {
+  const trust = { secureContext };
+  if (isAllowed) return buildConnector({ timeout, ...trust });
+  return ((options, callback) =>
+    buildConnector({ timeout, ...trust, lookup: guardedLookup(options.host ?? options.hostname) })(
+      options,
+      callback,
+    )) satisfies buildConnector.connector;
+}
+
+/** Connects through the proxy of the host, if it has one. */
+function proxiedConnector(
+  wayTo: WayTo,
+  direct: buildConnector.connector,
+  timeout: number,
+  secureContext: SecureContext,
+): buildConnector.connector {
+  const secure = buildConnector({ timeout, secureContext });
+  const open = async (options: buildConnector.Options, callback: buildConnector.Callback) => {
+    const way = await wayTo(new URL(`${options.protocol}//${options.host ?? options.hostname}`));
+    if (way === undefined) return direct(options, callback);
+    const socket = await connectThrough(way, timeout);
+    if (options.protocol === 'https:') return secure({ ...options, httpSocket: socket }, callback);
+    callback(null, socket);
+  };
+  return ((options, callback) => {
+    open(options, callback).catch(error => callback(error, null));
+  }) satisfies buildConnector.connector;
+}
+
+/** A registry's own authority is trusted besides the usual ones, not in their place. */
+function withUsual(ca: string): string {
+  return [...getCACertificates('default'), ca].join('\n');
+}
+
+function flatten(headers: Record<string, string | string[] | undefined>): Map<string, string> {
+  const flat = new Map<string, string>();
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat.set(name, Array.isArray(value) ? value.join(', ') : value);
+  }
+  return flat;
+}
+
+function parseLength(value: string | string[] | undefined): number | undefined {
+  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : undefined;
+}

@@ -1,0 +1,70 @@
+import { isIP } from 'node:net';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { type PrivateHosts, publicAddressOf } from './address-guard.ts';
+import type { HttpProxy, ProxyFor } from './proxy.ts';
+
+/** The way to a host through a proxy. */
+export type Way =
+  /** The proxy sees the request itself. */
+  | { readonly kind: 'forward'; readonly proxy: HttpProxy }
+  /** The proxy only connects, to `host:port`. */
+  | { readonly kind: 'tunnel'; readonly proxy: HttpProxy; readonly target: string };
+
+/** Returns the way to an address; undefined for a direct connection. Rejects with a {@link Fault} for a closed address. */
+export type WayTo = (url: URL) => Promise<Way | undefined>;
+
+const addressLifeMs = 30_000;
+
+/**
+ * Chooses the way so that the address guard holds behind a proxy too: a name is looked up here, and the proxy is
+ * told the address that was checked. Hosts that may be anywhere are left to the proxy by name.
+ *
+ * @param byName true when the proxy looks up all names: then its own rules must keep it from closed addresses
+ */
+export function createWayTo(proxyFor: ProxyFor, isAllowed: PrivateHosts, byName: boolean): WayTo {
+  const addresses = boundedCache<string, { until: number; address: Promise<string> }>(1000);
+
+  const checkedAddress = (url: URL): Promise<string> => {
+    const now = performance.now();
+    const known = addresses.get(url.host);
+    if (known && known.until > now) return known.address;
+    const address = publicAddressOf(url);
+    addresses.set(url.host, { until: now + addressLifeMs, address });
+    return address;
+  };
+
+  return async url => {
+    const proxy = proxyFor(url);
+    if (proxy === undefined) return undefined;
+    const port = url.port || (url.protocol === 'https:' ? '443' : '80');
+    const named = () =>
+      url.protocol === 'http:'
+        ? ({ kind: 'forward', proxy } as const)
+        : ({ kind: 'tunnel', proxy, target: `${url.hostname}:${port}` } as const);
+    if (isAllowed(url.host)) return named();
+    // Also where the proxy looks names up: what is closed from here is not asked for.
+    const address = await checkedAddress(url).catch(error => {
+      if (error instanceof Fault) throw error;
+      if (byName) return undefined;
+      throw notFound(url, proxy, error);
+    });
+    if (byName || address === undefined) return named();
+    const target = isIP(address) === 6 ? `[${address}]:${port}` : `${address}:${port}`;
+    return { kind: 'tunnel', proxy, target };
+  };
+}
+
+/** Tells connections apart that may not be used for one another. */
+export function wayKey(way: Way | undefined): string {
+  if (way === undefined) return 'direct';
+  return `${way.kind} ${way.proxy.url.origin} ${way.kind === 'tunnel' ? way.target : ''}`;
+}
+
+function notFound(url: URL, proxy: HttpProxy, cause: unknown): Fault {
+  return new Fault(
+    'upstream',
+    `'${url.hostname}' has no address here, so it cannot be checked before the proxy ${proxy.url.host} is asked for it: check the name; if only the proxy can look up names, the operator sets upstream.proxyNames`,
+    { phase: 'upstream', cause },
+  );
+}

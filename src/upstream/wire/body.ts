@@ -1,0 +1,120 @@
+import type { Framing } from './head.ts';
+import { WireError } from './wire-error.ts';
+
+/** Takes a body out of the bytes of a connection. */
+export interface BodyDecoder {
+  /** True when the whole body has passed. */
+  readonly done: boolean;
+  /** True when the connection's end is the body's end. */
+  readonly endsAtClose: boolean;
+  /**
+   * Hands the body's bytes to `emit`, as views of the same memory. Returns how many bytes belong to
+   * this response; the rest, if any, came after its end. Throws {@link WireError} `protocol`.
+   */
+  feed(bytes: Uint8Array, emit: (piece: Uint8Array) => void): number;
+}
+
+/** The decoder for a framing (RFC 9112, 6.3). */
+export function bodyDecoder(framing: Framing): BodyDecoder {
+  if (framing.kind === 'length') return new LengthBody(framing.bytes);
+  return framing.kind === 'chunked' ? new ChunkedBody() : new CloseBody();
+}
+
+class LengthBody implements BodyDecoder {
+  readonly endsAtClose = false;
+  #left: number;
+
+  constructor(bytes: number) {
+    this.#left = bytes;
+  }
+
+  get done(): boolean {
+    return this.#left === 0;
+  }
+
+  feed(bytes: Uint8Array, emit: (piece: Uint8Array) => void): number {
+    const count = Math.min(bytes.length, this.#left);
+    this.#left -= count;
+    if (count > 0) emit(count === bytes.length ? bytes : bytes.subarray(0, count));
+    return count;
+  }
+}
+
+class CloseBody implements BodyDecoder {
+  readonly endsAtClose = true;
+  readonly done = false;
+
+  feed(bytes: Uint8Array, emit: (piece: Uint8Array) => void): number {
+    emit(bytes);
+    return bytes.length;
+  }
+}
+
+/** Bytes of one size line with its extensions, and of all trailer fields together. */
+const lineLimit = 4 * 1024;
+const trailerLimit = 64 * 1024;
+
+/** Chunked transfer coding (RFC 9112, 7.1). Extensions and trailer fields are read and dropped. */
+class ChunkedBody implements BodyDecoder {
+  readonly endsAtClose = false;
+  #state: 'size' | 'data' | 'data-end' | 'trailer' | 'done' = 'size';
+  /** Bytes of the current chunk still to come. */
+  #left = 0;
+  #line = '';
+  #trailer = 0;
+
+  get done(): boolean {
+    return this.#state === 'done';
+  }
+
+  feed(bytes: Uint8Array, emit: (piece: Uint8Array) => void): number {
+    let at = 0;
+    while (at < bytes.length && this.#state !== 'done') {
+      if (this.#state === 'data') {
+        const count = Math.min(this.#left, bytes.length - at);
+        emit(bytes.subarray(at, at + count));
+        at += count;
+        this.#left -= count;
+        if (this.#left === 0) this.#state = 'data-end';
+      } else {
+        at += this.#feedLine(bytes, at);
+      }
+    }
+    return at;
+  }
+
+  #feedLine(bytes: Uint8Array, from: number): number {
+    const feed = bytes.indexOf(10, from);
+    const end = feed < 0 ? bytes.length : feed + 1;
+    if (this.#line.length + end - from > lineLimit) throw broken('line that is too long');
+    for (let at = from; at < end; at += 1) this.#line += String.fromCharCode(bytes[at] ?? 0);
+    if (feed >= 0) {
+      if (!this.#line.endsWith('\r\n')) throw broken('line without a carriage return');
+      const line = this.#line.slice(0, -2);
+      this.#line = '';
+      this.#take(line);
+    }
+    return end - from;
+  }
+
+  #take(line: string): void {
+    if (this.#state === 'data-end') {
+      if (line !== '') throw broken('chunk longer than its size');
+      this.#state = 'size';
+    } else if (this.#state === 'size') {
+      // Twelve digits keep the size an exact number; blanks before an extension are BWS.
+      const size = /^([0-9a-fA-F]{1,12})(?:[ \t]*;[^\r]*)?$/.exec(line)?.[1];
+      if (size === undefined) throw broken('size');
+      this.#left = Number.parseInt(size, 16);
+      this.#state = this.#left === 0 ? 'trailer' : 'data';
+    } else {
+      this.#trailer += line.length + 2;
+      if (this.#trailer > trailerLimit) throw broken('trailer that is too long');
+      if (line === '') this.#state = 'done';
+    }
+  }
+}
+
+function broken(what: string): WireError {
+  return new WireError('protocol', `the upstream sent a malformed chunked body: ${what}`);
+}

@@ -1,0 +1,258 @@
+import {
+  connect as connectTcp,
+  isIP,
+  type LookupFunction,
+  type Socket,
+  type TcpNetConnectOpts,
+} from 'node:net';
+import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
+import type { SlabPool } from '../../storage/content/buffers.ts';
+import type { Way } from '../transport/way.ts';
+import { bodyDecoder } from './body.ts';
+import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './head.ts';
+import { WireError } from './wire-error.ts';
+import { WireBody } from './wire-source.ts';
+
+/** Where and how to connect. */
+export interface DialOptions {
+  readonly url: URL;
+  readonly connectMs: number;
+  readonly lookup?: LookupFunction | undefined;
+  /** What an https origin must prove itself with. */
+  readonly trust?: SecureContext | undefined;
+  /** Through which proxy; direct when absent. */
+  readonly way?: Way | undefined;
+}
+
+/** Bytes of the buffer that a connection owns for heads. */
+export const headBytes = 16 * 1024;
+
+interface Exchange {
+  readonly slabs: SlabPool;
+  readonly idleMs: number;
+  readonly head: HeadReader;
+  resolve(answer: { head: ResponseHead; body: WireBody }): void;
+  reject(reason: WireError): void;
+}
+
+/** A connection to an upstream that carries one exchange at a time. */
+export class WireConnection {
+  readonly #socket: Socket;
+  readonly #headBuffer: Buffer;
+  #exchange: Exchange | null = null;
+  #body: WireBody | null = null;
+  #reusable = false;
+  #answered = false;
+  #dead = false;
+  /** Called once when the exchange is over: true when the connection may be used again. */
+  onFree: (reusable: boolean) => void = () => {};
+
+  constructor(socket: Socket, headBuffer: Buffer) {
+    this.#socket = socket;
+    this.#headBuffer = headBuffer;
+  }
+
+  /** True when bytes of a response to the current request have come. */
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  get dead(): boolean {
+    return this.#dead;
+  }
+
+  /** Lets the process end while this connection idles. */
+  set idle(idle: boolean) {
+    if (idle) this.#socket.unref();
+    else this.#socket.ref();
+  }
+
+  /** The place for the next bytes; node:net asks after each read. */
+  buffer(): Uint8Array {
+    return this.#body?.target() ?? this.#headBuffer;
+  }
+
+  /**
+   * Sends a request head. Resolves with the final response's head and body; interim responses are
+   * skipped (RFC 9110, 15.2). Rejects with a {@link WireError}.
+   */
+  send(
+    head: string,
+    slabs: SlabPool,
+    idleMs: number,
+  ): Promise<{ head: ResponseHead; body: WireBody }> {
+    const { promise, resolve, reject } = Promise.withResolvers<{
+      head: ResponseHead;
+      body: WireBody;
+    }>();
+    this.#answered = false;
+    if (this.#dead) {
+      reject(new WireError('reset', 'the connection was closed before the request'));
+      return promise;
+    }
+    this.#exchange = { slabs, idleMs, head: new HeadReader(), resolve, reject };
+    this.#socket.write(head, 'latin1');
+    return promise;
+  }
+
+  /** Takes `count` bytes that came into the buffer; returns whether to go on reading. */
+  take(count: number): boolean {
+    if (this.#dead) return false;
+    try {
+      if (this.#body !== null) return this.#takeBody(this.#body, count);
+      return this.#takeHead(this.#headBuffer.subarray(0, count));
+    } catch (cause) {
+      this.kill(
+        cause instanceof WireError ? cause : new WireError('protocol', 'cannot be read', { cause }),
+      );
+      return false;
+    }
+  }
+
+  #takeHead(bytes: Buffer): boolean {
+    const exchange = this.#exchange;
+    if (exchange === null)
+      throw new WireError('protocol', 'the upstream sent bytes without a request');
+    this.#answered = true;
+    for (let at = 0; at < bytes.length; ) {
+      const { taken, head } = exchange.head.push(bytes.subarray(at));
+      at += taken;
+      if (head === undefined || (head.status < 200 && head.status !== 101)) continue;
+      if (head.status === 101) throw new WireError('protocol', 'the upstream switched protocols');
+      return this.#begin(exchange, head, bytes.subarray(at));
+    }
+    return true;
+  }
+
+  #begin(exchange: Exchange, head: ResponseHead, rest: Buffer): boolean {
+    const decoder = bodyDecoder(framingOf(head));
+    this.#reusable = keepsAlive(head) && !decoder.endsAtClose;
+    const carrier = {
+      resume: () => void this.#socket.resume(),
+      drop: () => this.#end(),
+    };
+    const body = new WireBody(exchange.slabs, decoder, carrier, exchange.idleMs);
+    this.#exchange = null;
+    this.#body = body;
+    // Before the first bytes are decoded: when they are malformed it is the body that fails.
+    exchange.resolve({ head, body });
+    const excess = rest.length - body.copy(rest);
+    if (body.over) this.#free(excess);
+    return true;
+  }
+
+  #takeBody(body: WireBody, count: number): boolean {
+    const { taken, more } = body.arrived(count);
+    if (!body.over) return more;
+    this.#free(count - taken);
+    return !this.#dead;
+  }
+
+  /** The body is complete. Bytes after it belong to no request: such a connection is not trusted. */
+  #free(excess: number): void {
+    this.#body = null;
+    const reusable = this.#reusable && excess === 0;
+    // TLS hands over what it has decrypted even after a pause: the end may come while reading is stopped.
+    if (reusable) this.#socket.resume();
+    else this.#close();
+    this.onFree(reusable);
+  }
+
+  /** The other side closed in good order. */
+  ended(): void {
+    const body = this.#body;
+    body?.closed();
+    this.kill(new WireError('reset', 'the upstream closed the connection without an answer'));
+  }
+
+  /** Ends the connection and whatever it carries. */
+  kill(reason: WireError): void {
+    const exchange = this.#exchange;
+    const body = this.#body;
+    this.#end();
+    exchange?.reject(reason);
+    body?.fail(reason);
+  }
+
+  #end(): void {
+    if (this.#dead) return;
+    this.#close();
+    this.#exchange = null;
+    this.#body = null;
+    this.onFree(false);
+  }
+
+  #close(): void {
+    this.#dead = true;
+    this.#socket.destroy();
+  }
+}
+
+/** Connects; rejects with {@link WireError} `connect`, `tls` or `timeout-connect`. */
+export function dial(options: DialOptions): Promise<WireConnection> {
+  const { url } = options;
+  const secure = url.protocol === 'https:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const { promise, resolve, reject } = Promise.withResolvers<WireConnection>();
+  const headBuffer = Buffer.allocUnsafeSlow(headBytes);
+  let connection: WireConnection | undefined;
+  const common: TcpNetConnectOpts = {
+    host,
+    port: Number(url.port) || (secure ? 443 : 80),
+    ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
+    noDelay: true,
+    onread: {
+      buffer: () => connection?.buffer() ?? headBuffer,
+      callback: (count: number) => connection?.take(count) ?? false,
+    },
+  };
+  const socket: Socket = secure ? dialTls(common, host, options.trust) : connectTcp(common);
+  let connected = false;
+  const fail = (
+    code: 'connect' | 'tls' | 'timeout-connect',
+    detail: string,
+    cause?: unknown,
+  ): void => {
+    socket.destroy();
+    clearTimeout(timer);
+    reject(new WireError(code, `${url.host}: ${detail}`, { cause }));
+  };
+  const timer = setTimeout(
+    () => fail('timeout-connect', `no connection within ${options.connectMs} ms`),
+    options.connectMs,
+  );
+  socket.once('connect', () => {
+    connected = true;
+  });
+  socket.once(secure ? 'secureConnect' : 'connect', () => {
+    clearTimeout(timer);
+    connection = new WireConnection(socket, headBuffer);
+    resolve(connection);
+  });
+  socket.on('end', () => connection?.ended());
+  socket.on('error', cause => {
+    if (connection !== undefined) {
+      connection.kill(new WireError('reset', `${url.host}: the connection broke`, { cause }));
+    } else if (connected) fail('tls', `no secure connection: ${cause.message}`, cause);
+    else fail('connect', `no connection: ${cause.message}`, cause);
+  });
+  socket.on('close', () => {
+    if (connection === undefined) fail(connected ? 'tls' : 'connect', 'closed while connecting');
+    else connection.kill(new WireError('reset', `${url.host}: the connection was closed`));
+  });
+  return promise;
+}
+
+function dialTls(
+  common: TcpNetConnectOpts,
+  host: string,
+  trust: SecureContext | undefined,
+): TLSSocket {
+  return connectTls({
+    ...common,
+    // RFC 6066, 3: a server name is never an address.
+    servername: isIP(host) === 0 ? host : '',
+    ALPNProtocols: ['http/1.1'],
+    ...(trust === undefined ? {} : { secureContext: trust }),
+  });
+}

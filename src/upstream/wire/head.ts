@@ -1,0 +1,163 @@
+import type { Way } from '../transport/way.ts';
+import { WireError } from './wire-error.ts';
+
+/** Status line and fields of a response. Names in lower case; repeated fields joined by `, `. */
+export interface ResponseHead {
+  /** The digit after `HTTP/1.` */
+  readonly minor: 0 | 1;
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+/** How the end of a body is told (RFC 9112, 6.3). */
+export type Framing =
+  | { readonly kind: 'length'; readonly bytes: number }
+  | { readonly kind: 'chunked' }
+  | { readonly kind: 'close' };
+
+/** Bytes; a longer head is an error. */
+const headLimit = 64 * 1024;
+
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a field value excludes exactly the control characters (RFC 9110, 5.5)
+const control = /[\u0000-\u0008\u000a-\u001f\u007f]/;
+const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: .*)?$/;
+const written = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'expect']);
+
+/**
+ * Returns the head of a GET (RFC 9112, 3). Asks for the bytes as they are (`identity`) unless the
+ * caller says otherwise. Throws {@link WireError} `protocol` for a name or value that could begin
+ * another line, and for fields that belong to the connection.
+ */
+export function requestHead(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  way?: Way,
+): string {
+  // A proxy that forwards is told the whole address (RFC 9112, 3.2.2), without user information.
+  const origin = way?.kind === 'forward' ? url.origin : '';
+  const lines = [`GET ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
+  if (way?.kind === 'forward' && way.proxy.authorization !== undefined) {
+    lines.push(`proxy-authorization: ${way.proxy.authorization}`);
+  }
+  let encoding = false;
+  for (const [name, value] of Object.entries(headers)) {
+    const lower = name.toLowerCase();
+    if (!token.test(name) || written.has(lower)) {
+      throw new WireError('protocol', `the request field '${name.slice(0, 80)}' cannot be sent`);
+    }
+    // The value stays out of the message: it may be a credential.
+    if (control.test(value) || /[\u0100-\uffff]/.test(value)) {
+      throw new WireError(
+        'protocol',
+        `the request field '${name}' holds a character that cannot be sent`,
+      );
+    }
+    if (lower === 'accept-encoding') encoding = true;
+    lines.push(`${name}: ${value}`);
+  }
+  if (!encoding) lines.push('accept-encoding: identity');
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+/**
+ * Collects a head that comes in pieces of any size, at most {@link headLimit} bytes. Stricter than
+ * RFC 9112, 2.2: a line feed without its carriage return is an error, never a line end.
+ */
+export class HeadReader {
+  #bytes = Buffer.alloc(0);
+  #used = 0;
+  #last = 0;
+  /** How much of CR LF CR LF the bytes so far end with. */
+  #matched = 0;
+
+  /** True until the first byte. */
+  get untouched(): boolean {
+    return this.#used === 0;
+  }
+
+  /** Takes bytes up to the head's end. Returns how many it took, and the head once it is whole. */
+  push(bytes: Uint8Array): { taken: number; head?: ResponseHead } {
+    for (let at = 0; at < bytes.length; at += 1) {
+      const byte = bytes[at] ?? 0;
+      if (byte === 10 && this.#last !== 13) throw broken('a line feed without a carriage return');
+      this.#matched =
+        byte === (this.#matched % 2 === 0 ? 13 : 10) ? this.#matched + 1 : byte === 13 ? 1 : 0;
+      this.#last = byte;
+      if (this.#matched < 4) continue;
+      this.#keep(bytes.subarray(0, at + 1));
+      const text = this.#bytes.toString('latin1', 0, this.#used - 4);
+      this.#used = this.#matched = this.#last = 0;
+      return { taken: at + 1, head: parseHead(text) };
+    }
+    this.#keep(bytes);
+    return { taken: bytes.length };
+  }
+
+  #keep(bytes: Uint8Array): void {
+    const used = this.#used + bytes.length;
+    if (used > headLimit) throw broken(`a head of more than ${headLimit} bytes`);
+    if (used > this.#bytes.length) {
+      const grown = Buffer.alloc(Math.min(headLimit, Math.max(1024, used * 2)));
+      grown.set(this.#bytes.subarray(0, this.#used));
+      this.#bytes = grown;
+    }
+    this.#bytes.set(bytes, this.#used);
+    this.#used = used;
+  }
+}
+
+/**
+ * Returns the head in the text (without the final empty line). Throws {@link WireError} `protocol`;
+ * folded lines (RFC 9112, 5.2) and blanks before the colon (5.1) are refused, not mended.
+ */
+function parseHead(text: string): ResponseHead {
+  const [first = '', ...lines] = text.split('\r\n');
+  const status = statusLine.exec(first);
+  if (status === null || control.test(first)) throw broken('a malformed status line');
+  const headers = new Map<string, string>();
+  for (const line of lines) {
+    const colon = line.indexOf(':');
+    const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
+    if (!token.test(name) || control.test(line)) throw broken('a malformed header field');
+    const value = line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, '');
+    const before = headers.get(name);
+    headers.set(name, before === undefined ? value : `${before}, ${value}`);
+  }
+  return { minor: status[1] === '1' ? 1 : 0, status: Number(status[2]), headers };
+}
+
+/**
+ * Returns how the body of a GET's final response ends (RFC 9112, 6.3). Throws {@link WireError}
+ * `protocol` where two readers could see two ends: length beside coding, unequal lengths, codings
+ * other than `chunked`.
+ */
+export function framingOf(head: ResponseHead): Framing {
+  if (head.status === 204 || head.status === 304) return { kind: 'length', bytes: 0 };
+  const coding = head.headers.get('transfer-encoding');
+  const length = head.headers.get('content-length');
+  if (coding !== undefined) {
+    if (length !== undefined) throw broken('both Content-Length and Transfer-Encoding');
+    if (head.minor === 0) throw broken('Transfer-Encoding in HTTP/1.0');
+    if (coding.toLowerCase() !== 'chunked') throw broken('an unknown Transfer-Encoding');
+    return { kind: 'chunked' };
+  }
+  return length === undefined ? { kind: 'close' } : { kind: 'length', bytes: lengthOf(length) };
+}
+
+function lengthOf(field: string): number {
+  const values = new Set(field.split(',').map(value => value.trim()));
+  const [value = ''] = values;
+  if (values.size !== 1 || !/^[0-9]{1,15}$/.test(value)) throw broken('a malformed Content-Length');
+  return Number(value);
+}
+
+/** True when the connection may serve another request (RFC 9112, 9.3). */
+export function keepsAlive(head: ResponseHead): boolean {
+  const options = (head.headers.get('connection') ?? '').toLowerCase().split(/[ \t]*,[ \t]*/);
+  return head.minor === 1 ? !options.includes('close') : options.includes('keep-alive');
+}
+
+function broken(what: string): WireError {
+  return new WireError('protocol', `the upstream sent ${what}`);
+}

@@ -1,0 +1,133 @@
+import type { LookupFunction } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { SlabPool } from '../../storage/content/buffers.ts';
+import { Turns } from '../transport/turns.ts';
+import { wayKey } from '../transport/way.ts';
+import { type DialOptions, dial, type WireConnection } from './connection.ts';
+import { dialThrough } from './proxied.ts';
+import { WireError } from './wire-error.ts';
+
+export interface WirePoolOptions {
+  /** Idle connections kept for one origin (default 8) and in all (default 64). */
+  perOrigin?: number;
+  total?: number;
+  /** Milliseconds after which an idle connection is closed (default 15,000). */
+  idleMs?: number;
+  /** Connections in use for one origin (default 128); a request beyond them waits for its turn. */
+  active?: number;
+  slabs?: SlabPool;
+}
+
+interface Idle {
+  readonly key: string;
+  readonly connection: WireConnection;
+  readonly timer: NodeJS.Timeout;
+}
+
+const connect = (options: DialOptions): Promise<WireConnection> =>
+  options.way ? dialThrough(options, options.way) : dial(options);
+
+/** Keeps connections that finished their exchange for the next one to the same origin. */
+export class WirePool {
+  readonly slabs: SlabPool;
+  /** Oldest first, over all origins. */
+  #idle: Idle[] = [];
+  readonly #turns: Turns;
+  readonly #perOrigin: number;
+  readonly #total: number;
+  readonly #idleMs: number;
+  readonly #ids = new WeakMap<object, number>();
+  #lastId = 0;
+
+  constructor({
+    perOrigin = 8,
+    total = 64,
+    idleMs = 15_000,
+    active = 128,
+    slabs,
+  }: WirePoolOptions = {}) {
+    this.#turns = new Turns(active);
+    this.slabs = slabs ?? new SlabPool();
+    this.#perOrigin = perOrigin;
+    this.#total = total;
+    this.#idleMs = idleMs;
+  }
+
+  /** Number of idle connections. */
+  get idle(): number {
+    return this.#idle.length;
+  }
+
+  /**
+   * Returns a connection: the idle one used last (it is the least likely to have been closed by the
+   * other side), or a new one when there is none or `fresh` is asked for. Waits while the origin has as many
+   * as it may have; rejects with a `Fault` (503) after `options.turnMs`, or when the signal aborts.
+   */
+  async take(
+    options: DialOptions & { readonly turnMs: number; readonly signal?: AbortSignal | undefined },
+    fresh: boolean,
+  ): Promise<{ connection: WireConnection; reused: boolean }> {
+    const key = this.#key(options);
+    const free = await this.#turns.take(options.url.origin, options.turnMs, options.signal);
+    const found = fresh ? undefined : this.#idle.findLast(idle => idle.key === key);
+    if (found !== undefined) {
+      this.#forget(found);
+      found.connection.idle = false;
+      return { connection: this.#watch(found.connection, key, free), reused: true };
+    }
+    try {
+      return { connection: this.#watch(await connect(options), key, free), reused: false };
+    } catch (error) {
+      free();
+      throw error;
+    }
+  }
+
+  /** Closes all idle connections. */
+  close(): void {
+    for (const idle of [...this.#idle]) this.#evict(idle);
+  }
+
+  #watch(connection: WireConnection, key: string, free: () => void): WireConnection {
+    connection.onFree = reusable => {
+      free();
+      if (reusable) this.#keep(connection, key);
+    };
+    // It may have died between its connecting and now.
+    if (connection.dead) free();
+    return connection;
+  }
+
+  #keep(connection: WireConnection, key: string): void {
+    const timer = setTimeout(() => this.#evict(idle), this.#idleMs).unref();
+    const idle: Idle = { key, connection, timer };
+    connection.idle = true;
+    connection.onFree = () => this.#forget(idle);
+    this.#idle.push(idle);
+    const same = this.#idle.filter(other => other.key === key);
+    const [first = idle] = same.length > this.#perOrigin ? same : this.#idle;
+    if (same.length > this.#perOrigin || this.#idle.length > this.#total) this.#evict(first);
+  }
+
+  #forget(idle: Idle): void {
+    clearTimeout(idle.timer);
+    this.#idle = this.#idle.filter(other => other !== idle);
+  }
+
+  #evict(idle: Idle): void {
+    this.#forget(idle);
+    idle.connection.kill(new WireError('aborted', 'closed while idle'));
+  }
+
+  /** Connections are shared only between requests with the same trust: origin, roots, lookup and proxy. */
+  #key({ url, trust, lookup, way }: DialOptions): string {
+    return [url.origin, this.#idOf(lookup), this.#idOf(trust), wayKey(way)].join(' ');
+  }
+
+  #idOf(trust: LookupFunction | SecureContext | undefined): number {
+    if (trust === undefined) return 0;
+    const known = this.#ids.get(trust) ?? ++this.#lastId;
+    this.#ids.set(trust, known);
+    return known;
+  }
+}

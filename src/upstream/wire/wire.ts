@@ -1,0 +1,137 @@
+import type { LookupFunction } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import type { Way } from '../transport/way.ts';
+import type { WireConnection } from './connection.ts';
+import { type ResponseHead, requestHead } from './head.ts';
+import type { WirePool } from './pool.ts';
+import { WireError } from './wire-error.ts';
+import type { WireBody } from './wire-source.ts';
+
+export type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
+export { WireError } from './wire-error.ts';
+
+export interface WireRequest {
+  /** `http:` or `https:`; user information in it is not sent. */
+  url: URL;
+  /** Without `host`, `connection` and the framing fields, which are written here. */
+  headers: Readonly<Record<string, string>>;
+  /** Ends the exchange, also while the body is read. */
+  signal?: AbortSignal | undefined;
+  /** Milliseconds: until connected (DNS and TLS included); from the request to the response's head; between bytes of the body while a reader waits. */
+  timeouts: { connectMs: number; headersMs: number; idleMs: number };
+  /** DNS lookup with the address guard; it is not asked for literal addresses. Connections are reused between requests with the same function only. */
+  lookup?: LookupFunction | undefined;
+  /** What an https origin must prove itself with; the built-in roots when absent. Making one takes milliseconds: keep it. */
+  trust?: SecureContext | undefined;
+  /** Through which proxy; direct when absent. */
+  way?: Way | undefined;
+}
+
+export interface WireResponse {
+  status: number;
+  /** Names in lower case; repeated fields joined by `, `. */
+  headers: ReadonlyMap<string, string>;
+  /** Must be read to its end or destroyed, also when it is empty or an error's. */
+  body: ByteSource;
+  /** Bytes; undefined when the upstream did not say. */
+  contentLength: number | undefined;
+}
+
+/**
+ * Sends a GET and returns the response once its head is there; any status is a response. The body
+ * costs at most 2 MiB of buffers (wire-source.ts). Rejects with a {@link WireError}; a request on a
+ * kept connection that dies before the first byte of an answer is sent once more on a new one,
+ * as RFC 9112, 9.3.1 allows for a GET.
+ */
+export async function openWire(request: WireRequest, pool: WirePool): Promise<WireResponse> {
+  if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
+    throw new WireError('protocol', `cannot fetch from a ${request.url.protocol} URL`);
+  }
+  const head = requestHead(request.url, request.headers, request.way);
+  for (let fresh = false; ; fresh = true) {
+    const { connection, reused } = await connect(request, pool, fresh);
+    try {
+      return await exchange(connection, head, request, pool);
+    } catch (error) {
+      const stale = error instanceof WireError && error.code === 'reset' && !connection.answered;
+      if (!reused || !stale) throw error;
+    }
+  }
+}
+
+/** Takes a connection from the pool; one that comes too late for an aborted request is closed. */
+async function connect(
+  { url, timeouts, lookup, trust, way, signal }: WireRequest,
+  pool: WirePool,
+  fresh: boolean,
+): Promise<{ connection: WireConnection; reused: boolean }> {
+  if (signal?.aborted) throw aborted(signal);
+  const turnMs = timeouts.headersMs;
+  const taking = pool.take(
+    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, way, signal },
+    fresh,
+  );
+  if (signal === undefined) return taking;
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(aborted(signal));
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([taking, promise]);
+  } catch (error) {
+    if (signal.aborted)
+      taking.then(({ connection }) => connection.kill(aborted(signal))).catch(() => {});
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+async function exchange(
+  connection: WireConnection,
+  head: string,
+  { url, timeouts, signal }: WireRequest,
+  pool: WirePool,
+): Promise<WireResponse> {
+  if (signal?.aborted) {
+    connection.kill(aborted(signal));
+    throw aborted(signal);
+  }
+  const timer = setTimeout(
+    () =>
+      connection.kill(
+        new WireError(
+          'timeout-headers',
+          `${url.host}: no response within ${timeouts.headersMs} ms`,
+        ),
+      ),
+    timeouts.headersMs,
+  );
+  const abort = (): void => connection.kill(aborted(signal));
+  const release = connection.onFree;
+  // The connection may serve another request as soon as it is free: the signal must let go of it first.
+  connection.onFree = reusable => {
+    signal?.removeEventListener('abort', abort);
+    release(reusable);
+  };
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    return response(await connection.send(head, pool.slabs, timeouts.idleMs));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function response({ head, body }: { head: ResponseHead; body: WireBody }): WireResponse {
+  const length = head.headers.get('content-length');
+  return {
+    status: head.status,
+    headers: head.headers,
+    body,
+    contentLength: length === undefined ? undefined : Number.parseInt(length, 10),
+  };
+}
+
+function aborted(signal: AbortSignal | undefined): WireError {
+  return new WireError('aborted', 'the request was given up', { cause: signal?.reason });
+}

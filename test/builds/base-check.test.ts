@@ -1,0 +1,51 @@
+/** Base images are asked for in the right of who asks for a build, at every kind of registry. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { checkBaseImages } from '../../src/builds/solve/base-check.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { digestOf } from '../../src/oci/digest.ts';
+import { documentOf } from '../../src/oci/document.ts';
+import { mediaTypes } from '../../src/oci/media-type.ts';
+import type { RegistryClient } from '../../src/upstream/registry-client.ts';
+
+const name = 'registry.example.com/team/base:1';
+const check = (registry: Partial<RegistryClient>) =>
+  checkBaseImages([name], registry as RegistryClient, async () => undefined);
+const head = { digest: digestOf('base'), mediaType: mediaTypes.ociManifest };
+const refuse = (kind: ConstructorParameters<typeof Fault>[0], retryAfterSeconds?: number) => () =>
+  Promise.reject(
+    new Fault(kind, 'it says no', {
+      phase: 'upstream',
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    }),
+  );
+
+suite('base images', () => {
+  test('one that is told on HEAD is fetched by nobody but the builder', async () => {
+    await check({ headManifest: async () => head, getManifest: () => assert.fail('not needed') });
+  });
+
+  test('a registry that tells nothing on HEAD is asked for the manifest', async () => {
+    let asked = 0;
+    await check({
+      headManifest: async () => undefined,
+      getManifest: async () => {
+        asked += 1;
+        return documentOf(Buffer.from('{}'), mediaTypes.ociManifest);
+      },
+    });
+    assert.equal(asked, 1);
+    const closed = { headManifest: async () => undefined, getManifest: refuse('unauthorized') };
+    await assert.rejects(check(closed), { kind: 'bad-request' });
+  });
+
+  test('the image is named, whoever is the reason', async () => {
+    const message = `The base image ${name} is unavailable: it says no`;
+    await assert.rejects(check({ headManifest: refuse('manifest-unknown') }), {
+      ...{ message, kind: 'bad-request', phase: 'build' },
+    });
+    await assert.rejects(check({ headManifest: refuse('upstream', 7) }), {
+      ...{ message, kind: 'upstream', phase: 'upstream', retryAfterSeconds: 7 },
+    });
+  });
+});

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, linkSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { type Header, pack } from 'tar-stream';
+import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
+import { openBuildContext } from '../../src/builds/solve/context/build-context.ts';
+import { layeredTree } from '../../src/builds/solve/context/layered-tree.ts';
+import { TarIndex } from '../../src/builds/solve/context/tar-index.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+
+/** Everything in a tree: `d755 src`, `f644 src/a <content>`, `l777 link -> a`. */
+async function listing(tree: FileTree, directory = ''): Promise<string[]> {
+  const lines: string[] = [];
+  for (const { name, kind, mode, size, target } of await tree.list(directory)) {
+    const path = directory === '' ? name : `${directory}/${name}`;
+    const start = `${kind === 'symlink' ? 'l' : kind[0]}${mode.toString(8)} ${path}`;
+    if (kind === 'file') {
+      const content = await bytesOf(tree, path);
+      assert.equal(content.length, size, path);
+      lines.push(`${start} ${content.toString('utf8', 0, 40)}`);
+    } else lines.push(kind === 'symlink' ? `${start} -> ${target}` : start);
+    if (kind === 'directory') lines.push(...(await listing(tree, path)));
+  }
+  return lines.sort();
+}
+
+async function bytesOf(tree: FileTree, path: string): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of tree.read(path)) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+type Entry = readonly [header: Partial<Header> & { name: string }, content?: string];
+
+async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
+  const tar = pack();
+  for (const [header, content] of entries) tar.entry(header, content ?? '');
+  tar.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of tar) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+suite('build context', () => {
+  let directory: TempDir;
+  let content: ContentStore;
+
+  before(async () => {
+    directory = await makeTempDir('build-context');
+    content = await openContentStore(directory.join('content'));
+  });
+  after(() => directory.remove());
+
+  const keep = async (bytes: Buffer): Promise<Digest> => {
+    const digest = digestOf(bytes);
+    await content.write(digest, bytes);
+    return digest;
+  };
+  const open = async (bytes: Buffer, signal = new AbortController().signal) =>
+    openBuildContext(content, await keep(bytes), signal);
+  const temporary = () => readdirSync(directory.join('content/tmp'));
+
+  test('what GNU tar packs is there, file by file', async () => {
+    const root = directory.join('files');
+    const long = `${'long-name/'.repeat(20)}file`;
+    mkdirSync(join(root, 'src', 'empty'), { recursive: true });
+    mkdirSync(join(root, long, '..'), { recursive: true });
+    writeFileSync(join(root, long), 'deep');
+    writeFileSync(join(root, 'src', 'big'), Buffer.alloc(3_000_000, 'big '));
+    writeFileSync(join(root, 'src', 'é'), 'accent');
+    writeFileSync(join(root, 'none'), '');
+    linkSync(join(root, 'src', 'é'), join(root, 'zz-hard'));
+    symlinkSync('../../etc/passwd', join(root, 'src', 'out'));
+    writeFileSync(join(root, 'run'), '#!/bin/sh\n');
+    chmodSync(join(root, 'run'), 0o4755);
+    for (const format of ['gnu', 'pax', 'ustar']) {
+      const tar = execFileSync(
+        'tar',
+        ['-C', root, '--sort=name', `--format=${format}`, '-cz', '.'],
+        { maxBuffer: 1e8, env: { ...process.env, LC_ALL: 'C' } },
+      );
+      await using context = await open(tar);
+      const found = await listing(context.tree);
+      for (const line of [
+        `f644 ${long} deep`,
+        `f644 src/big ${'big '.repeat(10)}`,
+        'f644 src/é accent',
+        'f644 zz-hard accent',
+        'f644 none ',
+        'f4755 run #!/bin/sh\n',
+        'd755 src/empty',
+        'l777 src/out -> ../../etc/passwd',
+      ]) {
+        assert.ok(found.includes(line), `${format}: ${line} in\n${found.join('\n')}`);
+      }
+      assert.equal(found.length, 20 + 9, found.join('\n'));
+      assert.equal((await bytesOf(context.tree, 'src/big')).length, 3_000_000);
+      assert.equal(temporary().length, 1);
+    }
+    assert.deepEqual(temporary(), [], 'nothing is left of it');
+  });
+
+  test('directories that the archive does not name are there, and the last of two files', async () => {
+    const tar = await tarOf([
+      [{ name: 'a/b/c' }, 'first'],
+      [{ name: './a//b/c' }, 'second'],
+      [{ name: 'a/b', type: 'directory', mode: 0o700 }],
+    ]);
+    await using context = await open(gzipSync(tar));
+    assert.deepEqual(await listing(context.tree), ['d700 a/b', 'd755 a', 'f644 a/b/c second']);
+    assert.deepEqual(await context.tree.list('nowhere'), []);
+    assert.throws(() => context.tree.read('a'), /'a' is not a file/);
+  });
+
+  const link = (name: string, linkname: string, type: Header['type'] = 'symlink') =>
+    [{ name, type, linkname }] as const;
+  const refused: readonly [what: string, entries: readonly Entry[], message: RegExp][] = [
+    ['a path that leads out', [[{ name: 'a/../../b' }]], /leads out of it, 'a\/\.\.\/\.\.\/b'/],
+    ['a path from the root', [[{ name: '/etc/passwd' }]], /leads out of it, '\/etc\/passwd'/],
+    ['a character device', [[{ name: 'tty', type: 'character-device' }]], /neither file.*'tty'/],
+    ['a block device', [[{ name: 'sda', type: 'block-device' }]], /neither file.*'sda'/],
+    ['a pipe', [[{ name: 'p', type: 'fifo' }]], /neither file.*'p'/],
+    [
+      'a file behind a link',
+      [link('a', '/etc'), [{ name: 'a/passwd' }, 'x']],
+      /leads through 'a', which is no directory/,
+    ],
+    ['a hard link to nothing', [link('a', 'b', 'link')], /'a', to 'b', which is no file before it/],
+    ['a hard link that leads out', [link('a', '../b', 'link')], /leads out of it, '\.\.\/b'/],
+    [
+      'a hard link to a directory',
+      [[{ name: 'd', type: 'directory' }], link('a', 'd', 'link')],
+      /to 'd', which is no file/,
+    ],
+    [
+      'a file in place of a directory',
+      [[{ name: 'a/b' }], [{ name: 'a' }, 'x']],
+      /'a' in it as a directory and as something else/,
+    ],
+    [
+      'a file with holes',
+      [
+        [
+          {
+            name: 'a',
+            pax: { 'GNU.sparse.map': '0,1', 'GNU.sparse.size': '9' },
+          },
+          'x',
+        ],
+      ],
+      /has a sparse file, "a", which is not supported/,
+    ],
+    [
+      'a name of 2 MB',
+      [[{ name: 'a', pax: { comment: 'x'.repeat(2_000_000) } }, 'x']],
+      /has a tar header longer than 1 MiB/,
+    ],
+  ];
+
+  for (const [what, entries, message] of refused) {
+    test(`refused with a sentence: ${what}`, async () => {
+      const bytes = gzipSync(await tarOf([[{ name: 'first' }, 'x'.repeat(100_000)], ...entries]));
+      await assert.rejects(open(bytes), (error: unknown) => {
+        assert.ok(error instanceof Fault, String(error));
+        assert.equal(error.kind, 'bad-request');
+        assert.match(error.message, /^The build context /);
+        assert.match(error.message, message);
+        return true;
+      });
+      assert.deepEqual(temporary(), []);
+    });
+  }
+
+  test('an archive that is cut off or damaged is told so', async () => {
+    const tar = await tarOf([
+      [{ name: 'a' }, 'x'.repeat(5000)],
+      [{ name: 'b' }, 'y'],
+    ]);
+    for (const bytes of [
+      tar.subarray(0, 3000),
+      Buffer.concat([tar.subarray(0, 5632), Buffer.alloc(512, 'junk')]),
+    ]) {
+      await assert.rejects(
+        open(gzipSync(bytes)),
+        /The build context is not a (?:complete )?tar archive/,
+      );
+    }
+    assert.deepEqual(temporary(), []);
+  });
+
+  test('one that is gone, and a build that is stopped', async () => {
+    const { signal } = new AbortController();
+    const gone = openBuildContext(content, digestOf('gone'), signal);
+    await assert.rejects(gone, /is here no more: ask for the build again/);
+    const bytes = gzipSync(await tarOf([[{ name: 'a' }, 'x'.repeat(1_000_000)]]));
+    await assert.rejects(open(bytes, AbortSignal.abort(new Error('stopped'))), /stopped/);
+    assert.deepEqual(temporary(), []);
+  });
+
+  test('neither many files nor long paths fill the memory', () => {
+    const index = (maxEntries: number, maxPathText: number) =>
+      new TarIndex({ maxEntries, maxPathText });
+    const file = (name: string) => ({ name, type: 'file' as const, byteOffset: 0 });
+    const few = index(3, 1000);
+    few.add(file('a/b'));
+    few.add(file('a/b'));
+    few.add(file('c'));
+    assert.throws(() => few.add(file('d')), /more than 3 files and directories/);
+    const deep = index(1000, 1000);
+    assert.throws(() => deep.add(file('a/'.repeat(500))), /too many long paths/);
+  });
+
+  test('of two trees the upper one wins', async () => {
+    const upper = memoryTree({ a: 'upper', 'd/x': 'upper', f: 'upper' });
+    const lower = memoryTree({
+      a: 'lower',
+      b: 'lower',
+      'd/x': 'lower',
+      'd/y': 'lower',
+      'f/g': 'x',
+    });
+    const both = layeredTree(upper, lower);
+    assert.deepEqual(await listing(both), [
+      'd755 d',
+      'f644 a upper',
+      'f644 b lower',
+      'f644 d/x upper',
+      'f644 d/y lower',
+      'f644 f upper',
+    ]);
+  });
+});

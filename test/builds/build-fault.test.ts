@@ -1,0 +1,146 @@
+/** What a user is told of a build that failed, for what builders say. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { BuildError, type BuildErrorKind } from '../../src/buildkit/index.ts';
+import { buildFault } from '../../src/builds/solve/failures/build-fault.ts';
+
+const source = { file: 'Dockerfile', line: 2 };
+const messageOf = (kind: BuildErrorKind, message: string, isPlaced = true) =>
+  buildFault(new BuildError(kind, message, isPlaced ? { source } : {})).message;
+const ofStep = (step: string, lastLogLines: readonly string[], exitCode = 1) =>
+  buildFault(new BuildError('exec', 'exit code', { step, lastLogLines, exitCode, source })).message;
+
+suite('why a step failed', () => {
+  test('its last five lines are below the sentence', () => {
+    const lines = ['1', '2', '3', '4', '5', '6'];
+    assert.equal(
+      ofStep('[2/2] RUN make', lines, 42),
+      "'[2/2] RUN make' ended with exit code 42 (Dockerfile, line 2). Its last lines:\n2\n3\n4\n5\n6",
+    );
+    assert.equal(
+      ofStep('[2/2] RUN make', []),
+      "'[2/2] RUN make' ended with exit code 1 (Dockerfile, line 2)",
+    );
+  });
+
+  test('lines of a Dockerfile that the caller has not written are not shown', () => {
+    const error = new BuildError('exec', 'exit code', { step: '[2/2] RUN make', source });
+    assert.match(buildFault(error).message, /\(Dockerfile, line 2\)$/);
+    assert.doesNotMatch(buildFault(error, true).message, /Dockerfile/);
+  });
+
+  test('a program for another platform is told as one, with the way out', () => {
+    assert.match(
+      ofStep('[linux/arm64 2/2] RUN true', ['exec /bin/sh: exec format error']),
+      /most likely a program for another platform .* 'containerPlatform', or have the operator install emulation \(docker run .*\nexec \/bin\/sh/s,
+    );
+  });
+
+  test('lines are as a terminal shows them', () => {
+    const lines = ['\x1b[31mred\x1b[0m\x07', '10 %\r50 %\r100 %', 'a\tb\r'];
+    assert.match(ofStep('[2/2] RUN make', lines), /:\nred\n100 %\na b$/);
+  });
+
+  test('neither a long step nor long lines make a long message', () => {
+    const message = ofStep(`[2/2] RUN ${'x'.repeat(5000)}`, Array(20).fill('y'.repeat(2000)));
+    assert.ok(message.length < 3000, `${message.length}`);
+    assert.match(message, /^'\[2\/2\] RUN x+\.\.\.' ended with exit code 1 \(/);
+  });
+});
+
+test('what ADD could not fetch is named', () => {
+  const of = (text: string) =>
+    buildFault(
+      new BuildError('dockerfile', 'failed to load cache key: invalid response status 404', {
+        source: { ...source, text },
+      }),
+    ).message;
+  assert.equal(
+    of('ADD --chmod=644 https://example.org/a.txt /a'),
+    'https://example.org/a.txt cannot be fetched (Dockerfile, line 2): invalid response status 404',
+  );
+  assert.match(
+    of('ADD ["http://a.example/1", "http://b.example/2", "/x/"]'),
+    /^http:\/\/a\.example\/1 or http:\/\/b\.example\/2 cannot/,
+  );
+});
+
+suite('what the builder says', () => {
+  const cases: readonly [BuildErrorKind, string, string | RegExp][] = [
+    [
+      'dockerfile',
+      'dockerfile parse error on line 2: ENV requires at least one argument',
+      'the Dockerfile is wrong (Dockerfile, line 2): ENV requires at least one argument',
+    ],
+    [
+      'dockerfile',
+      'failed to load cache key: Get "http://127.0.0.1:9/x": connection refused',
+      'what ADD names cannot be fetched (Dockerfile, line 2): Get "http://127.0.0.1:9/x": connection refused',
+    ],
+    [
+      'dockerfile',
+      'failed to load LLB: network.host is not allowed',
+      'RUN --network=host is not allowed here (Dockerfile, line 2): take the option out',
+    ],
+    [
+      'dockerfile',
+      'failed to load LLB: security.insecure is not allowed',
+      'RUN --security=insecure is not allowed here (Dockerfile, line 2): take the option out',
+    ],
+    [
+      'other',
+      'secret foo: not found',
+      'the Dockerfile requires the secret foo (Dockerfile, line 2): builds have none here',
+    ],
+    [
+      'dockerfile',
+      'failed to compute cache key: failed to calculate checksum of ref x::y: "/none": not found',
+      /^a file is missing \(Dockerfile, line 2\): .*"\/none": not found; .* buildContext/,
+    ],
+    [
+      'push',
+      'failed to push 127.0.0.1:9090/builds:x: failed to do request: Head "http://127.0.0.1:9090/v2/builds/blobs/sha256:1": dial tcp 127.0.0.1:9090: connect: connection refused',
+      /^the push failed: the builder cannot reach 127\.0\.0\.1:9090 \(connection refused\): .*SLUICE_URL/,
+    ],
+    [
+      'push',
+      'failed to push images.test/x: failed to do request: Head "https://images.test/v2/x/blobs/sha256:1": dial tcp 192.0.2.1:443: i/o timeout',
+      /^the push failed: the builder cannot reach images\.test \(timeout\)\. Ask the operator/,
+    ],
+    [
+      'push',
+      'failed to push images.test/x: failed to do request: Head "https://images.test/v2/x/blobs/sha256:1": dial tcp: lookup images.test on 192.0.2.53:53: no such host',
+      /^the push failed: the builder cannot reach images\.test \(no such host\)/,
+    ],
+    [
+      'push',
+      'failed to push images.test:9090/x: failed to do request: Head "https://images.test:9090/v2/x/blobs/sha256:1": http: server gave HTTP response to HTTPS client',
+      /^the push failed: the builder speaks https to images\.test:9090, .*\[registry\."images\.test:9090"\] http = true/,
+    ],
+    ['push', 'failed to push x: denied', 'the image cannot be pushed: failed to push x: denied'],
+    [
+      'base',
+      'localhost:1/x: failed to resolve source metadata for localhost:1/x:latest: failed to do request: Head "http://localhost:1/v2/x/manifests/latest": dial tcp 127.0.0.1:1: connect: connection refused',
+      /^a base image is unavailable \(Dockerfile, line 2\): the builder cannot reach localhost:1 \(connection refused\): /,
+    ],
+    [
+      'base',
+      'failed to load cache key: pull access denied, repository does not exist',
+      /^a base image is unavailable \(Dockerfile, line 2\): /,
+    ],
+  ];
+  for (const [kind, said, told] of cases) {
+    test(said, () => {
+      const message = messageOf(kind, said);
+      if (typeof told === 'string') assert.equal(message, told);
+      else assert.match(message, told);
+    });
+  }
+
+  test('without a place there are no empty brackets', () => {
+    assert.equal(
+      messageOf('other', 'secret foo: not found', false),
+      'the Dockerfile requires the secret foo: builds have none here',
+    );
+  });
+});

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+const dockerfile = base64('ARG BASE=alpine\nFROM $BASE AS first\nRUN a\nFROM debian\nRUN b\n');
+const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+const plan = (more: BuildWish = {}) => {
+  const { key, origin } = planBuild({ containerFile: dockerfile, ...more }, places);
+  assert.ok(origin.kind === 'recipe');
+  return { key, origin, options: origin.options };
+};
+
+test('options that change the image change the key, and others do not', () => {
+  const known = { buildRepository: 'registry.test/team/app' };
+  const wishes: readonly BuildWish[] = [
+    {},
+    { buildArgs: { BASE: 'debian' } },
+    { buildArgs: { BASE: 'debian2' } },
+    { buildTarget: 'first' },
+    { labels: { a: 'b' } },
+    { annotations: { a: 'b' } },
+    { created: '2026-01-31T12:00:00Z' },
+    known,
+    { ...known, secrets: { token: base64('one') } },
+  ];
+  assert.equal(new Set(wishes.map(wish => plan(wish).key)).size, wishes.length);
+  assert.equal(plan({ noCache: true }).key, plan().key);
+  const secret = (value: string) => plan({ ...known, secrets: { token: base64(value) } });
+  assert.equal(secret('one').key, secret('two').key);
+  assert.deepEqual(secret('one').options, { secretIds: ['token'] });
+  assert.doesNotMatch(JSON.stringify(secret('one').origin), new RegExp(base64('one')));
+  const offset = plan({ created: '2026-01-31T13:00:00+01:00' });
+  assert.equal(offset.key, plan({ created: '2026-01-31T12:00:00Z' }).key);
+});
+
+test('a build pulls what its stage needs, with the arguments of the request', () => {
+  const { baseImages } = plan({ buildTarget: 'FIRST', buildArgs: { BASE: 'busybox:1' } }).origin;
+  assert.deepEqual(baseImages, ['docker.io/library/busybox:1']);
+});
+
+const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
+  ['an argument of BuildKit', { buildArgs: { BUILDKIT_SYNTAX: 'evil' } }, /BUILDKIT_SYNTAX/],
+  ['the date of the build', { buildArgs: { SOURCE_DATE_EPOCH: '1' } }, /SOURCE_DATE_EPOCH/],
+  ['a stage that does not exist', { buildTarget: 'third' }, /no stage 'third'/],
+  ['a label without a name', { labels: { '': 'x' } }, /'labels'/],
+  ['a label with = in its name', { labels: { 'a=b': 'x' } }, /'labels'/],
+  ['a date that is none', { created: 'yesterday' }, /'created'.*ISO 8601/],
+  ['secrets for the default repository', { secrets: { a: '' } }, /requires 'buildRepository'/],
+  [
+    'a secret with a path for an id',
+    { secrets: { '../a': '' }, buildRepository: 'registry.test/a' },
+    /'secrets': an id/,
+  ],
+];
+for (const [what, wish, message] of refusals) {
+  test(`refused: ${what}`, () => assert.throws(() => plan(wish), message));
+}

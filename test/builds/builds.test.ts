@@ -1,0 +1,398 @@
+/** The queue of builds: what happens at the same instant, and what a server leaves to the next one. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BuilderLost } from '../../src/builds/builder/builders.ts';
+import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
+import { ask, idOf, made, plan, runningAre, startBench } from './build-bench.ts';
+
+/** Long enough for everything that does not wait for anything. */
+const settle = () => sleep(20);
+
+// What is waited for comes much sooner, but on a busy machine.
+const patienceMs = 30_000;
+
+suite('requests at the same instant', () => {
+  test('whoever they are from, they share one build, and only the first counts', async () => {
+    await using world = await startBench();
+    const counted: string[] = [];
+    const owners = ['a', 'b', 'a', 'c'];
+    const tickets = await Promise.all(
+      owners.map(owner =>
+        ask(world, 'one', owner, () => {
+          counted.push(owner);
+          return () => {};
+        }),
+      ),
+    );
+    assert.equal(new Set(tickets.map(idOf)).size, 1);
+    assert.deepEqual(counted, ['a']);
+    await runningAre(world, ['one']);
+    await settle();
+    assert.equal(world.running.length, 1);
+  });
+
+  test('who may not begin a build does not keep others from it', async () => {
+    await using world = await startBench();
+    const refused = ask(world, 'one', 'a', () => {
+      throw new Fault('too-many-requests', 'enough');
+    });
+    const [first, second] = await Promise.allSettled([refused, ask(world, 'one', 'b')]);
+    assert.equal(first.status === 'rejected' && first.reason.message, 'enough');
+    assert.equal(second.status, 'fulfilled');
+    assert.equal(world.store.unfinished(0, 100).length, 1);
+  });
+
+  test('who was slower finds the build of who was faster, also when it is over', async () => {
+    const slow = Promise.withResolvers<void>();
+    let asked = 0;
+    await using world = await startBench({
+      admit: async () => {
+        asked += 1;
+        if (asked === 2) await slow.promise;
+      },
+    });
+    const [first, second] = [ask(world, 'one', 'a'), ask(world, 'one', 'b')];
+    const ticket = await first;
+    await runningAre(world, ['one']);
+    world.running[0]?.succeed();
+    await world.builds.settled(idOf(ticket), patienceMs);
+    slow.resolve();
+    assert.deepEqual(await second, { id: ticket.id, isCached: true, succeeded: true });
+    assert.equal(world.running.length, 0);
+  });
+
+  test('who did not see the image a moment before its build was over does not build it again', async () => {
+    const slow = Promise.withResolvers<undefined>();
+    let looks = 0;
+    await using world = await startBench({
+      find: async () => {
+        looks += 1;
+        return looks === 1 ? undefined : slow.promise;
+      },
+    });
+    const first = await ask(world, 'one', 'a');
+    const second = ask(world, 'one', 'b');
+    await runningAre(world, ['one']);
+    world.running[0]?.succeed();
+    await world.builds.settled(idOf(first), patienceMs);
+    slow.resolve(undefined);
+    assert.deepEqual(await second, { id: first.id, isCached: true, succeeded: true });
+  });
+
+  test('a request beside the builds that are taken up joins them', async () => {
+    await using first = await startBench();
+    const before = await ask(first, 'one');
+    await first.builds.close();
+    await using second = first.restart();
+    await second.builds.resume();
+    assert.equal((await ask(second, 'one')).id, before.id);
+    await runningAre(second, ['one']);
+    await settle();
+    assert.equal(second.running.length, 1);
+  });
+});
+
+test('after a restart, builds that the operator has restricted since are not taken up', async () => {
+  await using first = await startBench({ concurrent: 1 });
+  const stranger = await ask(first, 'stranger', 'somewhere');
+  await ask(first, 'known', 'ada', undefined, true);
+  await first.builds.close();
+  await using second = first.restart();
+  second.builds.resume(({ isTrusted }) => isTrusted);
+  await runningAre(second, ['known']);
+  const { succeeded, reason } = second.builds.get(idOf(stranger));
+  assert.equal(succeeded, false);
+  assert.match(reason ?? '', /restricted builds .*with a login/);
+});
+
+suite('the queue', () => {
+  test('one who asks for twenty does not hold up another’s single one', async () => {
+    await using world = await startBench();
+    for (let count = 0; count < 20; count += 1) await ask(world, `many${count}`, 'many');
+    await ask(world, 'single', 'other');
+    await runningAre(world, ['many0', 'many1']);
+    world.running[0]?.succeed();
+    await runningAre(world, ['many1', 'single']);
+  });
+
+  test('who asked is remembered over a restart', async () => {
+    await using first = await startBench({ concurrent: 1 });
+    for (let count = 0; count < 5; count += 1) await ask(first, `many${count}`, 'many');
+    await ask(first, 'single', 'other', undefined, true);
+    await first.builds.close();
+    await using second = first.restart();
+    await second.builds.resume();
+    await runningAre(second, ['many0']);
+    second.running[0]?.succeed();
+    await runningAre(second, ['single']);
+    assert.equal(second.store.latest(plan('single').target)?.isTrusted, true);
+  });
+
+  test('a build waits for a builder without taking a place or its own time', async () => {
+    const there = Promise.withResolvers<void>();
+    let isComing = true;
+    await using world = await startBench({
+      concurrent: 1,
+      timeLimits: { usual: 2000, trusted: 2000 },
+      builders: {
+        isComing: () => isComing,
+        untilThere: (_, signal) => {
+          const { promise, resolve, reject } = Promise.withResolvers<void>();
+          signal.addEventListener('abort', () => reject(signal.reason));
+          there.promise.then(resolve);
+          return promise;
+        },
+      },
+    });
+    const { id = '' } = await ask(world, 'one');
+    await sleep(2100);
+    const row = world.builds.get(id);
+    assert.deepEqual([row.startedAt, row.finishedAt], [null, null]);
+    assert.equal(world.builds.waitsFor(row), 'BuildKit, which is being installed');
+    assert.match(await world.logOf(id), /^Waiting for BuildKit/);
+    // What needs no builder goes ahead.
+    const copy = {
+      ...plan('copy'),
+      origin: { kind: 'image', repository: '', digest: made.digest, mediaType: '' },
+    };
+    await world.builds.request(copy as BuildPlan, {
+      ...{ owner: 'a', scope: 'a', grant: undefined },
+      ...{ isTrusted: false, onBegin: () => () => {} },
+    });
+    await runningAre(world, ['copy']);
+    world.running[0]?.succeed();
+    isComing = false;
+    there.resolve();
+    await runningAre(world, ['one']);
+    world.running[0]?.succeed();
+    assert.equal((await world.builds.settled(id, patienceMs)).succeeded, true);
+  });
+
+  test('time is up later for who is trusted', async () => {
+    await using world = await startBench({ timeLimits: { usual: 30, trusted: 600 } });
+    const usual = await ask(world, 'usual', 'a');
+    const trusted = await ask(world, 'trusted', 'b', undefined, true);
+    const over = await world.builds.settled(idOf(usual), patienceMs);
+    assert.match(over.reason ?? '', /longer than .* allowed: .* raise builds\.timeLimit$/);
+    const later = await world.builds.settled(idOf(trusted), patienceMs);
+    const took = (later.finishedAt ?? 0) - (later.startedAt ?? 0);
+    assert.ok(took >= 590, `${took} ms`);
+    assert.match(later.reason ?? '', /raise builds\.trustedTimeLimit$/);
+    assert.match(await world.logOf(idOf(usual)), /The build failed: The build took longer/);
+  });
+});
+
+suite('the end of a build', () => {
+  test('cancelled in the queue it never begins, and its place is free', async () => {
+    await using world = await startBench({ concurrent: 1 });
+    await ask(world, 'one');
+    const queued = idOf(await ask(world, 'two'));
+    await ask(world, 'three');
+    assert.equal(world.builds.cancel(queued), 'cancelled');
+    const over = await world.builds.settled(queued, patienceMs);
+    assert.deepEqual([over.succeeded, over.startedAt], [false, null]);
+    assert.equal(over.reason, 'The build was cancelled');
+    assert.equal(world.builds.cancel(queued), 'over');
+    await runningAre(world, ['one']);
+    world.running[0]?.succeed();
+    await runningAre(world, ['three']);
+  });
+
+  test('a build that was cancelled does not come back with the next server', async () => {
+    await using first = await startBench();
+    const id = idOf(await ask(first, 'one'));
+    await runningAre(first, ['one']);
+    first.builds.cancel(id);
+    await first.builds.close();
+    assert.equal(first.store.find(id)?.reason, 'The build was cancelled');
+    assert.deepEqual(first.store.unfinished(0, 100), []);
+  });
+
+  test('a stopping server leaves what runs and what is queued to the next one', async () => {
+    await using first = await startBench({ concurrent: 1 });
+    const ids = [idOf(await ask(first, 'one')), idOf(await ask(first, 'two'))];
+    await runningAre(first, ['one']);
+    await first.builds.close();
+    assert.deepEqual(
+      first.store.unfinished(0, 100).map(({ id }) => id),
+      ids,
+    );
+    await using second = first.restart();
+    await second.builds.resume();
+    await runningAre(second, ['one']);
+    assert.match(await second.logOf(ids[0] ?? ''), /server stops[\s\S]*begins again/);
+    second.running[0]?.succeed();
+    await runningAre(second, ['two']);
+    second.running[0]?.succeed();
+    assert.equal((await second.builds.settled(ids[1] ?? '', patienceMs)).succeeded, true);
+  });
+
+  test('what fails while the server takes no connections any more is left to the next one', async () => {
+    await using first = await startBench({ concurrent: 3 });
+    const [lost, made, cancelled] = [
+      idOf(await ask(first, 'lost')),
+      idOf(await ask(first, 'made')),
+      idOf(await ask(first, 'cancelled')),
+    ];
+    await runningAre(first, ['lost', 'made', 'cancelled']);
+    first.builds.drain();
+    await assert.rejects(ask(first, 'new'), /The server is stopping/);
+    first.builds.cancel(cancelled);
+    first.running[1]?.succeed();
+    first.running[0]?.fail(new Fault('bad-request', 'the image cannot be pushed'));
+    assert.equal((await first.builds.settled(lost, patienceMs)).succeeded, null);
+    assert.equal((await first.builds.settled(made, patienceMs)).succeeded, true);
+    assert.equal((await first.builds.settled(cancelled, patienceMs)).succeeded, false);
+    await first.builds.close();
+    await using second = first.restart();
+    await second.builds.resume();
+    await runningAre(second, ['lost']);
+    assert.match(await second.logOf(lost), /server stops[\s\S]*begins again/);
+  });
+
+  test('what is asked of a stopping server begins nothing', async () => {
+    const slow = Promise.withResolvers<void>();
+    await using world = await startBench({ admit: () => slow.promise });
+    const refused = assert.rejects(ask(world, 'one'), /The server is stopping/);
+    await settle();
+    await world.builds.close();
+    slow.resolve();
+    await refused;
+    assert.deepEqual(world.store.unfinished(0, 100), []);
+  });
+
+  test('a failure is the answer for a while, and then it is tried again', async () => {
+    const clock = { now: Date.now() };
+    await using world = await startBench({ retryAfterMs: 60_000, now: () => clock.now });
+    const first = idOf(await ask(world, 'one'));
+    await runningAre(world, ['one']);
+    world.running[0]?.fail(new Fault('bad-request', 'it is wrong'));
+    await world.builds.settled(first, patienceMs);
+    assert.deepEqual(await ask(world, 'one'), {
+      id: first,
+      isCached: false,
+      succeeded: false,
+      reason: 'it is wrong',
+    });
+    clock.now += 60_000;
+    const again = idOf(await ask(world, 'one'));
+    assert.match(again, /^one_[0-9]+$/);
+    assert.notEqual(again, first);
+  });
+
+  test('a failure in the future, by a clock that was wrong, is nobody’s answer', async () => {
+    const clock = { now: Date.now() };
+    await using world = await startBench({ retryAfterMs: 60_000, now: () => clock.now });
+    const first = idOf(await ask(world, 'one'));
+    await runningAre(world, ['one']);
+    world.running[0]?.fail(new Fault('bad-request', 'it is wrong'));
+    await world.builds.settled(first, patienceMs);
+    clock.now -= 2 * 3_600_000;
+    const again = await ask(world, 'one');
+    assert.deepEqual([again.id === first, again.isCached], [false, false]);
+    // The newest one counts, though it was begun earlier by the clock.
+    await runningAre(world, ['one']);
+    world.running[0]?.fail(new Fault('bad-request', 'it is still wrong'));
+    await world.builds.settled(idOf(again), patienceMs);
+    assert.deepEqual(await ask(world, 'one'), {
+      ...again,
+      succeeded: false,
+      reason: 'it is still wrong',
+    });
+  });
+
+  test('so many builds wait at once, in all and of one asker', async () => {
+    await using world = await startBench({ waiting: { inAll: 3, ofOne: 2 } });
+    await ask(world, 'one', 'a');
+    await ask(world, 'two', 'a');
+    await assert.rejects(ask(world, 'three', 'a'), { kind: 'too-many-requests' });
+    await ask(world, 'three', 'b');
+    await assert.rejects(ask(world, 'four', 'b'), { kind: 'unavailable' });
+  });
+
+  test('a lost builder is no failure, a failing recipe is one at once', async () => {
+    let tries = 0;
+    await using world = await startBench({
+      async solve({ plan }) {
+        tries += 1;
+        if (plan.key === 'wrong') throw new Fault('bad-request', 'it is wrong');
+        if (tries === 1) throw new BuilderLost('The builder went away', true);
+        return made;
+      },
+    });
+    const lost = idOf(await ask(world, 'lost'));
+    assert.equal((await world.builds.settled(lost, patienceMs)).succeeded, true);
+    assert.match(await world.logOf(lost), /The builder went away: trying again/);
+    assert.equal(tries, 2);
+    const wrong = idOf(await ask(world, 'wrong'));
+    assert.equal((await world.builds.settled(wrong, patienceMs)).reason, 'it is wrong');
+    assert.equal(tries, 3);
+  });
+
+  test('a build that takes its builder along each time is not tried for ever', async () => {
+    let tries = 0;
+    await using world = await startBench({
+      async solve() {
+        tries += 1;
+        throw new BuilderLost('The builder went away', true);
+      },
+    });
+    const id = idOf(await ask(world, 'one'));
+    const over = await world.builds.settled(id, patienceMs);
+    assert.equal(over.reason, 'The builder went away (tried 3 times): try again later');
+    assert.equal(tries, 3);
+  });
+
+  test('nothing of the inside is told when something goes wrong there', async () => {
+    await using world = await startBench();
+    const id = idOf(await ask(world, 'one'));
+    await runningAre(world, ['one']);
+    world.running[0]?.fail(new TypeError('/secret/path is undefined'));
+    const over = await world.builds.settled(id, patienceMs);
+    assert.match(over.reason ?? '', /^Something went wrong inside the service/);
+    assert.doesNotMatch(await world.logOf(id), /secret/);
+  });
+});
+
+test('old builds are deleted with their logs, except those of live requests', async () => {
+  const clock = { now: Date.now() };
+  await using world = await startBench({ now: () => clock.now });
+  const requests = createRequestStore(world.database);
+  const ids: string[] = [];
+  for (const key of ['gone', 'needed', 'expired']) {
+    ids.push(idOf(await ask(world, key)));
+    await runningAre(world, [key]);
+    world.running[0]?.succeed();
+    await world.builds.settled(ids.at(-1) ?? '', patienceMs);
+  }
+  const running = idOf(await ask(world, 'running'));
+  const soon = clock.now;
+  const request = (key: string, buildId: string | undefined, expiresAt = soon + 120_000) =>
+    requests.insert(Buffer.from(key), {
+      createdAt: 1,
+      expiresAt,
+      body: '{}',
+      buildId,
+    });
+  await request('needed', ids[1]);
+  await request('expired', ids[2], 1);
+  await request('none', undefined);
+
+  await world.builds.purge();
+  assert.ok(
+    ids.every(id => world.store.find(id)),
+    'they are not old',
+  );
+  clock.now = soon + 60_001;
+  await world.builds.purge();
+  const left = [...ids, running].filter(id => world.store.find(id));
+  assert.deepEqual(left, [ids[1], running]);
+  assert.equal(await world.logOf(ids[0] ?? ''), '');
+  assert.throws(() => world.builds.get(ids[0] ?? ''), /no such build/);
+  // The image is there still.
+  const there = { isCached: true, succeeded: true, image: made };
+  assert.deepEqual(await ask(world, 'gone'), { id: undefined, ...there });
+});

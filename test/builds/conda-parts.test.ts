@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pretendedCuda } from '../../src/builds/recipe/conda/cuda.ts';
+import { parsePackage } from '../../src/builds/recipe/conda/package-spec.ts';
+import { parseRequirement } from '../../src/builds/recipe/conda/pip-requirement.ts';
+import { checkPlatforms } from '../../src/builds/recipe/platform-fit.ts';
+import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+
+test('a package has a channel, a name and what constrains it', () => {
+  const parts = (spec: string) => {
+    const { channel = '-', name, constraint } = parsePackage(spec) ?? { name: '?', constraint: '' };
+    return [channel, name, constraint];
+  };
+  assert.deepEqual(parts('bwa'), ['-', 'bwa', '']);
+  assert.deepEqual(parts('bioconda::bwa=1'), ['bioconda', 'bwa', '=1']);
+  assert.deepEqual(parts('https://x.example.com/c::bwa >=1,<2'), [
+    'https://x.example.com/c',
+    'bwa',
+    ' >=1,<2',
+  ]);
+  assert.deepEqual(parts('bwa[build=h1]'), ['-', 'bwa', '[build=h1]']);
+  assert.equal(parsePackage('https://x.example.com/linux-64/bwa-1-0.conda'), undefined);
+});
+
+test('a requirement has a name, and a version when it is pinned', () => {
+  assert.deepEqual(parseRequirement('flask'), { name: 'flask' });
+  assert.deepEqual(parseRequirement('flask[a,b] == 3.0 ; x'), { name: 'flask', version: '3.0' });
+  assert.deepEqual(parseRequirement('flask===3.0'), { name: 'flask', version: '3.0' });
+  assert.deepEqual(parseRequirement('flask>=3,<4'), { name: 'flask' });
+  assert.deepEqual(parseRequirement('flask==3,!=3.1'), { name: 'flask' });
+  assert.deepEqual(parseRequirement('flask @ https://x'), { name: 'flask' });
+  for (const line of ['--pre', 'https://x/y', 'git+https://x', './here', 'a/b']) {
+    assert.equal(parseRequirement(line), undefined, line);
+  }
+});
+
+test('CUDA is pretended when a package asks for it by name or build', () => {
+  const table: readonly [packages: string[], version: string | undefined][] = [
+    [['bwa', 'python=3.12'], undefined],
+    [['cudapoa-like', 'barracuda'], undefined],
+    [['pytorch-gpu'], '99'],
+    [['conda-forge::cudnn'], '99'],
+    [['cudatoolkit=11.8'], '11.8'],
+    [['cuda-version=12'], '12'],
+    [['pytorch', 'pytorch-cuda==12.1.3'], '12.1'],
+    [['cuda-version>=12'], '99'],
+    [['cudnn=8.9', 'x'], '99'],
+    [['jaxlib=0.4=*cuda*'], '99'],
+    [['https://x.example.com/linux-64/cuda-1-0.conda'], undefined],
+  ];
+  for (const [packages, version] of table)
+    assert.equal(pretendedCuda(packages), version, `${packages}`);
+});
+
+test('packages for another platform than the one to build for are refused', () => {
+  const amd64 = { os: 'linux', architecture: 'amd64' };
+  const arm64 = { os: 'linux', architecture: 'arm64' };
+  const source = (...entries: string[]) =>
+    readBuildSource({ packages: { type: 'CONDA', entries } });
+  const url = (subdir: string) => `https://x.example.com/c/${subdir}/a-1-0.conda`;
+  const locked = source(`@EXPLICIT\n${url('noarch')}\n${url('linux-64')}`);
+  checkPlatforms(locked, [amd64]);
+  checkPlatforms(source('bwa', url('linux-aarch64')), [arm64]);
+  checkPlatforms(source('https://x.example.com/conda.lock'), [amd64, arm64]);
+  checkPlatforms(readBuildSource({ containerFile: 'RlJPTSBh' }), [amd64, arm64]);
+  const refused = {
+    constructor: Fault,
+    message: /linux-64\/a-1-0\.conda' is not for linux\/arm64: /,
+  };
+  assert.throws(
+    () => checkPlatforms(locked, [amd64, arm64]),
+    (error: Fault) => {
+      assert.ok(error instanceof refused.constructor);
+      assert.match(error.message, refused.message);
+      return true;
+    },
+  );
+  assert.throws(() => checkPlatforms(source(url('osx-arm64'), 'b'), [arm64]), Fault);
+});

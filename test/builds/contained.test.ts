@@ -1,0 +1,373 @@
+/** The builder that Sluice starts: what its builds reach, what they may use, and what it leaves behind. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { open, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import {
+  BuildError,
+  type BuildkitClient,
+  build,
+  connect,
+  memoryTree,
+  plainLog,
+} from '../../src/buildkit/index.ts';
+import type { ContainmentOptions } from '../../src/builds/builder/contained/containment.ts';
+import type { OwnBuilder } from '../../src/builds/builder/own/builder-process.ts';
+import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
+import { createLogger } from '../../src/foundation/telemetry.ts';
+import { startDaemon, waitForLine } from '../world/daemon.ts';
+import { eventually } from '../world/eventually.ts';
+import { otherAddresses, ownAddresses, startMachine } from '../world/machine.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { buildkitDirectory, requireBusybox, requireCommand } from '../world/tools.ts';
+import { hogs } from './hogs.ts';
+
+const mebibyte = 2 ** 20;
+const step = { memoryBytes: 256 * mebibyte, processes: 100, processors: 1 };
+const containment: ContainmentOptions = {
+  openHosts: { builder: [], steps: [] },
+  step,
+  all: { memoryBytes: 512 * mebibyte, processes: 200, processors: 2 },
+  stepDiskBytes: 2 ** 30,
+  stateBytes: 512 * mebibyte,
+};
+
+function optionsFor(directory: TempDir, more: Partial<ContainmentOptions> = {}) {
+  for (const name of ['slirp4netns', 'nft', 'ip', 'mkfs.ext4']) requireCommand(name);
+  return {
+    directory: directory.join('builder'),
+    folders: [buildkitDirectory()],
+    plainHttp: [],
+    containment: { ...containment, ...more },
+  };
+}
+
+const files = memoryTree({
+  busybox: { data: await readFile(requireBusybox('amd64')), mode: 0o755 },
+});
+
+type Outcome = Readonly<{ log: string; failure: BuildError | undefined }>;
+
+/** Builds an image of busybox with these instructions; `RUN` is a script for its shell. */
+async function tryBuild(client: BuildkitClient, ...lines: string[]): Promise<Outcome> {
+  const dockerfile = [
+    'FROM scratch',
+    'COPY busybox /bin/busybox',
+    'COPY busybox /bin/sh',
+    `RUN echo ${randomUUID()} && /bin/busybox --install -s /bin`,
+    ...lines,
+  ].join('\n');
+  let log = '';
+  const text = plainLog(piece => {
+    log += piece;
+  });
+  try {
+    await build(client, { dockerfile, context: files }, { onProgress: text.onProgress });
+    return { log, failure: undefined };
+  } catch (failure) {
+    if (!(failure instanceof BuildError)) throw failure;
+    return { log, failure };
+  } finally {
+    text.end();
+  }
+}
+
+/** A RUN that prints `open` or `closed` for each address with a port. */
+function probe(targets: readonly string[]): string {
+  const lines = targets.map(target => {
+    const [host, port] = target.split(':');
+    return `nc -w 3 ${host} ${port} < /dev/null > /dev/null 2>&1 && echo "open ${target}." || echo "closed ${target}."`;
+  });
+  return `RUN ${lines.join('; ')}`;
+}
+
+function openAmong(log: string): string[] {
+  return [
+    ...new Set([...log.matchAll(/^#\d+ [\d.]+ open (\S+)\.$/gm)].map(([, name = '']) => name)),
+  ];
+}
+
+test('builds reach the internet and what is listed, and nothing that is closed', async () => {
+  await using directory = await makeTempDir('contained');
+  await using web = await makeTempDir('web');
+  const options = optionsFor(directory, {
+    openHosts: {
+      builder: ['127.0.0.1:8080', `${otherAddresses.neighbour}:8080`],
+      steps: [`${otherAddresses.office}:80`],
+    },
+  });
+  const program = fileURLToPath(new URL('../world/own-builder-program.ts', import.meta.url));
+  await using machine = await startMachine(
+    [process.execPath, program, JSON.stringify(options)],
+    web,
+  );
+  const [, isContained, address = ''] = await waitForLine(
+    machine.daemon,
+    /^contained (\w+) (unix:.*)$/,
+  );
+  assert.equal(isContained, 'true', machine.daemon.output());
+  const client = connect(address);
+  try {
+    const hosts = [...ownAddresses, ...Object.values(otherAddresses)];
+    const targets = hosts.flatMap(host => [`${host}:80`, `${host}:8080`]);
+    const gates = ['198.18.0.2:80', '198.18.0.2:8080', '198.18.0.3:80', '198.19.255.254:80'];
+    const { log, failure } = await tryBuild(client, probe([...targets, ...gates]));
+    assert.equal(failure, undefined, log);
+    assert.deepEqual(openAmong(log), [
+      `${otherAddresses.internet}:80`,
+      `${otherAddresses.internet}:8080`,
+      `${otherAddresses.office}:80`,
+    ]);
+
+    const add = async (url: string) => (await tryBuild(client, `ADD ${url} /file`)).failure;
+    const open = [
+      `${otherAddresses.internet}:80`,
+      '127.0.0.1:8080',
+      `${otherAddresses.neighbour}:8080`,
+      `${otherAddresses.office}:80`,
+    ];
+    const fetched = await Promise.all(
+      [...targets, ...gates].map(async target => ({
+        target,
+        failure: await add(`http://${target}/file`),
+      })),
+    );
+    const reached = fetched.filter(one => one.failure === undefined).map(({ target }) => target);
+    assert.deepEqual(
+      reached.sort(),
+      [...open, `${otherAddresses.internet}:8080`, '198.18.0.2:8080'].sort(),
+    );
+    for (const { target, failure } of fetched) {
+      if (failure) assert.match(failure.message, /no route to host|refused|permitted/, target);
+    }
+    const git = await add(`http://${otherAddresses.metadata}/repository.git`);
+    assert.match(git?.message ?? '', /No route to host|Failed to connect/i);
+  } finally {
+    client.close();
+  }
+  machine.daemon.process.stdin?.end();
+  await machine.daemon.ended;
+});
+
+suite('on this machine', { concurrency: 1 }, () => {
+  let directory: TempDir;
+  let builder: OwnBuilder;
+  let client: BuildkitClient;
+
+  before(async () => {
+    directory = await makeTempDir('contained');
+    const log = createLogger('silent');
+    const started = await startOwnBuilder({ ...optionsFor(directory), log });
+    assert.ok(started?.isContained);
+    builder = started;
+    client = connect(builder.address);
+  });
+  after(async () => {
+    client?.close();
+    await builder?.stop();
+    await directory?.remove();
+  });
+
+  const check = async (...lines: string[]): Promise<Outcome> => {
+    await builder.refresh();
+    return tryBuild(client, ...lines);
+  };
+
+  test('neither its loopback nor its own addresses can be reached', async () => {
+    const server = createServer(socket => socket.end('closed\n')).listen(0, '0.0.0.0');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    try {
+      const own = Object.values(networkInterfaces()).flatMap(entries => entries ?? []);
+      const hosts = own.filter(({ family }) => family === 'IPv4').map(entry => entry.address);
+      const targets = ['127.0.0.1', ...hosts].map(host => `${host}:${port}`);
+      const { log, failure } = await check(probe(targets));
+      assert.equal(failure, undefined, log);
+      assert.deepEqual(openAmong(log), []);
+      for (const target of targets) {
+        const added = await check(`ADD http://${target}/ /file`);
+        assert.match(added.failure?.message ?? '', /no route to host|refused/, target);
+      }
+    } finally {
+      server.close();
+    }
+  });
+
+  test('no step opens a raw socket', async () => {
+    const { log } = await check(
+      'RUN ping -c 1 -W 1 127.0.0.1 || echo no ping',
+      'RUN arping -c 1 -w 1 -I eth0 198.19.255.254 || echo no arping',
+      'RUN echo caps-$(grep CapBnd /proc/self/status | cut -f 2)',
+    );
+    assert.match(log, /^#\d+ [\d.]+ no ping$/m, log);
+    assert.match(log, /^#\d+ [\d.]+ no arping$/m, log);
+    const [, capabilities = ''] = /^#\d+ [\d.]+ caps-([0-9a-f]{16})$/m.exec(log) ?? [];
+    const netRaw = 1n << 13n;
+    assert.equal(BigInt(`0x${capabilities}`) & netRaw, 0n);
+  });
+
+  test('steps do not see each other', async () => {
+    const neighbours = Array.from({ length: 12 }, (_, index) => `198.19.0.${index + 1}:7777`);
+    const dockerfile = [
+      'RUN { timeout 4 nc -l -p 7777 -e echo open; true; }',
+      'FROM scratch',
+      'COPY busybox /bin/busybox',
+      'COPY busybox /bin/sh',
+      `RUN echo ${randomUUID()} && /bin/busybox --install -s /bin && sleep 1`,
+      probe(neighbours).replaceAll('-w 3', '-w 1'),
+      'COPY --from=0 /bin/sh /other',
+    ];
+    const { log, failure } = await check(...dockerfile);
+    assert.equal(failure, undefined, log);
+    assert.match(log, /closed 198\.19\.0\.1:7777/);
+    assert.deepEqual(openAmong(log), []);
+  });
+
+  for (const [what, { script, reason, ...more }] of Object.entries(hogs)) {
+    test(`a step that wants all ${what} is ended, and the next build works`, async () => {
+      const mount = 'mount' in more ? more.mount : '';
+      const { log, failure } = await check(`RUN ${mount}${script}`);
+      assert.match(`${log}${failure?.message}`, reason);
+      const next = await check('RUN dd if=/dev/zero of=/small bs=1M count=100 && echo fine');
+      assert.equal(next.failure, undefined, next.log);
+    });
+  }
+
+  test('a step gets its share of the processors', async () => {
+    const loop = 'timeout 3 sh -c "while :; do :; done"';
+    const { log, failure } = await check(
+      `RUN cat /proc/uptime; for i in 1 2 3; do ${loop} & done; wait; cat /proc/uptime; times`,
+    );
+    assert.equal(failure, undefined, log);
+    const [began = 0, ended = 0] = [...log.matchAll(/^#\d+ [\d.]+ ([\d.]+) [\d.]+$/gm)].map(
+      ([, seconds]) => Number(seconds),
+    );
+    const times = [...log.matchAll(/(\d+)m([\d.]+)s/g)].map(
+      ([, minutes, seconds]) => Number(minutes) * 60 + Number(seconds),
+    );
+    const used = times.reduce((sum, seconds) => sum + seconds, 0);
+    assert.ok(times.length > 0 && ended > began, log);
+    assert.ok(used < (ended - began) * step.processors + 0.5, `${used} s of ${ended - began} s`);
+  });
+
+  test('files of builds that succeeded do not use up the disk', async () => {
+    for (let count = 0; count < 5; count += 1) {
+      const { failure, log } = await check(
+        `RUN mkdir /many && cd /many && seq 1 15000 | xargs touch && echo ${count}`,
+      );
+      assert.equal(failure, undefined, log);
+    }
+  });
+
+  test('its disk is bounded, however many builds fill it', async () => {
+    for (let count = 0; count < 5; count += 1) {
+      const { failure } = await check(
+        `RUN dd if=/dev/zero of=/big-${count} bs=1M count=120 && echo fine`,
+      );
+      assert.equal(failure, undefined, `build ${count}`);
+    }
+  });
+});
+
+/** Everything of a builder that is on this machine. */
+function tracesOf(directory: string): string[] {
+  const processes = readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .filter(name => {
+      try {
+        return readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(directory);
+      } catch {
+        // It has ended since it was listed.
+        return false;
+      }
+    });
+  const loops = globSync('/sys/block/loop*/loop/backing_file').filter(file => {
+    try {
+      return readFileSync(file, 'utf8').startsWith(directory);
+    } catch {
+      return false;
+    }
+  });
+  const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
+  return [...processes, ...loops, ...mounts.filter(line => line.includes(directory))];
+}
+
+function noteOf(directory: string): { group: string; folder: string } {
+  return JSON.parse(readFileSync(`${directory}/running.json`, 'utf8'));
+}
+
+function groupsOf(name: string): string[] {
+  return globSync(`/sys/fs/cgroup/{,*/}${name}`);
+}
+
+test('two at once; what a killed server leaves ends, and the next start removes the rest', async () => {
+  await using first = await makeTempDir('contained');
+  await using second = await makeTempDir('contained');
+  const program = fileURLToPath(new URL('../world/own-builder-program.ts', import.meta.url));
+  const start = async (directory: TempDir) => {
+    const options = optionsFor(directory);
+    const daemon = startDaemon(process.execPath, [program, JSON.stringify(options)], {
+      stdin: 'pipe',
+    });
+    const [, address = ''] = await waitForLine(daemon, /^contained true (unix:.*)$/);
+    return { daemon, address, directory: options.directory };
+  };
+  const [killed, other] = await Promise.all([start(first), start(second)]);
+  const clients = [killed, other].map(({ address }) => connect(address));
+  const [client, otherClient] = clients;
+  assert.ok(client && otherClient);
+  const before = noteOf(killed.directory);
+  assert.notEqual(before.group, noteOf(other.directory).group);
+  const running = tryBuild(client, 'RUN echo begun; sleep 1000');
+  const isRunning = () =>
+    groupsOf(before.group).some(group => globSync(`${group}/**/cgroup.procs`).length > 1);
+  await eventually('a step runs', isRunning);
+  killed.daemon.process.kill('SIGKILL');
+  assert.equal((await running).failure?.kind, 'unavailable');
+  await eventually('nothing of it is left', () => tracesOf(killed.directory).length === 0);
+  assert.equal((await tryBuild(otherClient, 'RUN echo fine')).failure, undefined);
+
+  const again = await start(first);
+  assert.deepEqual(groupsOf(before.group), []);
+  assert.equal(existsSync(before.folder), false);
+  const nextClient = connect(again.address);
+  clients.push(nextClient);
+  assert.equal((await tryBuild(nextClient, 'RUN echo fine')).failure, undefined);
+  const note = noteOf(again.directory);
+  for (const { daemon, directory } of [again, other]) {
+    daemon.process.stdin?.end();
+    await daemon.ended;
+    assert.deepEqual(tracesOf(directory), []);
+  }
+  assert.deepEqual(groupsOf(note.group), []);
+  assert.equal(existsSync(note.folder), false);
+  for (const one of clients) one.close();
+});
+
+test('a disk that is damaged is made new', async () => {
+  await using directory = await makeTempDir('contained');
+  const options = { ...optionsFor(directory), log: createLogger('silent') };
+  for (const damage of [undefined, Buffer.alloc(64 * 1024), Buffer.alloc(0)]) {
+    const image = globSync(directory.join('builder/state-*.img'))[0];
+    if (damage && image) {
+      await using file = await open(image, 'r+');
+      if (damage.length === 0) await file.truncate(0);
+      else await file.write(damage, 0, damage.length, 0);
+    }
+    const builder = await startOwnBuilder(options);
+    assert.equal(builder?.isContained, true);
+    const client = connect(builder.address);
+    try {
+      const { log, failure } = await tryBuild(client, 'RUN echo fine');
+      assert.equal(failure, undefined, log);
+    } finally {
+      client.close();
+      await builder.stop();
+    }
+  }
+});

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { createPermits, type Permit } from '../../src/builds/limits/permits.ts';
+
+const never = new AbortController().signal;
+
+test('who wants one is not held up by who wants fifty', async () => {
+  const permits = createPermits(2);
+  const served: string[] = [];
+  const held: Permit[] = [];
+  const want = (owner: string) =>
+    permits.take(owner, never).then(permit => {
+      served.push(owner);
+      held.push(permit);
+    });
+  for (let count = 0; count < 50; count += 1) void want('many');
+  await turn();
+  void want('one');
+  void want('two');
+  void want('two');
+  assert.deepEqual(served, ['many', 'many']);
+  for (let count = 0; count < 6; count += 1) {
+    held.shift()?.[Symbol.dispose]();
+    await turn();
+  }
+  // Each free place goes to who has the fewest, in turn where that is the same.
+  assert.deepEqual(served.slice(2), ['one', 'two', 'many', 'two', 'many', 'many']);
+});
+
+test('owners with much to do get the same share', async () => {
+  const permits = createPermits(1);
+  const served: string[] = [];
+  let current: Permit = await permits.take('first', never);
+  for (const owner of ['a', 'a', 'a', 'b', 'b', 'b', 'c', 'c', 'c']) {
+    void permits.take(owner, never).then(permit => {
+      served.push(owner);
+      current = permit;
+    });
+  }
+  for (let count = 0; count < 9; count += 1) {
+    current[Symbol.dispose]();
+    await turn();
+  }
+  assert.equal(served.join(''), 'abcabcabc');
+});
+
+test('who leaves the line is not served, and its place is not lost', async () => {
+  const permits = createPermits(1);
+  const first = await permits.take('a', never);
+  const leaving = new AbortController();
+  const left = permits.take('b', leaving.signal);
+  const next = permits.take('c', never);
+  leaving.abort(new Error('gone'));
+  await assert.rejects(left, /gone/);
+  await assert.rejects(permits.take('d', leaving.signal), /gone/);
+  first[Symbol.dispose]();
+  first[Symbol.dispose]();
+  const second = await next;
+  const third = permits.take('e', never);
+  assert.equal(await Promise.race([third, turn('waiting')]), 'waiting', 'given back once only');
+  second[Symbol.dispose]();
+  await third;
+});
+
+test('never more than there are, and in the end all of them are served', async () => {
+  const action = fc.record({
+    owner: fc.constantFrom('a', 'b', 'c'),
+    leaves: fc.boolean(),
+    gives: fc.nat(3),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(action), async (count, actions) => {
+      const permits = createPermits(count);
+      const held: Permit[] = [];
+      let [asked, served, gone] = [0, 0, 0];
+      for (const { owner, leaves, gives } of actions) {
+        const leaving = new AbortController();
+        asked += 1;
+        permits.take(owner, leaving.signal).then(
+          permit => {
+            served += 1;
+            held.push(permit);
+          },
+          () => {
+            gone += 1;
+          },
+        );
+        if (leaves) leaving.abort();
+        await turn();
+        assert.ok(held.length <= count);
+        for (const permit of held.splice(0, gives)) permit[Symbol.dispose]();
+        await turn();
+      }
+      while (held.length > 0) {
+        held.pop()?.[Symbol.dispose]();
+        await turn();
+        assert.ok(held.length <= count);
+      }
+      assert.equal(served + gone, asked);
+      assert.ok(gone <= actions.filter(({ leaves }) => leaves).length);
+    }),
+    { numRuns: 50 },
+  );
+});

@@ -1,0 +1,146 @@
+/** Many rows do nothing to the event loop, whatever is asked and whatever is cleared away. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
+import { createDigestFilter } from '../../src/server/upkeep/digest-filter.ts';
+import { markRequests } from '../../src/server/upkeep/marks.ts';
+import { unlinkOrphans } from '../../src/server/upkeep/orphans.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { freeSpace, returnFreePages } from '../../src/storage/rows/file/free-pages.ts';
+import { type BuildStore, createBuildStore } from '../../src/storage/rows/images/build-rows.ts';
+import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import {
+  createHostedStore,
+  firstPlace,
+  type HostedPlace,
+} from '../../src/storage/rows/images/hosted-rows.ts';
+import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
+import { eachRow } from '../../src/storage/rows/small-steps.ts';
+import { boundMs, longestBlock } from '../world/longest-block.ts';
+import { fillDatabase } from '../world/many-rows.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+// SCALE=20 is ten million rows: by hand, it takes half an hour.
+const scale = Number(process.env.SCALE ?? 1);
+const mostMs = 50;
+const dayMs = 24 * 3_600_000;
+const unlimited = { admitRequest() {} };
+const empty = { read: async () => undefined } as unknown as Parameters<typeof markRequests>[0];
+
+/** As `Builds` does it, without logs. */
+async function purgeBuilds(store: BuildStore): Promise<void> {
+  const read = () => store.expired(Date.now(), 100);
+  for (let found = read(); found.length > 0; found = read()) {
+    for (const { id } of found) {
+      store.remove(id, Date.now());
+      await new Promise(setImmediate);
+    }
+  }
+}
+
+suite(`${scale / 2} million rows`, () => {
+  test('nothing that is asked or cleared away holds the event loop', async t => {
+    await using directory = await makeTempDir('growth');
+    const database = openDatabase(directory.join('sluice.db'), {});
+    const now = Date.now();
+    fillDatabase(database, {
+      ...{ endedRequests: 100_000 * scale, liveRequests: 30_000 * scale },
+      ...{ hostedBlobs: 100_000 * scale, orphans: 30_000 * scale },
+      ...{ cachedBlobs: 100_000 * scale, endedBuilds: 20_000 * scale },
+    });
+    // The log of a server is never as long as one transaction of all these rows makes it.
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    const hosted = createHostedStore(database);
+    const requests = createRequestStore(database);
+    const builds = createBuildStore(database);
+    const cachedBlobs = createCachedBlobStore(database);
+    const count = (table: string) =>
+      Number(database.prepare(`SELECT COUNT(*) FROM ${table}`).pluck().get());
+
+    const works: Record<string, () => Promise<unknown>> = {
+      async 'sums of quota'() {
+        assert.equal(hosted.totalBytes(), 135_000_000 * scale);
+        assert.equal(hosted.repositoryBytes('many/kept'), 105_000_000 * scale);
+        assert.equal(cachedBlobs.total(), 100_000_000 * scale);
+      },
+      'marks of live requests': () => markRequests(empty, requests, now, createDigestFilter()),
+      async 'all hosted blobs'() {
+        let place: HostedPlace = firstPlace;
+        let seen = 0;
+        for await (const row of eachRow(rows => hosted.blobsAfter(place, rows))) {
+          place = row;
+          seen += 1;
+        }
+        assert.equal(seen, 130_000 * scale);
+      },
+      async 'unlinking of orphans'() {
+        const times = { linkedBefore: now, latest: now + dayMs, now };
+        assert.equal(await unlinkOrphans(hosted, times, {}), 30_000 * scale);
+      },
+      'purge of requests': () => createTokenRegistry(requests, dayMs, unlimited).purge(),
+      'purge of builds': () => purgeBuilds(builds),
+      'removal of a repository': () => hosted.removeManifests('many/kept'),
+      'return of free pages': () => returnFreePages(database),
+    };
+    for (const [name, work] of Object.entries(works)) {
+      const began = performance.now();
+      const { cpuMs, wallMs } = await longestBlock(work);
+      const tookMs = Math.round(performance.now() - began);
+      t.diagnostic(
+        `${name}: ${tookMs} ms, at most ${cpuMs.toFixed(1)} ms of CPU at a time (${wallMs.toFixed(1)} ms in all)`,
+      );
+      const bound = boundMs(mostMs);
+      assert.ok(cpuMs < bound, `${name} held the event loop for ${cpuMs} ms, ${bound} are allowed`);
+    }
+    assert.deepEqual(
+      [count('requests'), count('builds'), count('hosted_manifests')],
+      [30_000 * scale, 0, 0],
+    );
+    assert.equal(
+      hosted.totalBytes(),
+      100_000_000 * scale,
+      'blobs without manifests are orphans from now on',
+    );
+    const { freeBytes } = freeSpace(database);
+    assert.ok(freeBytes <= 16 * 1024 * 1024, `${freeBytes} bytes of the file are free`);
+    await database.end();
+  });
+
+  test('work in small steps can be ended, and leaves the lock to others in between', async () => {
+    await using directory = await makeTempDir('growth');
+    const path = directory.join('sluice.db');
+    const database = openDatabase(path, {});
+    fillDatabase(database, { endedRequests: 50_000 });
+    const other = openDatabase(path);
+    const stop = new AbortController();
+    const purging = createTokenRegistry(createRequestStore(database), dayMs, unlimited).purge(
+      stop.signal,
+    );
+    let written = 0;
+    while (written < 20) {
+      await sleep(1);
+      other.prepare('INSERT INTO users (email, created_at) VALUES (?, 1)').run(`${written}@a.org`);
+      written += 1;
+    }
+    stop.abort(new Error('enough'));
+    await assert.rejects(purging, /enough|aborted/);
+    other.close();
+    await database.end();
+  });
+
+  test('a lock that another process holds for a while is waited for', async () => {
+    await using directory = await makeTempDir('growth');
+    const path = directory.join('sluice.db');
+    const [database, other] = [openDatabase(path, {}), openDatabase(path)];
+    fillDatabase(database, { endedRequests: 10 });
+    other.exec('BEGIN IMMEDIATE');
+    const purging = createTokenRegistry(createRequestStore(database), dayMs, unlimited).purge();
+    await sleep(100);
+    other.exec('COMMIT');
+    await purging;
+    assert.equal(database.prepare('SELECT COUNT(*) FROM requests').pluck().get(), 0);
+    other.close();
+    await database.end();
+  });
+});

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
+
+type CreateStore = (database: Database) => unknown;
+
+/** The statements that a store prepares, as SQLite would run them. */
+async function statementsOf(file: string, database: Database): Promise<string[]> {
+  const statements: string[] = [];
+  const recording = new Proxy(database, {
+    get(target, name) {
+      const member = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      return (...given: unknown[]) => {
+        if (name === 'prepare') statements.push(String(given[0]));
+        return member.apply(target, given);
+      };
+    },
+  });
+  // Others are threads of their own.
+  if (!/export function create\w+Store\(/.test(readFileSync(file, 'utf8'))) return [];
+  const module: Record<string, unknown> = await import(file);
+  for (const [name, create] of Object.entries(module)) {
+    if (/^create\w+Store$/.test(name)) (create as CreateStore)(recording);
+  }
+  return statements;
+}
+
+function planOf(database: Database, sql: string): string[] {
+  // How a statement is planned does not depend on the values.
+  const text = sql.replace(/@\w+|\?/g, '1');
+  const rows = database.prepare(`EXPLAIN QUERY PLAN ${text}`).all() as { detail: string }[];
+  return rows.map(({ detail }) => detail);
+}
+
+// Pages of a whole list end with their limit: they are in the order of an index.
+const isPage = (sql: string, plan: readonly string[]) =>
+  sql.includes('LIMIT') && !plan.some(detail => detail.startsWith('USE TEMP B-TREE'));
+
+test('every statement of every store finds its rows by an index', async () => {
+  const database = openDatabase(':memory:');
+  let count = 0;
+  const scans: object[] = [];
+  for (const file of globSync(new URL('../../src/store/*.ts', import.meta.url).pathname)) {
+    for (const sql of await statementsOf(file, database)) {
+      count += 1;
+      const plan = planOf(database, sql);
+      const scan = plan.find(detail => /\bSCAN\b/.test(detail) && !detail.includes('CONSTANT ROW'));
+      if (scan !== undefined && !isPage(sql, plan)) scans.push({ file, sql, plan });
+    }
+  }
+  assert.ok(count > 80, `only ${count} statements were found`);
+  assert.deepEqual(scans, []);
+});

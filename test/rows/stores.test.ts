@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import { createFetchedLayerStore } from '../../src/storage/rows/images/fetched-layer-rows.ts';
+import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
+import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
+import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const hash = (text: string) => Buffer.from(text);
+const copy = { wasHere: false };
+
+test('requests: inserted, found, revoked once, purged by their end', async () => {
+  const store = createRequestStore(openDatabase(':memory:'));
+  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{"a":1}' });
+  await Promise.all([
+    store.insert(hash('one'), row(10)),
+    store.insert(hash('two'), row(20)),
+    store.insert(hash('three'), row(30)),
+  ]);
+  assert.deepEqual(store.find(hash('two')), { ...row(20), revokedAt: null });
+  assert.equal(store.find(hash('four')), undefined);
+  assert.equal(await store.revoke(hash('two'), 15), true);
+  assert.equal(await store.revoke(hash('two'), 16), false);
+  assert.equal(await store.revoke(hash('four'), 16), false);
+  assert.equal(store.find(hash('two'))?.revokedAt, 15);
+  assert.equal(await store.purge(20), 1);
+  assert.equal(store.find(hash('one')), undefined);
+  assert.ok(store.find(hash('three')));
+  await assert.rejects(store.insert(hash('three'), row(30)), /UNIQUE/);
+});
+
+test('usage: counted at once, written together, summed by day and organisation', async () => {
+  await using directory = await makeTempDir('store');
+  const path = directory.join('below', 'sluice.db');
+  const database = openDatabase(path);
+  const usage = createUsageStore(database);
+  for (const [day, org] of [
+    ['2026-01-01', undefined],
+    ['2026-01-01', 'a.org'],
+    ['2026-01-01', 'a.org'],
+    ['2026-01-02', 'a.org'],
+    ['2026-01-02', 'b.org'],
+  ] as const) {
+    usage.add('pulls', day, org);
+  }
+  usage.add('mounted', '2026-01-02', '__proto__');
+  assert.equal(usage.count('pulls', {}), 5);
+  assert.equal(usage.count('pulls', { day: '2026-01-01' }), 3);
+  assert.equal(usage.count('pulls', { org: 'a.org' }), 3);
+  assert.equal(usage.count('pulls', { org: 'a.org', day: '2026-01-02' }), 1);
+  assert.deepEqual(usage.countByOrg('pulls', {}), { 'a.org': 3, 'b.org': 1 });
+  assert.deepEqual(Object.entries(usage.countByOrg('mounted', {})), [['__proto__', 1]]);
+  assert.equal(usage.count('builds', {}), 0);
+  usage.add('pulls', '2026-01-02', 'a.org');
+  await usage.flush();
+  await usage.flush();
+  database.close();
+  const again = openDatabase(path);
+  assert.equal(createUsageStore(again).count('pulls', {}), 6);
+  again.close();
+});
+
+test('cached blobs: the least recently used is the oldest', async () => {
+  const database = openDatabase(':memory:');
+  const store = createCachedBlobStore(database);
+  const [a, b, c] = ['a', 'b', 'c'].map(text => digestOf(text));
+  assert.ok(a && b && c);
+  assert.equal(store.total(), 0);
+  assert.equal(store.oldest(), undefined);
+  await store.enter({ ...copy, digest: a, size: 10, places: ['one.example.com'], at: 1 });
+  await store.enter({ ...copy, digest: b, size: 20, places: ['one.example.com'], at: 2 });
+  await store.enter({ ...copy, digest: c, size: 30, places: ['other.example.com'], at: 3 });
+  store.touch(a, 4);
+  await database.commit(() => {});
+  assert.equal(store.total(), 60);
+  assert.deepEqual(store.oldest(), { digest: b, size: 20 });
+  store.forget(b);
+  assert.ok(!store.has(b) && store.has(a));
+  assert.deepEqual(store.oldest(), { digest: c, size: 30 });
+  assert.equal(store.total(), 40);
+});
+
+test('cached blobs: a copy is of the registries that have sent it', async () => {
+  const store = createCachedBlobStore(openDatabase(':memory:'));
+  const blob = digestOf('blob');
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['one.example.com'], at: 1 });
+  assert.equal(store.isFrom(blob, 'one.example.com'), true);
+  assert.equal(store.isFrom(blob, 'other.example.com'), false);
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 2 });
+  assert.equal(store.isFrom(blob, 'other.example.com'), true);
+  store.forget(blob);
+  await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 3 });
+  assert.equal(store.isFrom(blob, 'one.example.com'), false);
+});
+
+test('cached blobs: what something else needs is not a mere copy', async () => {
+  const store = createCachedBlobStore(openDatabase(':memory:'));
+  const [here, before, after, free] = ['here', 'before', 'after', 'free'].map(text =>
+    digestOf(text),
+  );
+  assert.ok(here && before && after && free);
+  const enter = (digest: typeof here, wasHere = false) =>
+    store.enter({ digest, size: 1, places: ['one.example.com'], at: 1, wasHere });
+  await enter(here, true);
+  await enter(here);
+  await store.adopt(before);
+  await enter(before);
+  await enter(after);
+  const adopting = store.adopt(after);
+  assert.equal(store.isMereCopy(after), false, 'from the moment of the call');
+  await adopting;
+  await enter(free);
+  const mere = [here, before, after, free].map(store.isMereCopy);
+  assert.deepEqual(mere, [false, false, false, true]);
+});
+
+test('fetched layers: found by their location, which is not in the database', async () => {
+  const database = openDatabase(':memory:');
+  const store = createFetchedLayerStore(database);
+  const location = 'https://example.com/layer.tar.gz?signature=hush';
+  assert.equal(store.find(location, 1), undefined);
+  store.put(location, 'one', 1);
+  store.put(location, 'two', 1);
+  await database.commit(() => {});
+  assert.equal(store.find(location, 1), 'two');
+  assert.equal(store.find('https://example.com/layer.tar.gz', 1), undefined);
+  assert.ok(!database.serialize().includes('hush'));
+});
+
+test('a database that a newer version wrote is refused', async () => {
+  await using directory = await makeTempDir('store');
+  const path = directory.join('sluice.db');
+  const database = openDatabase(path);
+  database.pragma('user_version = 999');
+  database.close();
+  assert.throws(() => openDatabase(path), /schema 999, .*start the newer version that wrote it/);
+});
+
+test('hosted: all manifests of one repository are removed, with their tags and parts', async () => {
+  const store = createHostedStore(openDatabase(':memory:'));
+  const [one, other, part] = ['one', 'other', 'part'].map(text => digestOf(Buffer.from(text)));
+  assert.ok(one && other && part);
+  const about = { mediaType: 'x', size: 1, subject: null, artifactType: null, annotations: null };
+  for (const repository of ['staging/1', 'kept']) {
+    store.putManifest(repository, { ...about, digest: one }, [part]);
+    store.putManifest(repository, { ...about, digest: other }, [part]);
+    store.putTag(repository, 'latest', one);
+  }
+  await store.removeManifests('staging/1');
+  await store.removeManifests('unknown');
+  assert.equal(store.manifest('staging/1', one), undefined);
+  assert.equal(store.manifest('staging/1', other), undefined);
+  assert.equal(store.tagged('staging/1', 'latest'), undefined);
+  assert.equal(store.needs('staging/1', part), undefined);
+  assert.equal(store.tagged('kept', 'latest'), one);
+  assert.ok(store.manifest('kept', other) && store.needs('kept', part));
+});
