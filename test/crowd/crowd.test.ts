@@ -57,13 +57,26 @@ function peakMemory(): number {
   return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) / 1024;
 }
 
-test('2,000 clients of a cached blob cost bounded memory, and a manifest is answered meanwhile', async () => {
+test('2,000 clients of a cached blob cost bounded memory, and manifests are answered meanwhile', async t => {
   const urls = await urlsOf(cache, 'crowd/cached');
   assert.ok((await call(urls.blob)).isWhole);
   using crowd = startCrowd([urls.blob], 2000, 0);
   await crowd.begun;
-  for (let asked = 0; asked < 5; asked += 1) assert.equal((await call(urls.manifest)).status, 200);
-  assert.deepEqual(await crowd.done, { whole: 2000, failed: 0 });
+  const times: number[] = [];
+  let isOver = false;
+  const done = crowd.done.finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const began = performance.now();
+    assert.equal((await call(urls.manifest)).status, 200);
+    times.push(performance.now() - began);
+  }
+  assert.deepEqual(await done, { whole: 2000, failed: 0 });
+  const at95 = times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];
+  t.diagnostic(
+    `${times.length} manifests, 95 % within ${at95?.toFixed(0)} ms; ${peakMemory().toFixed(0)} MiB`,
+  );
   assert.ok(peakMemory() < mostMemory, `${peakMemory()} MiB`);
 });
 
