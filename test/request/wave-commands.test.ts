@@ -166,7 +166,9 @@ test('wave --inspect and wave --info', async () => {
     body: JSON.stringify({ containerImage: image }),
   });
   assert.equal(inspected.status, 200);
-  assert.equal((await inspected.json()).container.imageName, 'team/app');
+  const { container } = (await inspected.json()) as { container: { imageName: string } };
+  assert.equal(container.imageName, 'team/app');
   const info = await world.sluice.fetch('/service-info');
-  assert.match((await info.json()).serviceInfo.version, /\d/);
+  const { serviceInfo } = (await info.json()) as { serviceInfo: { version: string } };
+  assert.match(serviceInfo.version, /\d/);
 });
