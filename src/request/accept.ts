@@ -7,6 +7,7 @@ import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
+import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
@@ -266,12 +267,12 @@ function openWarning({ target }: BuildPlan): string {
 }
 
 function sifWarnings({ sif, change }: BuildPlan): string[] {
-  const warnings = [...(sif?.warnings ?? [])];
-  if (!sif || change.workingDir === undefined) return warnings;
-  return [
-    ...warnings,
-    "'containerConfig.workingDir' is told by the image, but clients of Singularity images pay no heed to it: run them with --pwd",
-  ];
+  if (!sif) return [];
+  const ignored = ignoredInSif(change).map(
+    ({ field, advice }) =>
+      `'containerConfig.${field}' is in the image, but programs that run Singularity images ignore it: ${advice}`,
+  );
+  return [...(sif.warnings ?? []), ...ignored];
 }
 
 function warningsOf(

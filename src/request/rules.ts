@@ -2,6 +2,7 @@ import { inField } from '../builds/plan/field.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { readSifCompression } from '../builds/plan/sif-compression.ts';
 import { Fault } from '../foundation/fault.ts';
+import { givenFields } from '../images/augment/container-config.ts';
 import { parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
@@ -120,8 +121,8 @@ function textLength(texts: readonly string[]): number {
 const maxConfigText = 1024 * 1024;
 
 function checkConfig({ containerConfig }: Submission): void {
-  const { entrypoint = [], cmd = [], env = [] } = containerConfig ?? {};
-  const length = textLength([...entrypoint, ...cmd, ...env]);
+  const lists = Object.values(givenFields(containerConfig ?? {})).filter(Array.isArray);
+  const length = textLength(lists.flat());
   if (length > maxConfigText) {
     refuse(
       `'containerConfig': entrypoint, cmd and env have ${length} characters together, at most ${maxConfigText} are allowed`,

@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import type { BuildIdentity } from '../../src/builds/plan/build-key.ts';
 import type { BuildSource, CondaSource } from '../../src/builds/recipe/build-source.ts';
 import { sortedOnce } from '../../src/builds/recipe/text/sorted.ts';
+import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
+import type { Digest } from '../../src/oci/digest.ts';
 
 const texts = fc.oneof(
   fc.constantFrom('', 'a', 'b', 'a\nb', '1', 'text a 1\n'),
@@ -56,10 +58,14 @@ const sources: fc.Arbitrary<BuildSource> = fc.oneof(
 );
 
 const layers = fc.array(
-  fc.record({
-    gzipDigest: fc.constantFrom('sha256:1', 'sha256:2'),
-    architecture: optional(fc.constantFrom('amd64', 'arm64')),
-  }),
+  present(
+    fc.record({
+      gzipDigest: fc.constantFrom<Digest[]>('sha256:1' as Digest, 'sha256:2' as Digest),
+      gzipSize: fc.constant(1),
+      tarDigest: fc.constant('sha256:3' as Digest),
+      architecture: optional(fc.constantFrom('amd64', 'arm64')),
+    }),
+  ) as fc.Arbitrary<InjectedLayer>,
   { maxLength: 2 },
 );
 

@@ -12,6 +12,8 @@ import {
 import { imageName } from '../../src/builds/plan/image-name.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
+import type { Digest } from '../../src/oci/digest.ts';
 import { identities } from './arbitraries.ts';
 
 test('the key is 32 lower-case hex digits, and the same every time', () => {
@@ -32,6 +34,12 @@ test('two builds with one canonical text are one build', () => {
     }),
     { numRuns: 500 },
   );
+});
+
+const layer = (digest: string): InjectedLayer => ({
+  gzipDigest: digest as Digest,
+  gzipSize: 1,
+  tarDigest: digest as Digest,
 });
 
 /** What a canonical text says, read back by its numbers alone. */
@@ -153,12 +161,12 @@ const changes: readonly [what: string, change: (identity: BuildIdentity) => Buil
     'layer',
     identity =>
       frozen(identity, {
-        layers: [...(identity.frozenConfig?.layers ?? []), { gzipDigest: 'sha256:0' }],
+        layers: [...(identity.frozenConfig?.layers ?? []), layer('sha256:0')],
       }),
   ],
   [
     'architecture of a layer',
-    identity => frozen(identity, { layers: [{ gzipDigest: 'sha256:0', architecture: 'new' }] }),
+    identity => frozen(identity, { layers: [{ ...layer('sha256:0'), architecture: 'new' }] }),
   ],
   ['option', identity => ({ ...identity, options: { ...identity.options, new: 'x' } })],
   ['source', identity => ({ ...identity, source: { kind: 'containerFile', text: 'FROM new\n' } })],

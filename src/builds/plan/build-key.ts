@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
+import { type ConfigTable, rowsOf } from '../../images/augment/container-config.ts';
+import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
 import { parseReference } from '../../oci/reference.ts';
 import type { BuildSource, CondaWanted } from '../recipe/build-source.ts';
 import { condaRecipeVersion } from '../recipe/conda/conda-recipe.ts';
@@ -19,22 +21,9 @@ export interface BuildIdentity {
   /** Digest of the build context that came with the request. */
   readonly contextDigest?: string | undefined;
   /** The config and layers baked into the image (freeze). */
-  readonly frozenConfig?: FrozenConfig | undefined;
+  readonly frozenConfig?: ImageChange | undefined;
   /** Whatever else changes the result, by name; a name has no `=` in it. */
   readonly options?: Readonly<Record<string, string>> | undefined;
-}
-
-/** Shaped so that an `ImageChange` is one. */
-export interface FrozenConfig {
-  readonly entrypoint?: readonly string[] | undefined;
-  readonly cmd?: readonly string[] | undefined;
-  readonly env?: readonly string[] | undefined;
-  readonly workingDir?: string | undefined;
-  readonly layers?:
-    | readonly { readonly gzipDigest: string; readonly architecture?: string | undefined }[]
-    | undefined;
-  /** What is baked in first. */
-  readonly onTopOf?: FrozenConfig | undefined;
 }
 
 /** First line of the text that is hashed; another way to write it gets another number. */
@@ -111,24 +100,26 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
   }
 }
 
-function frozenFields(config: FrozenConfig): CanonicalField[] {
-  const { entrypoint, cmd, env, workingDir, layers, onTopOf } = config;
+/** The fields of a config, in the order that docs/build-key.md gives. */
+const configKeys: ConfigTable<CanonicalField> = {
+  entrypoint: words => list('entrypoint', words),
+  cmd: words => list('cmd', words),
+  env: entries => list('env', entries),
+  workingDir: path => text('workingDir', path),
+};
+
+function frozenFields(change: ImageChange): CanonicalField[] {
+  const { layers = [], onTopOf } = change;
   return [
     ...(onTopOf === undefined
       ? []
       : [text('onTopOf', canonicalDocument('change', frozenFields(onTopOf)))]),
-    ...(entrypoint === undefined ? [] : [list('entrypoint', entrypoint)]),
-    ...(cmd === undefined ? [] : [list('cmd', cmd)]),
-    ...(env === undefined || env.length === 0 ? [] : [list('env', env)]),
-    ...(workingDir === undefined ? [] : [text('workingDir', workingDir)]),
-    ...(layers === undefined || layers.length === 0 ? [] : [list('layer', layers.map(layerText))]),
+    ...rowsOf(change, configKeys),
+    ...(layers.length === 0 ? [] : [list('layer', layers.map(layerText))]),
   ];
 }
 
-function layerText({
-  gzipDigest,
-  architecture,
-}: NonNullable<FrozenConfig['layers']>[number]): string {
+function layerText({ gzipDigest, architecture }: InjectedLayer): string {
   return architecture === undefined ? gzipDigest : `${gzipDigest} ${architecture}`;
 }
 

@@ -36,8 +36,8 @@ import {
   type SubmittedCompression,
 } from './sif-compression.ts';
 
-/** What is asked for, as far as it decides what is built. */
-export interface BuildWish extends SubmittedBuild, BuildOptionsWish {
+/** The fields of a container request that decide what is built. */
+export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
   readonly containerPlatform?: string | undefined;
   readonly buildRepository?: string | undefined;
   readonly cacheRepository?: string | undefined;
@@ -51,7 +51,11 @@ export interface BuildWish extends SubmittedBuild, BuildOptionsWish {
   readonly buildCompression?: SubmittedCompression | undefined;
   /** As it was sent: `isFiltered` where its `.dockerignore` is a file like others. */
   readonly buildContext?: { readonly isFiltered?: boolean | undefined } | undefined;
-  /** The build context, once it is taken in. */
+}
+
+/** What is to be built. */
+export interface BuildWish extends BuildFields {
+  /** The build context, once it is verified. */
   readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
 }
 

@@ -1,4 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
+import {
+  type ConfigField,
+  type ContainerConfig,
+  givenFields,
+} from '../../images/augment/container-config.ts';
 import { type Command, CommandError, text, texts, type Values } from '../command.ts';
 import { post, serverOption } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
@@ -78,15 +83,22 @@ export const requestCommand: Command = {
   },
 };
 
+/** The option of each field. */
+const configOptions: {
+  readonly [Field in ConfigField]-?: (values: Values) => ContainerConfig[Field];
+} = {
+  entrypoint: values => words(values, 'entrypoint'),
+  cmd: values => words(values, 'cmd'),
+  workingDir: values => text(values, 'workdir'),
+  env: values => texts(values, 'env'),
+};
+
 async function configOf(values: Values): Promise<object> {
-  const env = texts(values, 'env');
   const layers = await Promise.all(texts(values, 'layer').map(readLayer));
+  const config = Object.entries(configOptions).map(([field, read]) => [field, read(values)]);
   return {
-    ...(env.length > 0 ? { env } : {}),
+    ...givenFields(Object.fromEntries(config)),
     ...(layers.length > 0 ? { layers } : {}),
-    entrypoint: words(values, 'entrypoint'),
-    cmd: words(values, 'cmd'),
-    workingDir: text(values, 'workdir'),
   };
 }
 

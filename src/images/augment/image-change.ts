@@ -1,4 +1,5 @@
 import type { Digest } from '../../oci/digest.ts';
+import { type ContainerConfig, changesConfig } from './container-config.ts';
 
 /** A layer to add: a gzip-compressed tar whose digests and size were verified. */
 export interface InjectedLayer {
@@ -12,39 +13,30 @@ export interface InjectedLayer {
   readonly architecture?: string;
 }
 
-/** What a container request wants changed in an image. An absent member changes nothing. */
-export interface ImageChange {
-  readonly entrypoint?: readonly string[];
-  readonly cmd?: readonly string[];
-  /** `NAME=value` each. */
-  readonly env?: readonly string[];
-  readonly workingDir?: string;
-  readonly layers?: readonly InjectedLayer[];
+/** Changes to a config, and layers on top: as a client describes them, or verified. */
+export interface LayeredConfig<Layer> extends ContainerConfig {
+  readonly layers?: readonly Layer[] | undefined;
+}
+
+/** What a container request changes in an image. */
+export interface ImageChange extends LayeredConfig<InjectedLayer> {
   /** The change that is made first, where an image is changed that was changed before. */
   readonly onTopOf?: ImageChange;
 }
 
-/** The changes that are made one after another, the first one first. */
+/** Returns the changes in the order in which they are made. */
 export function changesIn({ onTopOf, ...change }: ImageChange): readonly ImageChange[] {
   return [...(onTopOf ? changesIn(onTopOf) : []), change];
 }
 
-/** The layers of all changes. */
+/** Returns the layers of all changes. */
 export function layersIn(change: ImageChange): readonly InjectedLayer[] {
   return changesIn(change).flatMap(({ layers }) => layers ?? []);
 }
 
-/** True when serving the image means serving it as it is. */
+/** True when the image is served as it is. */
 export function isUnchanged(change: ImageChange): boolean {
-  return changesIn(change).every(isEmpty);
-}
-
-function isEmpty(change: ImageChange): boolean {
-  return (
-    change.entrypoint === undefined &&
-    change.cmd === undefined &&
-    change.workingDir === undefined &&
-    (change.env?.length ?? 0) === 0 &&
-    (change.layers?.length ?? 0) === 0
+  return changesIn(change).every(
+    one => !changesConfig(one) && (one.layers === undefined || one.layers.length === 0),
   );
 }

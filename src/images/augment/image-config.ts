@@ -8,8 +8,9 @@ import {
 } from '../../oci/json.ts';
 import { goArchitecture } from '../../oci/platform.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
-import type { ImageChange, InjectedLayer } from './image-change.ts';
-import { changeRuntime, touchesRuntime } from './runtime-config.ts';
+import { type ContainerConfig, changesConfig } from './container-config.ts';
+import type { InjectedLayer } from './image-change.ts';
+import { changeRuntime } from './runtime-config.ts';
 
 // Two images of one change must have one digest, on every replica and for ever: no clock here.
 const layerCreated = '1970-01-01T00:00:00Z';
@@ -33,7 +34,7 @@ export function architectureOf(config: Buffer): string | undefined {
  */
 export function changeConfig(
   base: Buffer,
-  change: ImageChange,
+  change: ContainerConfig,
   layers: readonly InjectedLayer[],
   baseLayers: number,
 ): Buffer {
@@ -42,7 +43,7 @@ export function changeConfig(
     const name = memberName(config, member);
     config[name] = changed(config[name]);
   };
-  if (touchesRuntime(change)) {
+  if (changesConfig(change)) {
     rewrite('config', runtime => changeRuntime(asObject(runtime) ?? {}, change));
   }
   if (layers.length > 0) {

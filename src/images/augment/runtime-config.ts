@@ -1,39 +1,45 @@
 import { type JsonObject, memberName } from '../../oci/json.ts';
+import { type ConfigTable, type ContainerConfig, rowsOf } from './container-config.ts';
 import { mergeEnv } from './env.ts';
-import type { ImageChange } from './image-change.ts';
+
+/** How a field changes a member of an image config. */
+interface MemberChange {
+  /** Its name in the OCI image specification. */
+  readonly member: string;
+  readonly merge: (own: unknown) => unknown;
+}
+
+const memberChanges: ConfigTable<MemberChange> = {
+  entrypoint: words => ({ member: 'Entrypoint', merge: () => [...words] }),
+  cmd: words => ({ member: 'Cmd', merge: () => [...words] }),
+  workingDir: path => ({ member: 'WorkingDir', merge: () => path }),
+  env: entries => ({ member: 'Env', merge: own => mergeEnv(asStrings(own), entries) }),
+};
+
+/** Returns the `config` member of an image config with the changes merged in. */
+export function changeRuntime(base: JsonObject, config: ContainerConfig): JsonObject {
+  const changed: JsonObject = { ...base };
+  const env = [...(config.env ?? []), ...entryChain(base, config)];
+  for (const { member, merge } of rowsOf({ ...config, env }, memberChanges)) {
+    const name = memberName(base, member);
+    changed[name] = merge(base[name]);
+  }
+  return changed;
+}
 
 /**
- * The variables that hand the image's own entrypoint to the injected one: as JSON array text, and for
- * entrypoints that were written for Wave in its form, where a single word stands as it is.
+ * Returns the variables that pass the image's own entrypoint to the injected one: as JSON array text, and for
+ * entrypoints written for Wave in Wave's form, where a single word stands as it is. Without an entrypoint in
+ * the image there are none. There are also none where the image starts with the given entrypoint already, since an
+ * earlier change injected it: it would call itself, and lose the chain that it has.
  */
-function entryChain(own: readonly string[]): string[] {
+function entryChain(base: JsonObject, { entrypoint }: ContainerConfig): string[] {
+  const own = asStrings(base[memberName(base, 'Entrypoint')]);
   const list = JSON.stringify(own);
+  if (entrypoint === undefined || own.length === 0) return [];
+  if (list === JSON.stringify(entrypoint)) return [];
   const [word = '', ...others] = own;
   return [`SLUICE_ENTRY_CHAIN=${list}`, `WAVE_ENTRY_CHAIN=${others.length === 0 ? word : list}`];
-}
-
-/** True when the change is for how the container is run, and not only for what is in it. */
-export function touchesRuntime({ entrypoint, cmd, workingDir, env = [] }: ImageChange): boolean {
-  return [entrypoint, cmd, workingDir].some(part => part !== undefined) || env.length > 0;
-}
-
-/** The `config` member of an image config with the change merged in. */
-export function changeRuntime(base: JsonObject, change: ImageChange): JsonObject {
-  const changed: JsonObject = { ...base };
-  const at = (member: string) => memberName(base, member);
-  const env = [...(change.env ?? [])];
-  if (change.entrypoint !== undefined) {
-    const own = asStrings(base[at('Entrypoint')]);
-    // An image that starts with the given entrypoint already was made by an earlier change: it would
-    // be told to call itself, and lose the chain that it has.
-    const isReplaced = JSON.stringify(own) !== JSON.stringify(change.entrypoint);
-    if (own.length > 0 && isReplaced) env.push(...entryChain(own));
-    changed[at('Entrypoint')] = [...change.entrypoint];
-  }
-  if (change.cmd !== undefined) changed[at('Cmd')] = [...change.cmd];
-  if (change.workingDir !== undefined) changed[at('WorkingDir')] = change.workingDir;
-  if (env.length > 0) changed[at('Env')] = mergeEnv(asStrings(base[at('Env')]), env);
-  return changed;
 }
 
 function asStrings(value: unknown): string[] {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { configFields } from '../../../images/augment/container-config.ts';
 import type { Submission } from '../../../request/submission.ts';
 import { CommandError, type Option, text, texts, type Values } from '../../command.ts';
 import { packContext } from './packed-context.ts';
@@ -85,7 +86,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'JSON of containerConfig: env, entrypoint, cmd, workingDir, layers',
+    description: `JSON of containerConfig: ${configFields.join(', ')}, layers`,
   },
   freeze: {
     type: 'boolean',

@@ -1,8 +1,14 @@
 import { z } from 'zod';
+import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/recipe/submitted.ts';
 import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import type { LayeredConfig } from '../../../images/augment/image-change.ts';
+import type { Submission, SubmittedLayer } from '../../../request/submission.ts';
 import { withoutAliases } from '../aliases.ts';
 import { tooLongIn } from './list-lengths.ts';
+
+/** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */
+type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
 
 // null is what some clients send for a field that is not set.
 const optional = <T extends z.ZodType>(schema: T) =>
@@ -66,7 +72,7 @@ const layerSchema = z.object({
   tarDigest: optional(short).describe('`sha256:` and hex of the tar file'),
   gzipDigest: optional(short).describe('`sha256:` and hex of the tar.gz file'),
   gzipSize: optional(numeric).describe('Size of the tar.gz file in bytes'),
-});
+} satisfies SchemaOf<SubmittedLayer>);
 
 const contextSchema = layerSchema.extend({
   isFiltered: optional(z.boolean()).describe(
@@ -85,7 +91,7 @@ const configSchema = z
     layers: optional(z.array(layerSchema).max(most.layers)).describe(
       'Layers put on top of the image; a server allows 20 by default',
     ),
-  })
+  } satisfies SchemaOf<LayeredConfig<SubmittedLayer>>)
   .describe('`entrypoint`, `cmd` and `env` have at most 1,048,576 characters together');
 
 const condaOptionsSchema = z.object({
@@ -93,7 +99,7 @@ const condaOptionsSchema = z.object({
   baseImage: optional(name).describe('Image that the packages are put into'),
   basePackages: optional(upTo(longest.line)).describe('Packages that every image gets'),
   commands: optional(strings(most.commands)).describe('Commands that are run in the image'),
-});
+} satisfies SchemaOf<SubmittedCondaOptions>);
 
 const packagesSchema = z
   .object({
@@ -103,7 +109,7 @@ const packagesSchema = z
     channels: optional(strings(most.channels)).describe('Conda channels, the first one first'),
     condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
     spackOpts: optional(z.unknown()).describe('Deprecated'),
-  })
+  } satisfies SchemaOf<SubmittedPackages>)
   .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
 
 /** Body of `POST /v1alpha2/container`. Source: container service specification, sections 2.1 to 2.3. */
@@ -186,7 +192,7 @@ export const containerRequestSchema = z
     noTest: optional(z.boolean()).describe(
       'Do not run the %test of a Singularity definition file at the end of the build',
     ),
-  })
+  } satisfies SchemaOf<Submission>)
   .meta({ title: 'ContainerRequest' });
 
 /** Body of `POST /v1alpha1/inspect`. Source: container service specification, section 2.7. */

@@ -1,26 +1,44 @@
+import {
+  type ConfigField,
+  type ConfigTable,
+  type ContainerConfig,
+  rowsOf,
+} from '../../augment/container-config.ts';
 import { exportLines } from '../runtime/environment.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 
-/** How an image is to be run; undefined for what stays. */
-export interface RunChange {
-  readonly entrypoint?: readonly string[] | undefined;
-  readonly cmd?: readonly string[] | undefined;
-  /** `NAME=value` each. */
-  readonly env?: readonly string[] | undefined;
-}
+/** What a field of a request does in a Singularity image. */
+type Effect =
+  | { readonly definition: Partial<DefinitionRuntime> }
+  /** What to do instead, where the programs that run these images ignore the field. */
+  | { readonly ignored: ConfigField; readonly advice: string };
 
-/**
- * A definition whose image is run as the change says, which is in the image config already: what the
- * definition says for itself would come before that.
- */
+// The image config has the entrypoint and the command: a runscript of the definition would take precedence.
+const withoutRunscript: Effect = { definition: { runscript: undefined } };
+
+const effects: ConfigTable<Effect> = {
+  entrypoint: () => withoutRunscript,
+  cmd: () => withoutRunscript,
+  workingDir: () => ({ ignored: 'workingDir', advice: 'run them with --pwd' }),
+  env: entries => ({ definition: { requestedEnvironment: exportLines(entries) } }),
+};
+
+/** Returns the definition of an image whose config has the changes already. */
 export function changeDefinition(
   definition: DefinitionRuntime,
-  { entrypoint, cmd, env = [] }: RunChange,
+  config: ContainerConfig,
 ): DefinitionRuntime {
-  const isStarted = entrypoint !== undefined || cmd !== undefined;
-  return {
-    ...definition,
-    ...(isStarted ? { runscript: undefined } : {}),
-    ...(env.length > 0 ? { requestedEnvironment: exportLines(env) } : {}),
-  };
+  const changes = rowsOf(config, effects).map(effect =>
+    'definition' in effect ? effect.definition : {},
+  );
+  return Object.assign({}, definition, ...changes);
+}
+
+/** Returns the fields that have no effect when a Singularity image runs, each with what to do instead. */
+export function ignoredInSif(
+  config: ContainerConfig,
+): readonly { readonly field: ConfigField; readonly advice: string }[] {
+  return rowsOf(config, effects).flatMap(effect =>
+    'ignored' in effect ? [{ field: effect.ignored, advice: effect.advice }] : [],
+  );
 }

@@ -1,0 +1,56 @@
+/**
+ * What a request changes in how containers of an image run. An absent field keeps the value of the image.
+ *
+ * This is the only declaration of these fields. The schema of a request, the build key, the image config, Singularity
+ * images and the command line each have a table with a row for every field, so that the compiler reports the tables
+ * that lack a new one.
+ */
+export interface ContainerConfig {
+  readonly entrypoint?: readonly string[] | undefined;
+  readonly cmd?: readonly string[] | undefined;
+  readonly workingDir?: string | undefined;
+  /** `NAME=value` each. */
+  readonly env?: readonly string[] | undefined;
+}
+
+export type ConfigField = keyof ContainerConfig;
+
+/** A row for every field: a function of its value. */
+export type ConfigTable<Row> = {
+  readonly [Field in ConfigField]-?: (value: NonNullable<ContainerConfig[Field]>) => Row;
+};
+
+// An empty entrypoint takes the entrypoint of the image away. A list that is merged changes nothing when it is empty.
+const isMerged: { readonly [Field in ConfigField]-?: boolean } = {
+  entrypoint: false,
+  cmd: false,
+  workingDir: false,
+  env: true,
+};
+
+/** All fields, in the order in which they are written into an image config. */
+export const configFields = Object.keys(isMerged) as readonly ConfigField[];
+
+/** Returns the rows of the fields that change something, in the order of the table. */
+export function rowsOf<Row>(config: ContainerConfig, table: ConfigTable<Row>): Row[] {
+  const fields = Object.keys(table) as ConfigField[];
+  return fields
+    .filter(field => isGiven(config, field))
+    .map(field => (table[field] as (value: unknown) => Row)(config[field]));
+}
+
+/** Returns only the fields that change something, of all that an object has. */
+export function givenFields(config: ContainerConfig): ContainerConfig {
+  const given = configFields.filter(field => isGiven(config, field));
+  return Object.fromEntries(given.map(field => [field, config[field]]));
+}
+
+/** True when at least one field changes something. */
+export function changesConfig(config: ContainerConfig): boolean {
+  return configFields.some(field => isGiven(config, field));
+}
+
+function isGiven(config: ContainerConfig, field: ConfigField): boolean {
+  const value = config[field];
+  return value !== undefined && !(isMerged[field] && value.length === 0);
+}
