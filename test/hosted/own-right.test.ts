@@ -18,7 +18,6 @@ import { createImageFinder } from '../../src/pull/pulled-image.ts';
 import { listingOf } from '../../src/pull/pulled-listing.ts';
 import { createManifestFinder } from '../../src/pull/pulled-manifest.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
-import { SlabPool } from '../../src/storage/content/buffers.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -147,7 +146,7 @@ test('the name of a built image gives no way to other images of its repository',
   } as unknown as ContainerRequest;
   const image = await find(request);
   const manifestOf = createManifestFinder(documents, registry);
-  const transfers = createTransfers(content, new SlabPool());
+  const transfers = createTransfers(content);
   const cache = createBlobCache({ content, cachedBlobs, hosted: store, transfers, maxBytes: 1 });
   const relays = createBlobRelays(transfers, 1);
   const modeOf = () => 'relay' as const;

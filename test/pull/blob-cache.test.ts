@@ -4,7 +4,6 @@ import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import { createTransfers } from '../../src/pull/blobs/transfers.ts';
-import { SlabPool } from '../../src/storage/content/buffers.ts';
 import { drain, sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -37,7 +36,7 @@ test('who comes while the copy is being put in its place reads it there', async 
     content,
     cachedBlobs: createCachedBlobStore(database),
     hosted: createHostedStore(database),
-    transfers: createTransfers(content, new SlabPool()),
+    transfers: createTransfers(content),
     maxBytes: 1e9,
   });
   const bytes = Buffer.alloc(2_000_000, 'blob');

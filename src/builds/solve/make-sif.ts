@@ -76,6 +76,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
     directory: string,
     disk: SpacePromise,
   ): Promise<ConvertedSif> => {
+    await using leases = new AsyncDisposableStack();
     const { image, source } = made;
     const manifest = parseManifest(image.root);
     if (manifest.kind !== 'manifest' || !isImage(manifest)) throw noImage(source);
@@ -83,14 +84,16 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
       image.generated.get(manifest.config.digest) ??
       (await documents.config(source, manifest.config));
     const blobs = blobsOf(made, deps);
-    return convertToSif(
+    return await convertToSif(
       {
         layers: manifest.layers,
         config: parseLossless(config.bytes, 'config'),
         architecture: knownArchitecture(config),
         openLayer: (layer, stop) => blobs.open(layer, stop),
         localPath: async layer =>
-          (await blobs.isKept(layer)) ? deps.content.localPath(layer.digest) : undefined,
+          (await blobs.isKept(layer))
+            ? leases.use(await deps.content.lease(layer.digest))?.path
+            : undefined,
       },
       {
         ...{ directory, definition, compression, signal },

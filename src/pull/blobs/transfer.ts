@@ -1,10 +1,7 @@
-import type { FileHandle } from 'node:fs/promises';
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { SlabPool } from '../../storage/content/buffers.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import { fileSource } from '../../storage/content/file-source.ts';
-import type { Ingest } from '../../storage/content/ingest.ts';
+import type { Ingest, IngestReader } from '../../storage/content/ingest.ts';
 
 /** A reader of a transfer. */
 export interface TransferReader {
@@ -21,7 +18,6 @@ export interface TransferOptions {
   readonly digest: Digest;
   /** Bytes. */
   readonly size: number;
-  readonly slabs: SlabPool;
   /** Called when the last reader leaves before the transfer is over: nobody wants the rest. */
   readonly onAbandoned: () => void;
   /** Called when no reader can join: it failed, or its copy was removed with its last reader. */
@@ -84,22 +80,20 @@ export class Transfer {
       if (this.#isWhole) this.#end();
       else this.#options.onAbandoned();
     };
-    const file = this.#options.ingest.openToRead();
-    file.catch(() => {});
+    const reader = this.#options.ingest.openToRead();
     return {
       size: this.#options.size,
       leave: () => {
         leave();
-        file.then(handle => handle.close()).catch(() => {});
+        reader.close();
       },
-      read: (start, end) => this.#source(file, start, end, leave),
+      read: (start, end) => this.#source(reader, start, end, leave),
     };
   }
 
-  #source(file: Promise<FileHandle>, start: number, end: number, onClose: () => void): ByteSource {
-    const { slabs } = this.#options;
+  #source(reader: IngestReader, start: number, end: number, onClose: () => void): ByteSource {
     const available = (position: number) => this.#waitFor(position, end);
-    return fileSource({ open: () => file, start, end, slabs, available, onClose });
+    return reader.read({ start, end, available, onClose });
   }
 
   /** Waits for bytes behind `position`; returns up to where they may be given out. */

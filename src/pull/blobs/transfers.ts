@@ -1,5 +1,4 @@
 import { type Digest, splitDigest } from '../../oci/digest.ts';
-import type { SlabPool } from '../../storage/content/buffers.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { Transfer, type TransferReader } from './transfer.ts';
@@ -22,7 +21,7 @@ export interface WantedBlob {
   readonly onKept?: ((size: number) => Promise<void>) | undefined;
 }
 
-export function createTransfers(content: ContentStore, slabs: SlabPool): Transfers {
+export function createTransfers(content: ContentStore): Transfers {
   const openings = new Map<string, Opening>();
 
   const begin = async (
@@ -43,7 +42,7 @@ export function createTransfers(content: ContentStore, slabs: SlabPool): Transfe
     };
     const isKept = onKept !== undefined;
     const transfer = new Transfer({
-      ...{ ingest, digest, size, slabs, isKept },
+      ...{ ingest, digest, size, isKept },
       ...{ onAbandoned, onOver: forget },
     });
     transfer

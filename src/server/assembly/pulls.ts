@@ -15,11 +15,11 @@ import type { State } from './server-state.ts';
 /** All that pulls of served names need. */
 export function createPulls(
   { config }: AppDeps,
-  { content, slabs, cachedBlobs, hosted, usage }: State,
+  { content, cachedBlobs, hosted, usage }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens }: Containers,
 ): Omit<ServedDeps, 'guard' | 'prefix'> {
-  const transfers = createTransfers(content, slabs);
+  const transfers = createTransfers(content);
   return {
     tokens,
     registry,

@@ -10,6 +10,7 @@ import { createChecks, type Proof } from './checks.ts';
 import { createDiskSync, type DiskSync } from './disk-sync.ts';
 import { type Draft, type Ingest, startIngest } from './ingest.ts';
 import { openJournal } from './journal.ts';
+import { type LocalFile, type ScratchFile, scratchFile } from './scratch-file.ts';
 
 /** Content by digest. What is in it is whole: it was verified before it got its name. */
 export interface ContentStore {
@@ -30,8 +31,11 @@ export interface ContentStore {
   examine(digest: Digest): Promise<Proof>;
   /** True when it was read and found right lately. */
   isFresh(digest: Digest): boolean;
-  /** The file it is in, checked, to be read by a program; undefined when it is not here, or in no file. */
-  localPath(digest: Digest): Promise<string | undefined>;
+  /**
+   * Returns a file with the content, checked, for a program that reads files; undefined when the content is not here.
+   * A store far away fetches it; reading by {@link open} costs less.
+   */
+  lease(digest: Digest): Promise<LocalFile | undefined>;
   /** Keeps a small document whose digest the caller has verified. Resolves when it would survive a power failure. */
   write(digest: Digest, bytes: Buffer): Promise<void>;
   /** Resolves when everything that is visible here would survive a power failure. */
@@ -44,6 +48,12 @@ export interface ContentStore {
    * @param expected bytes, where they are known: without the space for them nothing begins
    */
   ingest(algorithm?: DigestAlgorithm, expected?: number): Promise<Ingest>;
+  /**
+   * Returns an empty file for bytes that are not content, such as what a program is about to read.
+   *
+   * @param expected bytes, where they are known: without the space for them nothing begins
+   */
+  scratch(expected?: number): Promise<ScratchFile>;
   /**
    * True when it is here; it then counts as used now, so that no sweep takes it before what needs it
    * is written down. Synchronous, to be asked inside a transaction.
@@ -231,8 +241,9 @@ export async function openContentStore(
     examine: checks.examine,
     isFresh: checks.isFresh,
 
-    async localPath(digest) {
-      return (await checks.prove(digest)) === 'right' ? pathOf(digest) : undefined;
+    async lease(digest) {
+      if ((await checks.prove(digest)) !== 'right') return undefined;
+      return { path: pathOf(digest), async [Symbol.asyncDispose]() {} };
     },
 
     async write(digest, bytes) {
@@ -252,8 +263,18 @@ export async function openContentStore(
     async ingest(algorithm = 'sha256', expected = 0) {
       const promise = space.promise(expected);
       try {
-        const home = { pathOf, adopt, space: promise, sync: sync.file };
+        const home = { pathOf, adopt, space: promise, slabs, sync: sync.file };
         return startIngest(await openDraft(), algorithm, home);
+      } catch (error) {
+        promise.end();
+        throw error;
+      }
+    },
+
+    async scratch(expected = 0) {
+      const promise = space.promise(expected);
+      try {
+        return scratchFile(await openDraft(), promise);
       } catch (error) {
         promise.end();
         throw error;

@@ -2,15 +2,17 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { SpacePromise } from '../directory/disk-space.ts';
-import { drain } from './byte-source.ts';
-import { wholeFile } from './file-source.ts';
+import type { SlabPool } from './buffers.ts';
+import { type ByteSource, drain } from './byte-source.ts';
+import { fileSource, wholeFile } from './file-source.ts';
 
-/** Content on its way in: a temporary file that becomes visible only as a whole. */
+/** Content on its way in. It becomes visible only as a whole. */
 export interface Ingest {
-  /** Where the bytes are until they are committed. */
-  readonly path: string;
-  /** Opens what is written for reading, up to `size` at any time; also while it is committed, and after that. */
-  openToRead(): Promise<FileHandle>;
+  /**
+   * Opens what is written for reading, up to `size` at any time. The reader stays valid during and after a commit, and
+   * after an abort.
+   */
+  openToRead(): IngestReader;
   /** Bytes written so far. */
   readonly size: number;
   /** Appends; resolves when the bytes are written, so the caller may reuse the buffers. One call at a time. */
@@ -23,6 +25,27 @@ export interface Ingest {
   commit(): Promise<Digest>;
   /** Removes it; harmless after a commit. */
   abort(): Promise<void>;
+}
+
+/** A reader of content on its way in. The caller either reads or closes it. */
+export interface IngestReader {
+  /** Returns the bytes of the range as a source; to be called once. Destroying the source closes the reader. */
+  read(range: ReadRange): ByteSource;
+  /** Closes a reader that was not read. */
+  close(): void;
+}
+
+export interface ReadRange {
+  /** First and last byte to read, both included. */
+  readonly start: number;
+  readonly end: number;
+  /**
+   * Waits until there are bytes behind the position, and returns up to where (excluded) they may be read. Rejects when
+   * they will never come.
+   */
+  readonly available: (position: number) => Promise<number>;
+  /** Called once, when the source is closed. */
+  readonly onClose: () => void;
 }
 
 /** A new file, open for writing. */
@@ -38,6 +61,8 @@ export interface Home {
   sync(file: FileHandle): Promise<void>;
   /** Space for it; given back when the last byte is written. */
   readonly space: SpacePromise;
+  /** Buffers for its readers. */
+  readonly slabs: SlabPool;
   /** Moves a file there, durably. */
   adopt(path: string, digest: Digest): Promise<void>;
 }
@@ -52,18 +77,25 @@ export function startIngest(
   let size = 0;
   let isOpen = true;
   const digest = () => `${algorithm}:${hash.copy().digest('hex')}` as Digest;
+  const reopen = async (): Promise<FileHandle> => {
+    try {
+      return await open(path, 'r');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      // A commit has moved it.
+      return await open(home.pathOf(digest()), 'r');
+    }
+  };
 
   return {
-    path,
-
-    async openToRead() {
-      try {
-        return await open(path, 'r');
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-        // It has been moved meanwhile.
-        return await open(home.pathOf(digest()), 'r');
-      }
+    openToRead() {
+      // At once: an abort removes the name of the file.
+      const opened = reopen();
+      opened.catch(() => {});
+      return {
+        read: range => fileSource({ open: () => opened, slabs: home.slabs, ...range }),
+        close: () => void opened.then(handle => handle.close()).catch(() => {}),
+      };
     },
 
     get size() {
@@ -109,8 +141,8 @@ export function startIngest(
   };
 }
 
-/** Returns how many bytes that were. */
-async function writeFully(
+/** Writes the parts at a position of the file; returns their length. */
+export async function writeFully(
   file: FileHandle,
   parts: readonly Uint8Array[],
   position: number,

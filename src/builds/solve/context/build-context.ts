@@ -9,7 +9,7 @@ import { sparseError, TarReader } from '../../../images/sif/tar/tar-reader.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { Ingest } from '../../../storage/content/ingest.ts';
+import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
 
 /** The files of a build context, as long as it is not disposed of. */
@@ -32,18 +32,25 @@ export async function openBuildContext(
       phase: 'build',
     });
   }
-  const file = await content.ingest();
+  const file = await content.scratch();
   try {
     const index = await readTar(content.open(digest, 0, size - 1), file, signal);
-    return { tree: index.tree(file.path), [Symbol.asyncDispose]: () => file.abort() };
+    return {
+      tree: index.tree(file.path),
+      [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
+    };
   } catch (error) {
-    await file.abort();
+    await file[Symbol.asyncDispose]();
     throw error;
   }
 }
 
 /** Copies the tar file out of a gzip file, and notes what is where in it. */
-async function readTar(source: ByteSource, file: Ingest, signal: AbortSignal): Promise<TarIndex> {
+async function readTar(
+  source: ByteSource,
+  file: ScratchFile,
+  signal: AbortSignal,
+): Promise<TarIndex> {
   const index = new TarIndex();
   const tar = extract();
   // tar-stream keeps headers of any length in memory. This one refuses those of more than a MiB, and files with

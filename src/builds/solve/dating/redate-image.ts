@@ -11,6 +11,7 @@ import { mayBeImage } from '../../../oci/index-entry.ts';
 import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
 import { type ImageManifest, isImage, manifestType, parseManifest } from '../../../oci/manifest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { LocalFile } from '../../../storage/content/scratch-file.ts';
 import type { Access } from '../../../upstream/access.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import { buildTime } from './build-time.ts';
@@ -61,13 +62,10 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
   const { content, documents } = deps;
 
   /** A file with a layer, for as long as it is not disposed of. */
-  const openLayer = async (
-    layer: Descriptor,
-    { blobs, signal }: Run,
-  ): Promise<AsyncDisposable & { readonly path: string }> => {
-    const local = (await blobs.isKept(layer)) ? await content.localPath(layer.digest) : undefined;
-    if (local !== undefined) return { path: local, async [Symbol.asyncDispose]() {} };
-    const file = await content.ingest('sha256', layer.size);
+  const openLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
+    const local = (await blobs.isKept(layer)) ? await content.lease(layer.digest) : undefined;
+    if (local) return local;
+    const file = await content.scratch(layer.size);
     try {
       const body = await blobs.open(layer, signal);
       try {
@@ -79,10 +77,10 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
         body.destroy();
       }
     } catch (error) {
-      await file.abort();
+      await file[Symbol.asyncDispose]();
       throw error;
     }
-    return { path: file.path, [Symbol.asyncDispose]: () => file.abort() };
+    return file;
   };
 
   const redateManifest = async (
