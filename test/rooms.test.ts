@@ -40,6 +40,13 @@ function importsOf(file: string): string[] {
   return [...text.matchAll(pattern)].map(match => match[1] ?? match[2] ?? '');
 }
 
+/** What a file loads when it is imported: no types, and nothing that is imported later. */
+function loadedBy(file: string): string[] {
+  const text = readFileSync(file, 'utf8');
+  const pattern = /(?:^|\n)(?:import|export)\s(?!type\s)[^;'"]*?from\s+['"]([^'"]+)['"]/g;
+  return [...text.matchAll(pattern)].map(match => match[1] ?? '');
+}
+
 function importedFiles(path: string): string[] {
   return importsOf(join(src, path))
     .filter(specifier => specifier.startsWith('.'))
@@ -70,12 +77,19 @@ function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   return [];
 }
 
+/** Rooms that others import through their index.ts only. */
+const standAlone = ['buildkit/'];
+
 /** What is wrong with one import, or undefined. */
 function complaint(rooms: readonly Room[], path: string, specifier: string): string | undefined {
   const own = roomOf(rooms, path);
   if (specifier.startsWith('.')) {
     const target = relative(src, join(src, dirname(path), specifier));
     const other = roomOf(rooms, target);
+    const room = rooms[other]?.name ?? '';
+    if (other !== own && standAlone.includes(room) && target !== `${room}index.ts`) {
+      return `${path} may not import ${target}, only ${room}index.ts`;
+    }
     return other >= 0 && other <= own ? undefined : `${path} may not import ${target}`;
   }
   if (specifier.startsWith('node:') || builtinModules.includes(specifier)) return undefined;
@@ -108,6 +122,24 @@ test('the rule finds what it forbids', () => {
   assert.match(complaint(rooms, 'oci/digest.ts', '../http/observe.ts') ?? '', /oci\/digest\.ts/);
   assert.match(complaint(rooms, 'images/augment/env.ts', 'undici') ?? '', /undici/);
   assert.equal(complaint(rooms, 'http/observe.ts', '../foundation/fault.ts'), undefined);
+  const behind = complaint(rooms, 'builds/builds.ts', '../buildkit/build.ts');
+  assert.match(behind ?? '', /only buildkit\/index\.ts/);
+});
+
+test('importing the BuildKit client does not load gRPC', () => {
+  const packages = new Set<string>();
+  const seen = new Set<string>();
+  const walk = (file: string): void => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    for (const specifier of loadedBy(file)) {
+      if (specifier.startsWith('.')) walk(join(dirname(file), specifier));
+      else if (!specifier.startsWith('node:')) packages.add(specifier);
+    }
+  };
+  walk(join(src, 'buildkit/index.ts'));
+  assert.ok(seen.size > 10);
+  assert.deepEqual([...packages], []);
 });
 
 test('no imports go in a circle, those of types among them', () => {
@@ -144,7 +176,9 @@ test('no folder has more than a dozen entries', () => {
 
 test('no two files have the same name', () => {
   const paths = globSync('**/*.ts', { cwd: src, exclude: ['buildkit/gen/**'] });
-  const twice = Object.entries(Object.groupBy(paths, path => basename(path)))
+  // An index.ts is the public interface of its room.
+  const others = paths.filter(path => basename(path) !== 'index.ts');
+  const twice = Object.entries(Object.groupBy(others, path => basename(path)))
     .filter(([, same]) => same !== undefined && same.length > 1)
     .map(([, same]) => same);
   assert.deepEqual(twice, []);

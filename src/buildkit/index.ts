@@ -1,16 +1,8 @@
-/** A BuildKit client: README.md tells how it is used. */
+/** A BuildKit client; README.md documents it. Importing it is cheap: gRPC is loaded at the first call. */
 
-export { type BuildRun, build } from './build.ts';
+export { build } from './build.ts';
 export type { BuildResult, ImageDescriptor } from './build-result.ts';
-export {
-  type BuilderInfo,
-  type BuilderWorker,
-  BuildkitClient,
-  type CallOptions,
-  connect,
-  type PruneOptions,
-  type UsageRecord,
-} from './client.ts';
+export { type BuildkitClient, connect } from './client.ts';
 export {
   BuildError,
   type BuildErrorKind,
@@ -20,11 +12,20 @@ export {
 export { directoryTree } from './files/directory-tree.ts';
 export type { FileTree, TreeEntry } from './files/file-tree.ts';
 export { type MemoryFile, memoryTree } from './files/memory-tree.ts';
+export { type Found, type TreeSelection, walkTree } from './files/tree-walk.ts';
 export { type Address, parseAddress } from './grpc/address.ts';
 export type { ConnectOptions, TlsOptions } from './grpc/channel.ts';
+export type {
+  BuilderInfo,
+  BuilderWorker,
+  CallOptions,
+  PruneOptions,
+  UsageRecord,
+} from './grpc/control-calls.ts';
 export { readTlsFiles, type TlsFiles } from './grpc/tls-files.ts';
 export type {
   BuildOptions,
+  BuildRun,
   Cache,
   Exporter,
   FileExporter,

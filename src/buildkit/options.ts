@@ -1,4 +1,5 @@
 import type { FileTree } from './files/file-tree.ts';
+import type { Progress } from './progress/progress.ts';
 import type { OpenSink } from './session/file-send.ts';
 import type { CredentialsOf } from './session/login-question.ts';
 import type { TokenSource } from './session/token-source.ts';
@@ -117,4 +118,13 @@ export interface RegistryCache {
 export interface OtherCache {
   readonly type: 'inline' | 'gha' | 's3' | 'azblob';
   readonly attrs?: Readonly<Record<string, string>>;
+}
+
+/** How a build runs. */
+export interface BuildRun {
+  /** Ends the build, which rejects with kind `cancelled` once the builder has ended it too. */
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number;
+  /** An error that it throws ends the build, which rejects with that error. */
+  readonly onProgress?: (progress: Progress) => void;
 }

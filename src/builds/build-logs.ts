@@ -1,7 +1,7 @@
 import { appendFile, mkdir, open, opendir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { maskAddresses } from '../buildkit/progress/address-mask.ts';
+import { maskAddresses } from '../buildkit/index.ts';
 
 /** The log of one build while it is written. */
 export interface LogWriter {

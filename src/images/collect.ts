@@ -3,8 +3,8 @@ import { createTurnPause } from '../foundation/turn-pause.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { mayBeImage } from '../oci/index-entry.ts';
 import { isImage, parseManifest } from '../oci/manifest.ts';
+import { mayBeImage } from '../oci/manifest-parts.ts';
 import type { Access } from '../upstream/access.ts';
 
 const deepestIndex = 4;

@@ -6,20 +6,20 @@ const digestSchema = z.custom<Digest>(
   'not a digest',
 );
 
-// Clients written in Go take null for an absent member, so documents with null are in use.
+// Clients written in Go accept null for an absent member, so documents with null exist.
 const textOrEmpty = z
   .string()
   .nullish()
   .transform(text => text ?? '');
 
-/** A map of names to texts; checked in one step, since the schema of a record takes 3 µs for each name. */
+/** A map of names to strings. Checked in one step, because a record schema takes 3 µs for each name. */
 export const textMap = z.custom<Readonly<Record<string, string>>>(
   value =>
     typeof value === 'object' &&
     value !== null &&
     !Array.isArray(value) &&
     Object.values(value).every(text => typeof text === 'string'),
-  'expected a map of names to texts',
+  'expected a map of names to strings',
 );
 
 /** Platform of an index entry. Source: OCI image specification image-index.md, `platform`. */
@@ -41,5 +41,5 @@ export const descriptorSchema = z.looseObject({
   platform: platformSchema.nullish(),
 });
 
-/** Type, digest and size in bytes of some content. */
+/** Media type, digest and size (bytes) of a piece of content. */
 export type Descriptor = z.infer<typeof descriptorSchema>;

@@ -8,12 +8,12 @@ export type DigestAlgorithm = 'sha256' | 'sha512';
 const hexLength: Readonly<Record<DigestAlgorithm, number>> = { sha256: 64, sha512: 128 };
 const pattern = /^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/;
 
-/** True for a digest of a registered algorithm, in lower-case hex. */
+/** Returns true for a digest of a registered algorithm in lower-case hex. */
 export function isDigest(text: string): text is Digest {
   return pattern.test(text);
 }
 
-/** Returns the text as a digest; throws {@link OciSyntaxError} when it is none. */
+/** Returns the text as a digest. Throws {@link OciSyntaxError} when it is not a digest. */
 export function parseDigest(text: string): Digest {
   if (isDigest(text)) return text;
   throw new OciSyntaxError(
@@ -22,7 +22,7 @@ export function parseDigest(text: string): Digest {
   );
 }
 
-/** The digest of the bytes. */
+/** Returns the digest of the bytes. */
 export function digestOf(
   bytes: Uint8Array | string,
   algorithm: DigestAlgorithm = 'sha256',
@@ -30,7 +30,7 @@ export function digestOf(
   return `${algorithm}:${createHash(algorithm).update(bytes).digest('hex')}` as Digest;
 }
 
-/** The algorithm and the hex part. */
+/** Returns the algorithm and the hex digits of a digest. */
 export function splitDigest(digest: Digest): { algorithm: DigestAlgorithm; hex: string } {
   const colon = digest.indexOf(':');
   return {

@@ -1,8 +1,8 @@
 import { type Digest, digestOf } from './digest.ts';
 
 /**
- * A manifest, index or config exactly as it came or was written. The bytes are the identity:
- * they are never parsed and serialised again unless something in them has to change.
+ * A manifest, index or config with its exact bytes. The bytes are the identity: they are serialised again only
+ * when a member has to change.
  */
 export interface Document {
   readonly bytes: Buffer;
@@ -10,7 +10,7 @@ export interface Document {
   readonly digest: Digest;
 }
 
-/** A document of these bytes, with its digest computed. */
+/** Returns a document of these bytes and computes its digest. */
 export function documentOf(bytes: Buffer, mediaType: string): Document {
   return { bytes, mediaType, digest: digestOf(bytes) };
 }

@@ -6,14 +6,14 @@ export type JsonObject = { [member: string]: unknown };
 
 // An index of 2000 images, or an image of 2000 layers, with annotations on each of them.
 const documentShape: JsonShape = { maxValues: 30_000, maxDepth: 500, maxEscapes: 500_000 };
-// To put U+FFFD in place of what is not UTF-8 takes 15 ms for a MiB.
+// Replacing invalid UTF-8 with U+FFFD takes 15 ms per MiB.
 const largeBytes = 256 * 1024;
 
 /**
- * Parses JSON that is only read; for what is written again there is {@link parseLossless}, which
- * takes several times as long. As in Go, which most clients are written in, the last of two members
- * with one name counts and, up to 256 KiB, bytes that are not UTF-8 become U+FFFD.
- * Throws {@link OciSyntaxError} for anything but an object, and for more than {@link documentShape} allows.
+ * Parses JSON that will only be read. To write it again, use {@link parseLossless}, which is several times slower.
+ * As in Go, in which most clients are written, the last of several members with the same name wins, and invalid
+ * UTF-8 becomes U+FFFD (in documents of up to 256 KiB).
+ * Throws {@link OciSyntaxError} when the text is not an object or exceeds the shape's limits.
  */
 export function parseJson(
   bytes: Buffer,
@@ -24,8 +24,8 @@ export function parseJson(
 }
 
 /**
- * Parses JSON as {@link parseJson}, so that writing it again keeps every value: a number that a
- * double cannot hold exactly (beyond 2^53, or spelled with more digits) is kept as its source text.
+ * Parses JSON like {@link parseJson}, but keeps every value for writing: a number that a double cannot hold
+ * exactly (beyond 2^53, or written with more digits) keeps its source text. Requires Node 22.
  */
 export function parseLossless(bytes: Buffer, subject: SyntaxSubject): JsonObject {
   return parse(bytes, subject, documentShape, keepNumbers);
@@ -57,7 +57,7 @@ function parse(
 }
 
 // The third argument of a reviver, JSON.rawJSON and JSON.isRawJSON come from the ECMAScript proposal
-// "JSON.parse source text access", which the library types do not know yet.
+// "JSON.parse source text access", which TypeScript's library types lack.
 const { rawJSON, isRawJSON } = JSON as unknown as {
   rawJSON(text: string): unknown;
   isRawJSON(value: unknown): boolean;
@@ -71,24 +71,23 @@ function keepNumbers(this: unknown, _key: string, value: unknown, ...rest: unkno
 }
 
 /**
- * Compact JSON bytes; members keep the order in which they were parsed or set, but for those named
- * by an array index (`"7"`), which JavaScript puts first.
+ * Returns compact JSON. Members keep the order in which they were parsed or set, except members named like an
+ * array index (`"7"`), which JavaScript puts first.
  */
 export function writeJson(value: JsonObject): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** The value as an object, or undefined for null, arrays and everything else. */
+/** Returns the value if it is a JSON object, and undefined for null, arrays and all other values. */
 export function asObject(value: unknown): JsonObject | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  // A number that was kept as its source text is an object to JavaScript, but not in the document.
+  // A number kept as source text is an object in JavaScript, but not in the document.
   return isRawJSON(value) ? undefined : (value as JsonObject);
 }
 
 /**
- * The name under which the object has the member. Clients written in Go take any case for the names
- * they know, and of several the last, so `env` is as good as `Env` to them. The given name when the
- * object has it in no spelling.
+ * Returns the spelling under which the object has the member, or the given name if it has no such member.
+ * Clients written in Go ignore the case of member names and use the last match, so `env` means `Env` to them.
  */
 export function memberName(object: JsonObject, name: string): string {
   const folded = name.toLowerCase();

@@ -18,7 +18,7 @@ const common = {
   mediaType: z.string().nullish(),
   artifactType: z.string().nullish(),
   subject: descriptorSchema.nullish(),
-  // Nothing but the list of referrers depends on them: what is odd in them does not make an image odd.
+  // Only the list of referrers depends on annotations, so malformed ones do not make an image invalid.
   annotations: textMap.nullish().catch(undefined),
 };
 
@@ -33,7 +33,7 @@ const indexSchema = z.looseObject({
   manifests: z.array(descriptorSchema).nullish(),
 });
 
-/** What a manifest and an index tell about themselves. */
+/** Members that manifests and indexes have in common. */
 interface Described {
   readonly subject: Descriptor | undefined;
   readonly artifactType: string | undefined;
@@ -53,12 +53,12 @@ export interface ImageIndex extends Described {
   readonly manifests: readonly Descriptor[];
 }
 
-/** A manifest of some other type: served as it is. */
+/** A manifest of any other type. */
 export interface OpaqueManifest {
   readonly kind: 'opaque';
 }
 
-/** A Docker schema 1 manifest, which is told apart so that it can be refused with a sentence. */
+/** A Docker schema 1 manifest. It has its own kind so that callers can reject it with a clear message. */
 export interface Schema1Manifest {
   readonly kind: 'schema1';
 }
@@ -66,9 +66,9 @@ export interface Schema1Manifest {
 export type Manifest = ImageManifest | ImageIndex | OpaqueManifest | Schema1Manifest;
 
 /**
- * Reads a manifest or index. The kind is told by the document's `mediaType` member; where it is
- * absent (which OCI allows) by the type it was served with, then by its members.
- * Throws {@link OciSyntaxError} when the document breaks the schema of its kind.
+ * Reads a manifest or index. The document's `mediaType` member decides its kind. If that is absent, which OCI
+ * allows, the media type it was served with decides, then its members.
+ * Throws {@link OciSyntaxError} when the document violates the schema of its kind.
  */
 export function parseManifest(document: Document): Manifest {
   if (isSchema1Type(document.mediaType)) return { kind: 'schema1' };
@@ -93,10 +93,10 @@ export function parseManifest(document: Document): Manifest {
   return { kind: 'opaque' };
 }
 
-// Each of them is looked up, in a repository or at a registry.
+// Each part is looked up in a repository or at a registry.
 const maxParts = 2000;
 
-/** The list itself; throws {@link OciSyntaxError} when it is longer than any image or index. */
+/** Returns the list. Throws {@link OciSyntaxError} when it is longer than that of any real image or index. */
 export function requireFew<T>(list: T, what: string): T {
   if (!Array.isArray(list) || list.length <= maxParts) return list;
   throw new OciSyntaxError(
@@ -117,10 +117,10 @@ function describedIn({
   };
 }
 
-// A document never changes, so what was read of it stays true; each pull asks for this.
+// A document never changes, and every pull needs its type.
 const knownTypes = new WeakMap<Document, string>();
 
-/** The media type that a document really has: its own word first, then the header it came with, then its members. */
+/** Returns the media type of a document: its own `mediaType`, else the type it was served with, else by its members. */
 export function manifestType(document: Document): string {
   const known = knownTypes.get(document);
   if (known !== undefined) return known;
@@ -141,16 +141,15 @@ function typeOf(body: JsonObject, served: string): string {
 }
 
 /**
- * True when the manifest describes a runnable image, false for an artifact (ORAS, SIF, Helm ...).
- * BuildKit's attestations and cosign's signatures have the config type of an image, but nothing in
- * them is a layer of a file system.
+ * Returns true for a runnable image, false for an artifact (ORAS, SIF, Helm ...). BuildKit's attestations and
+ * cosign's signatures have the config type of an image, but none of their layers belongs to a file system.
  */
 export function isImage({ config, layers }: ImageManifest): boolean {
   if (!isImageConfigType(config.mediaType)) return false;
   return layers.length === 0 || layers.some(layer => isLayerType(layer.mediaType));
 }
 
-/** The family whose media types the content of this manifest carries. */
+/** Returns the family of media types that a manifest of this type uses. */
 export function familyOf(mediaType: string): Family {
   return mediaType === mediaTypes.dockerManifest || mediaType === mediaTypes.dockerIndex
     ? 'docker'

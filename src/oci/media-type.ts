@@ -16,7 +16,7 @@ export const mediaTypes = {
 
 export type Family = 'oci' | 'docker';
 
-/** What a registry is asked for when it is asked for a manifest: everything it may have, so that nothing is converted. */
+/** The `Accept` header of a manifest request. It lists every known type, so that the registry converts nothing. */
 export const manifestAccept = [
   mediaTypes.ociIndex,
   mediaTypes.ociManifest,
@@ -27,12 +27,12 @@ export const manifestAccept = [
   '*/*;q=0.1',
 ].join(', ');
 
-// Manifests of other kinds have types of this form too; browsers take them for JSON and nothing else.
+// Other kinds of manifest have types of this form too. Browsers treat all of them as JSON.
 const vendorManifest = /^application\/vnd\.[a-z0-9][a-z0-9.+_-]{0,200}\+(?:json|prettyjws)$/;
 
 /**
- * True for what may be the type of a manifest. What a manifest or its registry says may be anything,
- * such as `text/html`, which a browser would show as a page of the server that passes it on.
+ * Returns true for a type that a manifest may have. A manifest or its registry can claim any type, such as
+ * `text/html`, which a browser would show as a page of the server that relays it.
  */
 export function isManifestLikeType(mediaType: string): boolean {
   return vendorManifest.test(mediaType);
@@ -50,26 +50,26 @@ export function isSchema1Type(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.dockerSchema1 || mediaType === mediaTypes.dockerSchema1Signed;
 }
 
-/** True for the configs that describe a runnable image; anything else makes the manifest an artifact. */
+/** Returns true for the config of a runnable image. Any other config makes the manifest an artifact. */
 export function isImageConfigType(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.ociConfig || mediaType === mediaTypes.dockerConfig;
 }
 
-// Compressions, encryption and foreign layers are told by the rest of the name. Old Docker versions
+// The rest of the name says how the layer is compressed or encrypted, and whether it is foreign. Old Docker versions
 // named layers `application/vnd.docker.container.image.rootfs.diff+x-gtar`.
 const layerType =
   /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs|docker\.container\.image\.rootfs)\./;
 
-/** True for the layers of a root file system. */
+/** Returns true for a layer of a root file system. */
 export function isLayerType(mediaType: string): boolean {
   return layerType.test(mediaType);
 }
 
-// Layers that may not be distributed stay where their `urls` say.
+// Layers that may not be distributed stay at their `urls`.
 const foreignLayer =
   /^application\/vnd\.(?:oci\.image\.layer\.nondistributable|docker\.image\.rootfs\.foreign)\./;
 
-/** True for content that a registry need not have: it is found at the addresses that its descriptor names. */
+/** Returns true for content that a registry may lack, because its descriptor gives other addresses for it. */
 export function isElsewhere(part: {
   mediaType: string;
   urls?: readonly string[] | null | undefined;
@@ -77,7 +77,7 @@ export function isElsewhere(part: {
   return foreignLayer.test(part.mediaType) || (part.urls?.length ?? 0) > 0;
 }
 
-/** The bare type of a `Content-Type` header: no parameters, lower case. */
+/** Returns the type in a `Content-Type` header, in lower case and without parameters. */
 export function bareMediaType(contentType: string | undefined): string | undefined {
   const bare = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   return bare === '' ? undefined : bare;

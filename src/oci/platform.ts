@@ -8,7 +8,7 @@ export interface Platform {
   readonly variant?: string;
 }
 
-// Spellings that people and package managers use for the two supported architectures.
+// Spellings of the two supported architectures that people and package managers use.
 const architectures: Readonly<Record<string, string>> = {
   amd64: 'amd64',
   x86_64: 'amd64',
@@ -18,7 +18,7 @@ const architectures: Readonly<Record<string, string>> = {
   arm64v8: 'arm64',
 };
 
-// What an image without a variant is for. Source: containerd platforms, database.go, normalizeArch.
+// The variant that an image without a variant is for. Source: containerd platforms, database.go, normalizeArch.
 const plainVariants: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8', arm: 'v7' };
 
 /**
@@ -40,7 +40,7 @@ export function parsePlatform(text: string): Platform {
   return { os, architecture: known };
 }
 
-/** Go's name of an architecture; one that is not among the known spellings is its own name. */
+/** Returns Go's name of an architecture, or the name itself if it is unknown. */
 export function goArchitecture(name: string): string {
   return knownArchitecture(name) ?? name;
 }
@@ -49,23 +49,23 @@ function knownArchitecture(name: string): string | undefined {
   return Object.hasOwn(architectures, name) ? architectures[name] : undefined;
 }
 
-/** `os/architecture[/variant]`. */
+/** Returns `os/architecture[/variant]`. */
 export function formatPlatform(platform: Platform): string {
   const base = `${platform.os}/${platform.architecture}`;
   return platform.variant ? `${base}/${platform.variant}` : base;
 }
 
 /**
- * True when an image for `offered` is the one to run on `wanted`: same system and architecture, and
- * the same variant, where none is `v1` on amd64, `v8` on arm64 and `v7` on arm.
+ * Returns true when `offered` has the same system, architecture and variant as `wanted`. An absent variant means
+ * `v1` on amd64, `v8` on arm64 and `v7` on arm.
  */
 export function matchesPlatform(wanted: Platform, offered: Platform): boolean {
   return isSameMachine(wanted, offered) && variantOf(wanted) === variantOf(offered);
 }
 
 /**
- * The entry of an index for the platform: an exact match first, then the variant that comes next
- * below it, which runs there too, then the one that comes next above it, which may.
+ * Returns the entry of an index for the platform: an exact match, else the next lower variant, which runs there
+ * too, else the next higher variant, which may run there.
  */
 export function selectPlatform(
   manifests: readonly Descriptor[],
@@ -77,18 +77,18 @@ export function selectPlatform(
     .sort((a, b) => a.rank - b.rank)[0]?.entry;
 }
 
-/** The platforms an index offers, for messages: `linux/amd64, linux/arm64/v8`. */
+/** Returns the platforms of an index for messages: `linux/amd64, linux/arm64/v8`. */
 export function listPlatforms(manifests: readonly Descriptor[]): string {
-  return offeredPlatforms(manifests).join(', ') || 'none that it names';
+  return offeredPlatforms(manifests).join(', ') || 'none listed';
 }
 
-/** The platforms an index offers, each once: `linux/arm64/v8`. */
+/** Returns the platforms of an index without duplicates, such as `linux/arm64/v8`. */
 export function offeredPlatforms(manifests: readonly Descriptor[]): string[] {
   const names = manifests.filter(isOffer).map(entry => formatPlatform(platformOf(entry)));
   return [...new Set(names)];
 }
 
-/** BuildKit marks provenance and SBOM manifests so; they are no image of any platform. */
+/** Returns true for BuildKit's provenance and SBOM manifests, which are not images. */
 export function isAttestation(entry: Descriptor): boolean {
   return (
     entry.annotations?.['vnd.docker.reference.type'] === 'attestation-manifest' ||
@@ -119,7 +119,7 @@ function variantOf({ architecture, variant = '' }: Platform): string {
   return (Object.hasOwn(plainVariants, name) && plainVariants[name]) || '';
 }
 
-// Smaller is better. Variants that are no numbers come last, in the order of the index.
+// Smaller is better. Variants without a number come last, in the order of the index.
 function rankOf(wanted: Platform, offered: Platform): number {
   if (matchesPlatform(wanted, offered)) return 0;
   const below = Number(variantOf(wanted).slice(1)) - Number(variantOf(offered).slice(1));

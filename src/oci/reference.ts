@@ -12,12 +12,12 @@ import { OciSyntaxError } from './syntax-error.ts';
  *     component  := alnum *( ( "." / "_" / "__" / 1*"-" ) alnum )
  *     tag        := word *127( word / "." / "-" )
  *
- * The first component is a registry when it has a "." or ":" in it or is "localhost". (Docker takes
- * one with a capital letter for a registry too; here it is a mistake, as it could not be told apart
- * from a repository once it is in lower case.)
+ * The first component is a registry when it contains a "." or ":" or is "localhost". (Docker also treats a
+ * component with a capital letter as a registry. Here that is an error, because in lower case it would look like
+ * a repository.)
  */
 export interface Reference {
-  /** Canonical host with port, if any: docker.io has one spelling here. */
+  /** Canonical host, with port if there is one. All hosts of Docker Hub are `docker.io`. */
   readonly registry: string;
   readonly repository: string;
   readonly tag?: string;
@@ -42,8 +42,8 @@ function isRegistry(text: string): boolean {
   const { groups } = (text.length <= maxNameLength && registryPattern.exec(text)) || {};
   if (!groups) return false;
   const { ipv6, port } = groups;
-  // What no URL can be made of is refused here, where there is a sentence for it: a host that ends in
-  // a number is an IPv4 address to URLs, and `host.1` or `1.2.3.256` is a wrong one.
+  // A host that cannot be part of a URL is rejected here, where the message is clear: URLs treat a host that ends
+  // in a number as an IPv4 address, and `host.1` or `1.2.3.256` is not a valid one.
   return (
     (ipv6 === undefined || isIPv6(ipv6)) &&
     (port === undefined || isPort(Number(port))) &&
@@ -59,14 +59,14 @@ export function isTag(text: string): boolean {
   return tagPattern.test(text);
 }
 
-/** Returns the parsed name, tag `latest` when it has neither tag nor digest; throws {@link OciSyntaxError}. */
+/** Parses an image name. Without tag and digest, the tag is `latest`. Throws {@link OciSyntaxError}. */
 export function parseReference(text: string): Reference {
   const refuse = (why: string): never => {
     throw new OciSyntaxError('reference', `Invalid image name '${text.slice(0, 120)}': ${why}`);
   };
   if (text === '') refuse('it is empty');
-  if (text.includes('://')) refuse('leave out the protocol, write registry/path:tag');
-  if (/\s/.test(text)) refuse('it has a space in it');
+  if (text.includes('://')) refuse('remove the protocol and write registry/path:tag');
+  if (/\s/.test(text)) refuse('it contains a space');
   const at = text.indexOf('@');
   const digest = at < 0 ? undefined : text.slice(at + 1);
   if (digest !== undefined && !isDigest(digest)) {
@@ -83,7 +83,7 @@ export function parseReference(text: string): Reference {
   if (!repositoryPattern.test(repository)) {
     refuse(
       /[A-Z]/.test(repository)
-        ? 'repository names are lower case'
+        ? 'repository names must be in lower case'
         : 'the repository must be lower-case letters, digits and single separators . _ -',
     );
   }
@@ -95,18 +95,18 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/** `registry/repository[:tag][@digest]`. */
+/** Returns `registry/repository[:tag][@digest]`. */
 export function formatReference(reference: Reference): string {
   return `${reference.registry}/${reference.repository}${referenceSuffix(reference)}`;
 }
 
-/** `[:tag][@digest]`. */
+/** Returns `[:tag][@digest]`. */
 function referenceSuffix(reference: Reference): string {
   const tag = reference.tag === undefined ? '' : `:${reference.tag}`;
   return reference.digest === undefined ? tag : `${tag}@${reference.digest}`;
 }
 
-/** One spelling for each registry: lower case, and docker.io for all its hosts. */
+/** Returns the canonical spelling of a registry: lower case, and `docker.io` for all hosts of Docker Hub. */
 export function canonicalRegistry(host: string): string {
   const lower = host.toLowerCase();
   return dockerHosts.has(lower) ? 'docker.io' : lower;

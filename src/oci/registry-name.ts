@@ -1,9 +1,9 @@
 import { parseReference } from './reference.ts';
 
 /**
- * Returns the canonical host of what names a registry, or a part of one: `host[:port][/path]`, with or without
- * a protocol. Returns undefined for what is not the name of a registry, such as `harbor` or `quayio`: in an image
- * name these are paths at Docker Hub, and a password for them must not go there.
+ * Returns the canonical host in the name of a registry or of a part of it: `host[:port][/path]`, with or without
+ * a protocol. Returns undefined for names such as `harbor` or `quayio`: in an image name they are paths at Docker
+ * Hub, and a password for them must not be sent there.
  */
 export function registryHost(text: string): string | undefined {
   const [host = ''] = withoutProtocol(text).split('/');
@@ -16,12 +16,12 @@ export function registryHost(text: string): string | undefined {
   }
 }
 
-/** The name without `https://` and spaces around it. */
+/** Returns the name without `https://` and surrounding spaces. */
 export function withoutProtocol(text: string): string {
   return text.trim().replace(/^https?:\/\//i, '');
 }
 
-/** False for what URLs take for another host, as `1.2` for the address 1.0.0.2. */
+/** Returns false for a host that URLs rewrite, such as `1.2`, which becomes 1.0.0.2. */
 function isSpelledOut(registry: string): boolean {
   if (registry.startsWith('[')) return true;
   return new URL(`https://${registry}`).hostname === registry.replace(/:\d+$/, '');

@@ -1,7 +1,7 @@
-/** What kind of text or document could not be understood. */
+/** The kind of text or document that is malformed. */
 export type SyntaxSubject = 'reference' | 'digest' | 'platform' | 'manifest' | 'index' | 'config';
 
-/** A text or document that breaks its grammar; the message is a sentence fit for the person who sent it. */
+/** A text or document that violates its grammar. The message is fit for the person who sent it. */
 export class OciSyntaxError extends Error {
   readonly subject: SyntaxSubject;
 

@@ -116,7 +116,7 @@ suite('ending', { concurrency: 2 }, () => {
 
   test('a session that is lost ends the build at once', async () => {
     await using world = await startBuildWorld();
-    const { builds } = world.client.transport;
+    const { builds } = await world.client.open();
     const open = builds.makeBidiStreamRequest.bind(builds);
     const calls: { cancel(): void }[] = [];
     Object.assign(builds, {

@@ -155,7 +155,7 @@ test('platforms: of entries for one platform the first is taken, and attestation
   assert.equal(selectPlatform([attestation], platform('linux/amd64')), undefined);
   assert.equal(selectPlatform([unknown], platform('unknown/unknown')), undefined);
   assert.equal(listPlatforms(entries), 'linux/amd64');
-  assert.equal(listPlatforms([attestation]), 'none that it names');
+  assert.equal(listPlatforms([attestation]), 'none listed');
   assert.deepEqual(entries.map(isAttestation), [true, true, false, false, false]);
   assert.ok(isAttestation(entry('unknown/amd64')));
   assert.ok(isAttestation(entry('linux/unknown')));

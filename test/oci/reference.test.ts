@@ -112,7 +112,7 @@ test('references: what is a registry and what is not', () => {
 
 const invalid: Readonly<Record<string, RegExp>> = {
   '': /it is empty/,
-  'https://quay.io/a': /leave out the protocol/,
+  'https://quay.io/a': /remove the protocol/,
   'a b': /space/,
   'a:\tb': /space/,
   Ubuntu: /lower case/,

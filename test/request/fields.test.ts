@@ -129,7 +129,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'an image with a protocol',
     { containerImage: 'https://r.example.com/app' },
     400,
-    /'containerImage': .*leave out the protocol/,
+    /'containerImage': .*remove the protocol/,
   ],
   [
     'an image with half a digest',

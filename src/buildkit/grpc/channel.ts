@@ -49,11 +49,10 @@ const commonOptions: ChannelOptions = {
   'grpc.max_reconnect_backoff_ms': 2_000,
 };
 
-/** Opens the way to a builder; throws a `TypeError` for an address or a certificate that is none. */
+/** Opens the channels to a builder, whose address and options are known to fit together. */
 export function openTransport(addressText: string, options: ConnectOptions = {}): Transport {
   const address = parseAddress(addressText);
   const { tls, keepalive = { timeMs: 10_000, timeoutMs: 10_000 } } = options;
-  if (tls && address.kind !== 'tcp') throw new TypeError('TLS is for tcp:// only');
   const bridge = address.kind === 'docker' ? openDockerBridge(address.path) : undefined;
   const target = bridge ? `unix:${bridge.path}` : targetOf(address);
   const secure = tls ? secureOptions(tls, address) : plainOptions;

@@ -1,5 +1,4 @@
-import { readTlsFiles, type TlsFiles } from '../../buildkit/grpc/tls-files.ts';
-import type { TlsOptions } from '../../buildkit/index.ts';
+import { readTlsFiles, type TlsFiles, type TlsOptions } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { BuildkitClient, TlsOptions } from '../../buildkit/index.ts';
+import { type BuildkitClient, connect, type TlsOptions } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { TlsOf } from './builder-tls.ts';
@@ -103,8 +103,6 @@ export function createBuilders(
   /** The builders that there are now for a customer, each with its connection. */
   const known = async (customer: Customer): Promise<Builder[]> => {
     const found = await find(customer, isBusy);
-    // Loaded when it is first needed: gRPC takes a third of the time of a start.
-    const { connect } = await import('../../buildkit/index.ts');
     const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
     if (found.length > 0 && usable.length === 0) throw closedToStrangers();
     const addresses = usable.map(({ address }) => address);

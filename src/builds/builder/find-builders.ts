@@ -1,6 +1,6 @@
 import { accessSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BuildkitClient } from '../../buildkit/index.ts';
+import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { BuilderSource, FindBuilders } from './builders.ts';
@@ -72,7 +72,6 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
 
   /** Whether it can push, undefined when nobody answers. */
   const ask: Question = async address => {
-    const { connect } = await import('../../buildkit/index.ts');
     const client = clients.get(address) ?? connect(address);
     clients.set(address, client);
     try {

@@ -1,4 +1,4 @@
-import { maskAddresses } from '../../buildkit/progress/address-mask.ts';
+import { maskAddresses } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
 import {

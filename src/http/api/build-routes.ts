@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Router, RouterContext } from '@koa/router';
-import { maskAddresses } from '../../buildkit/progress/address-mask.ts';
+import { maskAddresses } from '../../buildkit/index.ts';
 import type { BuildLogs } from '../../builds/build-logs.ts';
 import type { Builds, Cancellation } from '../../builds/builds.ts';
 import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';

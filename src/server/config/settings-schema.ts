@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseAddress } from '../../buildkit/grpc/address.ts';
+import { parseAddress } from '../../buildkit/index.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { access, audit } from './sections/access-schema.ts';
 import { accountFiles, accounts } from './sections/accounts-schema.ts';

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { connect } from '../../../buildkit/index.ts';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import { builderConfiguration } from '../own/builder-configuration.ts';
 import { type BuilderProcess, type OwnBuilder, runBuilder } from '../own/builder-process.ts';
@@ -136,7 +137,6 @@ async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logg
   const isShortOfBytes = disk.bavail * disk.bsize < freeBytes * roomShare;
   const isShortOfFiles = disk.ffree < disk.files * leastFreeFiles;
   if (!isShortOfBytes && !isShortOfFiles) return;
-  const { connect } = await import('../../../buildkit/index.ts');
   const client = connect(daemon.address);
   try {
     // What takes few bytes may be many files.

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { directoryTree } from '../../../buildkit/files/directory-tree.ts';
-import { type Found, walkTree } from '../../../buildkit/files/tree-walk.ts';
+import { directoryTree, type Found, walkTree } from '../../../buildkit/index.ts';
 import { CommandError } from '../../command.ts';
 import { readIgnoreFile } from './ignore-file.ts';
 

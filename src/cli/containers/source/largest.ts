@@ -1,4 +1,4 @@
-import type { Found } from '../../../buildkit/files/tree-walk.ts';
+import type { Found } from '../../../buildkit/index.ts';
 
 /** A directory, or a file at the top, and the bytes of all that is in it. */
 export interface Share {

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Found } from '../../../buildkit/files/tree-walk.ts';
+import type { Found } from '../../../buildkit/index.ts';
 import { CommandError } from '../../command.ts';
 import { contextFiles } from './context-files.ts';
 import { largestIn } from './largest.ts';

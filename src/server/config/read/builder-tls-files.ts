@@ -1,4 +1,4 @@
-import { readTlsFiles, type TlsFiles } from '../../../buildkit/grpc/tls-files.ts';
+import { readTlsFiles, type TlsFiles } from '../../../buildkit/index.ts';
 import { ConfigError } from '../load.ts';
 import type { Config } from '../settings-schema.ts';
 

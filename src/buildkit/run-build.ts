@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto';
+import { type StatusObject, status } from '@grpc/grpc-js';
+import { type BuildResult, resultOf } from './build-result.ts';
+import type { BuildkitClient } from './client.ts';
+import { BuildError } from './errors/build-error.ts';
+import { awayText, failureOfBuild, isCutOff, isServiceError } from './errors/call-error.ts';
+import { Stop } from './errors/stop.ts';
+import { Control } from './gen/moby/buildkit/v1/control_pb.js';
+import { callUnary } from './grpc/rpc.ts';
+import type { BuildOptions, BuildRun } from './options.ts';
+import { SecretMask } from './progress/secret-mask.ts';
+import { watchStatus } from './progress/status-watch.ts';
+import { Journal } from './progress/step-journal.ts';
+import type { OpenSink } from './session/file-send.ts';
+import { openSession } from './session/session.ts';
+import { solveInput } from './solve-request.ts';
+
+/** Does what `build` promises. It is in its own file because it loads gRPC. */
+export async function runBuild(
+  client: BuildkitClient,
+  options: BuildOptions,
+  { signal, timeoutMs, onProgress }: BuildRun,
+): Promise<BuildResult> {
+  const ref = randomUUID().replaceAll('-', '');
+  const { request, trees } = solveInput(options, ref);
+  const mask = new SecretMask();
+  const secrets = secretsOf(options);
+  for (const secret of secrets.values()) mask.add(secret);
+  const journal = new Journal();
+  const { builds, ready } = await client.open();
+  await ready;
+  using stop = new Stop([signal, client.closed], timeoutMs, {
+    cancelled: 'The build was cancelled',
+    timeout: `The build took longer than ${(timeoutMs ?? 0) / 1000} s`,
+  });
+  stop.signal.throwIfAborted();
+  const session = openSession(builds, {
+    ...{ trees, secrets },
+    credentials: options.credentials ?? (async () => undefined),
+    tokens: options.tokens,
+    sinks: sinksOf(options),
+    onSecret: secret => mask.add(secret),
+  });
+  // A builder that lost the session goes on for a long time before it notices that it needs it.
+  void session.ended.then(end => stop.because(lostSession(end, client.address)));
+  const watch = watchStatus(builds, ref, progress => {
+    journal.add(progress);
+    try {
+      onProgress?.(progress);
+    } catch (error) {
+      stop.because(error);
+    }
+  });
+  try {
+    const question = { ...request, Session: session.id };
+    const answer = await callUnary(builds, Control.method.solve, question, stop.signal);
+    await watch.drained();
+    return resultOf(answer.ExporterResponse, journal);
+  } catch (error) {
+    await watch.drained();
+    if (!isServiceError(error)) throw error;
+    const explained = failureOfBuild(error, client.address, journal, mask);
+    const failure = session.failure();
+    const isOurs = failure !== undefined && !['exec', 'unavailable'].includes(explained.kind);
+    throw isOurs ? failureOfSession(failure, mask) : explained;
+  } finally {
+    session.close();
+  }
+}
+
+function secretsOf({ secrets = {} }: BuildOptions): Map<string, Uint8Array> {
+  return new Map(Object.entries(secrets).map(([id, secret]) => [id, Buffer.from(secret)]));
+}
+
+function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {
+  return new Map(
+    exporters.flatMap((exporter, index) => ('sink' in exporter ? [[index, exporter.sink]] : [])),
+  );
+}
+
+function lostSession(end: StatusObject, address: string): BuildError {
+  const isAway = end.code === status.UNAVAILABLE || isCutOff(end);
+  if (isAway) return new BuildError('unavailable', awayText(address, end));
+  const why = end.details === '' ? '' : `: ${end.details}`;
+  return new BuildError(
+    'session',
+    `The builder at ${address} ended the session of the build${why}`,
+  );
+}
+
+function failureOfSession(failure: unknown, mask: SecretMask): BuildError {
+  const message = failure instanceof Error ? failure.message : String(failure);
+  return new BuildError('session', `The builder could not be answered: ${mask.apply(message)}`, {
+    cause: failure,
+  });
+}

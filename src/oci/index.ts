@@ -1,0 +1,54 @@
+/** Names, digests, manifests and platforms of container images; README.md documents them. */
+
+export { type Descriptor, descriptorSchema } from './descriptor.ts';
+export {
+  type Digest,
+  type DigestAlgorithm,
+  digestOf,
+  isDigest,
+  parseDigest,
+  splitDigest,
+} from './digest.ts';
+export { type Document, documentOf } from './document.ts';
+export { type JsonObject, parseJson, parseLossless, writeJson } from './json.ts';
+export {
+  familyOf,
+  type ImageIndex,
+  type ImageManifest,
+  isImage,
+  type Manifest,
+  manifestType,
+  type OpaqueManifest,
+  parseManifest,
+  type Schema1Manifest,
+} from './manifest.ts';
+export { type ManifestParts, mayBeImage, partsOf } from './manifest-parts.ts';
+export {
+  type Family,
+  isImageConfigType,
+  isIndexType,
+  isLayerType,
+  isManifestType,
+  manifestAccept,
+  mediaTypes,
+} from './media-type.ts';
+export {
+  formatPlatform,
+  goArchitecture,
+  isAttestation,
+  matchesPlatform,
+  offeredPlatforms,
+  type Platform,
+  parsePlatform,
+  selectPlatform,
+} from './platform.ts';
+export {
+  canonicalRegistry,
+  formatReference,
+  isRepository,
+  isTag,
+  parseReference,
+  type Reference,
+} from './reference.ts';
+export { registryHost } from './registry-name.ts';
+export { OciSyntaxError, type SyntaxSubject } from './syntax-error.ts';
