@@ -24,7 +24,7 @@ export interface BuildLogs {
   /** Removes the log of a build. */
   remove(id: string): Promise<void>;
   /** Removes the logs of all builds but those that are known. */
-  retain(isKnown: (id: string) => boolean, signal?: AbortSignal): Promise<void>;
+  retain(isKnown: (id: string) => Promise<boolean>, signal?: AbortSignal): Promise<void>;
 }
 
 const maxBytes = 10 * 1024 * 1024;
@@ -127,7 +127,8 @@ export function createBuildLogs(directory: string): BuildLogs {
         signal?.throwIfAborted();
         const id = name.slice(0, -suffix.length);
         // A build has its row before it has a log.
-        if (name.endsWith(suffix) && !isKnown(id)) await rm(join(directory, name), { force: true });
+        if (!name.endsWith(suffix) || (await isKnown(id))) continue;
+        await rm(join(directory, name), { force: true });
       }
     },
   };

@@ -3,11 +3,12 @@ import { Fault } from '../foundation/fault.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
-import type {
-  BuildOutcome,
-  BuildRow,
-  BuildStore,
-  ExpiredBuild,
+import {
+  type BuildOutcome,
+  type BuildRow,
+  type BuildStore,
+  type ExpiredBuild,
+  isNews,
 } from '../storage/rows/images/build-rows.ts';
 import { eachRow } from '../storage/rows/small-steps.ts';
 import type { Asker, Secrets, Undo } from './asker.ts';
@@ -18,6 +19,7 @@ import type { BuilderLost, Builders } from './builder/builders.ts';
 import { type KeepTimes, keepMs } from './limits/keep-times.ts';
 import { createPermits } from './limits/permits.ts';
 import { lostSecrets, ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
+import { createTurns } from './limits/target-turns.ts';
 import { startTimeLimit, type TimeLimits } from './limits/time-limit.ts';
 import { withPatience } from './patience.ts';
 import { type BuildPlan, needsBuilder, pullName } from './plan/build-plan.ts';
@@ -32,7 +34,7 @@ export interface Builds {
    */
   request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
   /** Throws {@link Fault} (404). */
-  get(id: string): BuildRow;
+  get(id: string): Promise<BuildRow>;
   /** What a build that has not begun yet waits for, in words. */
   waitsFor(build: BuildRow): string;
   /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
@@ -43,9 +45,9 @@ export interface Builds {
    *
    * @param owner the asker; undefined for an administrator, who ends it for all
    */
-  cancel(id: string, owner?: string): Cancellation;
+  cancel(id: string, owner?: string): Promise<Cancellation>;
   /** True for who has asked for the build since the server started, or began it. */
-  isAsker(id: string, owner: string): boolean;
+  isAsker(id: string, owner: string): Promise<boolean>;
   /** Resumes the builds that the last process left, a few at a time, except those that are no longer allowed. */
   resume(mayBuild?: (build: Pick<BuildRow, 'isTrusted'>) => boolean): Promise<void>;
   /** Deletes finished builds that need not be kept any longer, and their logs. */
@@ -101,7 +103,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const active = new Map<string, Active>();
   const secrets = new Map<string, Secrets>();
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
-  const beginning = new Map<string, Promise<BuildTicket>>();
+  const inTurn = createTurns();
+  /** Those whose builds are being entered. */
+  const entering = new Set<Asker>();
   const closing = new Error('the server is stopping');
   let isClosing = false;
 
@@ -195,10 +199,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
     active.set(row.id, { row, stop, done, askers: new Set([row.owner]) });
   };
 
-  const underWay = (target: string, owner: string): BuildTicket | undefined => {
+  const underWay = async (target: string, owner: string): Promise<BuildTicket | undefined> => {
     const running = [...active.values()].find(({ row }) => row.target === target);
     running?.askers.add(owner);
-    return running && ticketOf(get(running.row.id));
+    return running && ticketOf(await get(running.row.id));
   };
 
   /**
@@ -211,10 +215,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<BuildTicket | undefined> => {
     const found = await deps.find(target, grant);
     if (found) {
-      const id = store.latest(target, found.digest)?.id;
+      const id = (await store.latest(target, found.digest))?.id;
       return { id, isCached: true, succeeded: true, image: found };
     }
-    const last = store.latest(target);
+    const last = await store.latest(target);
     if (last?.succeeded !== false || last.owner !== owner) return undefined;
     const age = now() - (last.finishedAt ?? 0);
     // A failure in the future was dated by a wrong clock: the build does not wait for that.
@@ -234,13 +238,17 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
   /** Throws a {@link Fault} (429, 503) when too many builds run or wait already. */
   const requireRoom = (owner: string): void => {
-    if (active.size >= deps.waiting.inAll) throw queueFull(deps.waiting.inAll);
-    const own = [...active.values()].filter(({ row }) => row.owner === owner).length;
+    const owners = [
+      ...[...active.values()].map(({ row }) => row.owner),
+      ...[...entering].map(asker => asker.owner),
+    ];
+    if (owners.length >= deps.waiting.inAll) throw queueFull(deps.waiting.inAll);
+    const own = owners.filter(one => one === owner).length;
     if (own >= deps.waiting.ofOne) throw ownQueueFull(deps.waiting.ofOne);
   };
 
-  const get = (id: string): BuildRow => {
-    const row = store.find(id);
+  const get = async (id: string): Promise<BuildRow> => {
+    const row = await store.find(id);
     if (row) return row;
     throw new Fault(
       'build-unknown',
@@ -249,43 +257,59 @@ export function createBuilds(deps: BuildsDeps): Builds {
     );
   };
 
+  /** Begins a build that this process does not run: a new one, or one that another process left unfinished. */
+  const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
+    if (row.finishedAt !== null || active.has(row.id)) return;
+    if (asker.secrets) secrets.set(row.id, asker.secrets);
+    begin(row, '', undo);
+    active.get(row.id)?.askers.add(asker.owner);
+  };
+
+  /**
+   * Enters a build and begins it. Of the callers who come at once, the first enters the build, and the others find it,
+   * even where it has ended already: the store decides who was first, also between processes.
+   */
+  const enter = async (
+    plan: BuildPlan,
+    asker: Asker,
+    seen: BuildRow | undefined,
+  ): Promise<BuildTicket> => {
+    const { owner, isTrusted, grant = null } = asker;
+    const { key, target } = plan;
+    const running = await underWay(target, owner);
+    if (running) return running;
+    const last = await store.latest(target);
+    if (last && last.finishedAt !== null && isNews(last, seen)) return ticketOf(last);
+    if (isClosing) throw stopping();
+    requireRoom(owner);
+    const undo = asker.onBegin();
+    entering.add(asker);
+    try {
+      const build = { key, target, plan: JSON.stringify(plan), owner, isTrusted, grant };
+      const { row, isNew } = await store.insert(build, seen, now());
+      if (!isNew) undo();
+      takeUp(row, asker, isNew ? undo : undefined);
+      return ticketOf(row);
+    } catch (error) {
+      undo();
+      throw error;
+    } finally {
+      entering.delete(asker);
+    }
+  };
+
   return {
     async request(plan, asker) {
-      const { owner, isTrusted, grant, onBegin } = asker;
-      const { target } = plan;
-      const before = store.latest(target);
+      const { owner, isTrusted, grant } = asker;
+      const { target, origin } = plan;
+      const seen = await store.latest(target);
       // Looked for first: who may not see the image is not to see a build of it either.
-      const { origin } = plan;
       const isAnew = origin.kind === 'recipe' && origin.options?.noCache === true;
       const there = isAnew ? undefined : await lookTogether(target, asker);
-      const known = there ?? underWay(target, owner);
+      const known = there ?? (await underWay(target, owner));
       if (known) return known;
       await deps.admit(plan, { grant, isTrusted });
-      // Of those who came together the first begins the build, and the others find it, even when it is
-      // over already.
-      const begun = beginning.get(target);
-      if (begun) return begun.finally(() => underWay(target, owner));
-      const running = underWay(target, owner);
-      if (running) return running;
-      const last = store.latest(target);
-      const isNews = last?.id !== before?.id || last?.finishedAt !== before?.finishedAt;
-      if (last && isNews) return ticketOf(last);
-      if (isClosing) throw stopping();
-      requireRoom(owner);
-      const undo = onBegin();
-      const { key } = plan;
-      const build = {
-        ...{ key, target, plan: JSON.stringify(plan), owner, isTrusted },
-        grant: grant ?? null,
-      };
-      const entered = store.insert(build, now()).then(row => {
-        if (asker.secrets) secrets.set(row.id, asker.secrets);
-        begin(row, '', undo);
-        return ticketOf(row);
-      });
-      entered.catch(undo);
-      beginning.set(target, entered);
-      return entered.finally(() => beginning.delete(target));
+      return inTurn(target, () => enter(plan, asker, seen));
     },
 
     get,
@@ -306,13 +330,14 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return get(id);
     },
 
-    isAsker(id, owner) {
-      return active.get(id)?.askers.has(owner) ?? get(id).owner === owner;
+    async isAsker(id, owner) {
+      return active.get(id)?.askers.has(owner) ?? (await get(id)).owner === owner;
     },
 
-    cancel(id, owner) {
+    async cancel(id, owner) {
+      const { finishedAt } = await get(id);
       const running = active.get(id);
-      if (!running || get(id).finishedAt !== null) return 'over';
+      if (!running || finishedAt !== null) return 'over';
       if (owner !== undefined) {
         running.askers.delete(owner);
         if (running.askers.size > 0) return 'others-wait';
@@ -323,21 +348,23 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
     async resume(mayBuild = () => true) {
       let last = 0;
-      const rows = eachRow(limit => {
-        const page = store.unfinished(last, limit);
+      const rows = eachRow(async limit => {
+        const page = await store.unfinished(last, limit);
         last = page.at(-1)?.row ?? last;
         return page;
       });
       for await (const { row: _, ...row } of rows) {
         if (isClosing) return;
+        // A request for its image may have taken it up.
+        if (active.has(row.id)) continue;
         if (mayBuild(row)) begin(row, '\nThe server was started again: the build begins again.\n');
         else await store.finish(row.id, notAllowed, now(), now() + keep.failed);
       }
     },
 
     async purge(signal) {
-      const read = (rows: number) => store.expired(now(), Math.min(rows, purgedAtOnce));
-      for (let found = read(purgedAtOnce); found.length > 0; found = read(purgedAtOnce)) {
+      const read = () => store.expired(now(), purgedAtOnce);
+      for (let found = await read(); found.length > 0; found = await read()) {
         for (const build of found) {
           await deps.remove(build, now());
           await logs.remove(build.id);
@@ -346,7 +373,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
       }
     },
 
-    removeStrayLogs: signal => logs.retain(id => store.find(id) !== undefined, signal),
+    removeStrayLogs: signal =>
+      logs.retain(async id => (await store.find(id)) !== undefined, signal),
 
     drain() {
       isClosing = true;

@@ -60,7 +60,7 @@ export function createDocuments(
   };
 
   const keep = async (document: Document, { network }: Pick<Access, 'network'>): Promise<void> => {
-    using room = share.take(network, document.bytes.length);
+    using room = await share.take(network, document.bytes.length);
     const isNew = network !== undefined && !content.claim(document.digest);
     memory.set(document.digest, document);
     await content.write(document.digest, document.bytes);

@@ -40,7 +40,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
 
   /** What a built image is made of, and what it is. */
   const partsOf = async (request: ContainerRequest, access: Access): Promise<Shown[]> => {
-    const { plan, digest } = builds.get(request.buildId ?? '');
+    const { plan, digest } = await builds.get(request.buildId ?? '');
     const { origin } = JSON.parse(plan) as BuildPlan;
     const credentials = identities.credentialsOf(request.caller.grant);
     const bases = origin.kind === 'recipe' ? origin.baseImages.map(parseReference) : [];

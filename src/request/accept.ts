@@ -187,7 +187,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
     // Another container request's name stands for its image with its changes, in the right of who asks now.
-    const source = asked && deps.findServed(asked);
+    const source = asked && (await deps.findServed(asked));
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
       signal,

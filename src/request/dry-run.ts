@@ -140,7 +140,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const { grant } = caller;
     const asked = askedImage(submission);
     if (!asked) return forecastOf({ submission, caller, signal }, undefined);
-    const source = deps.findServed(asked);
+    const source = await deps.findServed(asked);
     const image = source?.image ?? asked;
     const digest = source?.fixed?.base.digest;
     const pinned = digest === undefined ? image : { ...image, digest };

@@ -8,7 +8,7 @@ import type { TokenRegistry } from './tokens/token-registry.ts';
  * Returns the container request that an image name of this server stands for; undefined for other images. Throws a
  * {@link Fault}: 400 for a token that is unknown or has ended, 403 where the name alone is not enough to pull.
  */
-export type FindServed = (image: Reference) => ContainerRequest | undefined;
+export type FindServed = (image: Reference) => Promise<ContainerRequest | undefined>;
 
 export interface FindServedDeps {
   readonly tokens: Pick<TokenRegistry, 'get'>;
@@ -21,7 +21,7 @@ export interface FindServedDeps {
 
 export function createFindServed(deps: FindServedDeps): FindServed {
   const { tokens, ownHost, servedPrefix, isOpen } = deps;
-  return ({ registry, repository, tag, digest }) => {
+  return async ({ registry, repository, tag, digest }) => {
     if (registry !== ownHost || !repository.startsWith(servedPrefix)) return undefined;
     if (!isOpen) {
       throw new Fault(
@@ -31,7 +31,7 @@ export function createFindServed(deps: FindServedDeps): FindServed {
       );
     }
     const [token = '', ...path] = repository.slice(servedPrefix.length).split('/');
-    const request = getLive(tokens, token);
+    const request = await getLive(tokens, token);
     const { image, fixed, isFrozen, targetImage } = request;
     if (isFrozen) {
       throw new Fault('bad-request', `The image is frozen: name it as ${targetImage}`, {
@@ -49,9 +49,12 @@ export function createFindServed(deps: FindServedDeps): FindServed {
   };
 }
 
-function getLive(tokens: Pick<TokenRegistry, 'get'>, token: string): ContainerRequest {
+async function getLive(
+  tokens: Pick<TokenRegistry, 'get'>,
+  token: string,
+): Promise<ContainerRequest> {
   try {
-    return tokens.get(token);
+    return await tokens.get(token);
   } catch (cause) {
     if (!(cause instanceof Fault) || cause.kind !== 'not-found') throw cause;
     throw new Fault('bad-request', `The image is a served name. ${cause.message}`, {

@@ -41,12 +41,12 @@ test('the log of a build that begins again goes on, within the same bound', asyn
 test('only the logs of builds that are known stay', async () => {
   await using directory = await makeTempDir('logs');
   const logs = createBuildLogs(directory.join('below'));
-  await logs.retain(() => false);
+  await logs.retain(async () => false);
   for (const id of ['a_1', 'b_1']) {
     const writer = logs.begin(id);
     writer.write(id);
     await writer.end();
   }
-  await logs.retain(id => id === 'b_1');
+  await logs.retain(async id => id === 'b_1');
   assert.deepEqual(await readdir(directory.join('below')), ['b_1.log']);
 });

@@ -49,7 +49,7 @@ async function open() {
   });
   const { registry, pusher } = hosted;
   const documents = createDocuments(content, registry, 60_000, {
-    take: () => ({ grow() {}, async keep() {}, [Symbol.dispose]() {} }),
+    take: async () => ({ async grow() {}, async keep() {}, [Symbol.dispose]() {} }),
   });
   const makeImage = createImageMaker(documents);
   const put = async (repository: string, bytes: Buffer) => {

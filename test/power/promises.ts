@@ -31,7 +31,9 @@ export async function brokenOf(
   const content = await openContentStore(join(data, 'content'), { isOwner: true });
   const database = openDatabase(join(data, 'sluice.db'));
   const hosted = createHostedStore(database);
-  const requests = createTokenRegistry(createRequestStore(database), 1, { admitRequest() {} });
+  const requests = createTokenRegistry(createRequestStore(database), 1, {
+    async admitRequest() {},
+  });
   const accessTokens = createAccessTokenStore(database);
 
   const isTagged = async (repository: string, tag: string, version: number): Promise<boolean> => {
@@ -42,7 +44,7 @@ export async function brokenOf(
     return config !== undefined && Number(JSON.parse(config.toString()).version) >= version;
   };
   const isServed = async (token: string, digest: string): Promise<boolean> => {
-    const { fixed } = requests.get(token);
+    const { fixed } = await requests.get(token);
     if (!fixed || fixed.served.digest !== digest) return false;
     const needed = [fixed.served.digest, fixed.base.digest, ...(fixed.members ?? [])];
     const found = await Promise.all(needed.map(content.read));
@@ -62,7 +64,7 @@ export async function brokenOf(
       case 'request':
         return isServed(entry.token, entry.digest);
       case 'revoked':
-        return requests.describe(entry.token).expiresAt <= Date.now();
+        return (await requests.describe(entry.token)).expiresAt <= Date.now();
       case 'access token': {
         const hash = createHash('sha256').update(entry.value).digest();
         return accessTokens.findByHash(hash) !== undefined;

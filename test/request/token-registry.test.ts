@@ -9,7 +9,7 @@ import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 
 const hourMs = 3_600_000;
-const unlimited = { admitRequest() {} };
+const unlimited = { async admitRequest() {} };
 
 function issueOne(registry: ReturnType<typeof createTokenRegistry>, env = ['A=1']) {
   return registry.issue(token => ({
@@ -33,7 +33,7 @@ test('another process finds the same request by the token, which the database do
   assert.ok(!database.serialize().includes(issued.token), 'the token is not stored as it is');
   const other = createTokenRegistry(createRequestStore(database), hourMs, unlimited);
   assert.deepEqual(
-    JSON.parse(JSON.stringify(other.get(issued.token))),
+    JSON.parse(JSON.stringify(await other.get(issued.token))),
     JSON.parse(JSON.stringify(issued)),
   );
   assert.equal(issued.expiresAt - issued.createdAt, hourMs);
@@ -55,26 +55,26 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
   const { token } = await issueOne(registry);
   const expired = await issueOne(short);
   for (const unknown of ['', 'x', 'a'.repeat(32), `${token}a`]) {
-    assert.throws(() => registry.get(unknown), refused(/^Unknown container token/));
+    await assert.rejects(() => registry.get(unknown), refused(/^Unknown container token/));
     await assert.rejects(registry.revoke(unknown), refused(/^Unknown container token/));
   }
   for (const own of [short, registry, createTokenRegistry(store, hourMs, unlimited)]) {
-    assert.throws(
+    await assert.rejects(
       () => own.get(expired.token),
       refused(/library\/alpine expired at .*Z: make a new/),
     );
-    assert.equal(own.describe(expired.token).token, expired.token);
+    assert.equal((await own.describe(expired.token)).token, expired.token);
   }
-  assert.equal(registry.get(token).token, token);
+  assert.equal((await registry.get(token)).token, token);
   await registry.revoke(token);
   for (const own of [registry, createTokenRegistry(store, hourMs, unlimited)]) {
-    assert.throws(() => own.get(token), refused(/was revoked at .*Z: make a new/));
+    await assert.rejects(() => own.get(token), refused(/was revoked at .*Z: make a new/));
     await assert.rejects(own.revoke(token), refused(/^Unknown container token/));
-    assert.equal(own.describe(token).fixed?.served.digest, digestOf('served'));
-    assert.ok(own.describe(token).expiresAt <= Date.now(), 'it has ended');
+    assert.equal((await own.describe(token)).fixed?.served.digest, digestOf('served'));
+    assert.ok((await own.describe(token)).expiresAt <= Date.now(), 'it has ended');
   }
   await registry.purge();
-  assert.equal(registry.describe(token).token, token, 'remembered for a while');
+  assert.equal((await registry.describe(token)).token, token, 'remembered for a while');
 });
 
 test('large requests that are asked for do not stay in memory', async () => {
@@ -87,7 +87,7 @@ test('large requests that are asked for do not stay in memory', async () => {
   const before = process.memoryUsage().heapUsed;
   for (let count = 0; count < 80; count += 1) {
     const { token } = await issueOne(registry, [large]);
-    assert.equal(registry.get(token).change.env?.[0]?.length, large.length);
+    assert.equal((await registry.get(token)).change.env?.[0]?.length, large.length);
   }
   collectGarbage();
   const grown = process.memoryUsage().heapUsed - before;

@@ -25,13 +25,13 @@ import { makeTempDir } from '../world/temp-dir.ts';
 const scale = Number(process.env.SCALE ?? 1);
 const mostMs = 50;
 const dayMs = 24 * 3_600_000;
-const unlimited = { admitRequest() {} };
+const unlimited = { async admitRequest() {} };
 const empty = { read: async () => undefined } as unknown as Parameters<typeof markRequests>[0];
 
 /** As `Builds` does it, without logs. */
 async function purgeBuilds(store: BuildStore): Promise<void> {
   const read = () => store.expired(Date.now(), 100);
-  for (let found = read(); found.length > 0; found = read()) {
+  for (let found = await read(); found.length > 0; found = await read()) {
     for (const { id } of found) {
       store.remove(id, Date.now());
       await new Promise(setImmediate);
@@ -68,7 +68,7 @@ suite(`${scale / 2} million rows`, () => {
       async 'all hosted blobs'() {
         let place: HostedPlace = firstPlace;
         let seen = 0;
-        for await (const row of eachRow(rows => hosted.blobsAfter(place, rows))) {
+        for await (const row of eachRow(async rows => hosted.blobsAfter(place, rows))) {
           place = row;
           seen += 1;
         }

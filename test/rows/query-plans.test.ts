@@ -42,7 +42,9 @@ test('every statement of every store finds its rows by an index', async () => {
   const database = openDatabase(':memory:');
   let count = 0;
   const scans: object[] = [];
-  for (const file of globSync(new URL('../../src/store/*.ts', import.meta.url).pathname)) {
+  for (const file of globSync(
+    new URL('../../src/storage/rows/**/*.ts', import.meta.url).pathname,
+  )) {
     for (const sql of await statementsOf(file, database)) {
       count += 1;
       const plan = planOf(database, sql);

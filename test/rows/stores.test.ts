@@ -20,15 +20,15 @@ test('requests: inserted, found, revoked once, purged by their end', async () =>
     store.insert(hash('two'), row(20)),
     store.insert(hash('three'), row(30)),
   ]);
-  assert.deepEqual(store.find(hash('two')), { ...row(20), revokedAt: null });
-  assert.equal(store.find(hash('four')), undefined);
+  assert.deepEqual(await store.find(hash('two')), { ...row(20), revokedAt: null });
+  assert.equal(await store.find(hash('four')), undefined);
   assert.equal(await store.revoke(hash('two'), 15), true);
   assert.equal(await store.revoke(hash('two'), 16), false);
   assert.equal(await store.revoke(hash('four'), 16), false);
-  assert.equal(store.find(hash('two'))?.revokedAt, 15);
+  assert.equal((await store.find(hash('two')))?.revokedAt, 15);
   assert.equal(await store.purge(20), 1);
-  assert.equal(store.find(hash('one')), undefined);
-  assert.ok(store.find(hash('three')));
+  assert.equal(await store.find(hash('one')), undefined);
+  assert.ok(await store.find(hash('three')));
   await assert.rejects(store.insert(hash('three'), row(30)), /UNIQUE/);
 });
 

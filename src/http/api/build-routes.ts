@@ -45,8 +45,8 @@ export function buildRoutes(
 ): void {
   const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
 
-  router.get('/v1alpha1/builds/:id', ctx => {
-    const build = builds.get(idOf(ctx));
+  router.get('/v1alpha1/builds/:id', async ctx => {
+    const build = await builds.get(idOf(ctx));
     const isQueued = build.startedAt === null && build.finishedAt === null;
     ctx.body = {
       ...details(build, urlOf),
@@ -54,12 +54,12 @@ export function buildRoutes(
     };
   });
 
-  router.get('/v1alpha1/builds/:id/status', ctx => {
-    ctx.body = status(builds.get(idOf(ctx)));
+  router.get('/v1alpha1/builds/:id/status', async ctx => {
+    ctx.body = status(await builds.get(idOf(ctx)));
   });
 
   router.get('/v1alpha1/builds/:id/logs', async ctx => {
-    const { id } = builds.get(idOf(ctx));
+    const { id } = await builds.get(idOf(ctx));
     const asEvents = ctx.get('accept').includes('text/event-stream');
     const isFollowed =
       asEvents || ['true', '1', ''].includes(queryOf(ctx.req).get('follow') ?? 'no');
@@ -81,8 +81,8 @@ export function buildRoutes(
     ctx.flushHeaders();
   });
 
-  router.get('/v1alpha1/builds/:id/condalock', ctx => {
-    const { lockFile } = builds.get(idOf(ctx));
+  router.get('/v1alpha1/builds/:id/condalock', async ctx => {
+    const { lockFile } = await builds.get(idOf(ctx));
     if (lockFile === null) {
       throw new Fault('not-found', 'This build has no lock file', { phase: 'request' });
     }
@@ -99,10 +99,10 @@ export function buildRoutes(
 
   router.delete('/v1alpha1/builds/:id', async ctx => {
     const owner = await ownerOf(ctx);
-    const { id } = builds.get(idOf(ctx));
-    const isOwn = builds.isAsker(id, owner);
+    const { id } = await builds.get(idOf(ctx));
+    const isOwn = await builds.isAsker(id, owner);
     if (!isOwn) await requireAdministrator(ctx.req).catch(refuseCancel);
-    const outcome = builds.cancel(id, isOwn ? owner : undefined);
+    const outcome = await builds.cancel(id, isOwn ? owner : undefined);
     if (outcome === 'cancelled') noteDeed(ctx.req, 'build.cancel', id);
     ctx.body = { id, cancelled: outcome === 'cancelled', message: cancelWords[outcome] };
   });

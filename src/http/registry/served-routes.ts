@@ -56,7 +56,7 @@ export async function sendServed(
   }
   const pull = parsePullPath(path);
   await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
-  const request = deps.tokens.get(pull.token);
+  const request = await deps.tokens.get(pull.token);
   state.token = request.label;
   if (request.isFrozen) {
     throw new Fault('not-found', `This image is frozen: pull it as ${request.targetImage}`, {
@@ -124,9 +124,10 @@ function send(
 
 /** Throws a {@link Fault} when a transfer may not go on. One that began before its token expired may. */
 async function requireRight(deps: ServedDeps, request: ContainerRequest): Promise<void> {
-  const isRevoked = deps.tokens.describe(request.token).expiresAt < request.expiresAt;
+  const { expiresAt } = await deps.tokens.describe(request.token);
+  const isRevoked = expiresAt < request.expiresAt;
   // Throws with the reason.
-  if (isRevoked) deps.tokens.get(request.token);
+  if (isRevoked) await deps.tokens.get(request.token);
   await deps.findImage(request);
 }
 

@@ -27,7 +27,7 @@ export interface OpenServedDeps {
 
 export function createOpenServed({ findServed, findImage, documents }: OpenServedDeps): OpenServed {
   return async name => {
-    const request = findServed(name);
+    const request = await findServed(name);
     if (!request) return undefined;
     const image = await findImage(request);
     // What was written for the image is here, and at no registry.

@@ -95,7 +95,7 @@ export function createLayerIntake({
     limit: number,
     caller: Intake,
   ): Promise<Measured> => {
-    using room = takeRoom(source, caller.payer);
+    using room = await takeRoom(source, caller.payer);
     const file = await content.ingest();
     const tar = digestTar(name, {
       room: caller.unpacked,
@@ -104,7 +104,7 @@ export function createLayerIntake({
     try {
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
-        room.grow(chunk.bytes.length);
+        await room.grow(chunk.bytes.length);
         await Promise.all([file.write(chunk.bytes), tar.write(chunk.bytes)]);
         chunk.release();
       }
@@ -132,9 +132,9 @@ export function createLayerIntake({
     return measured;
   };
 
-  const takeRoom = (source: ByteSource, network: string | undefined) => {
+  const takeRoom = async (source: ByteSource, network: string | undefined) => {
     try {
-      return share.take(network);
+      return await share.take(network);
     } catch (error) {
       source.destroy();
       throw error;

@@ -17,9 +17,9 @@ export interface TokenRegistry {
     make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
   ): Promise<ContainerRequest>;
   /** The live request of a token. Throws a {@link Fault} that tells unknown, expired and revoked apart. */
-  get(token: string): ContainerRequest;
+  get(token: string): Promise<ContainerRequest>;
   /** The request of a token whether it is live or not, while it is remembered. */
-  describe(token: string): ContainerRequest;
+  describe(token: string): Promise<ContainerRequest>;
   /** Ends it now; throws when there is none. */
   revoke(token: string): Promise<void>;
   /** Deletes what ended long ago, and corrects what was dated by a clock that was wrong. */
@@ -60,8 +60,11 @@ export function createTokenRegistry(
 ): TokenRegistry {
   const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
 
-  const find = (token: string) => {
-    const row = isToken(token) ? store.find(hashToken(token)) : undefined;
+  // Rises with each revocation: what was read before one may have been revoked meanwhile.
+  let revocations = 0;
+
+  const find = async (token: string) => {
+    const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
     if (!row) throw unknown();
     const { createdAt, expiresAt, revokedAt } = row;
     const body = readStoredRequest(row.body);
@@ -79,7 +82,7 @@ export function createTokenRegistry(
       const body = make(token);
       const { buildId, caller } = body;
       const { network } = caller;
-      share.admitRequest(network);
+      await share.admitRequest(network);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
       const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId };
       await store.insert(hashToken(token), row);
@@ -87,13 +90,14 @@ export function createTokenRegistry(
       return { ...body, ...identity(token), createdAt, expiresAt };
     },
 
-    get(token) {
+    async get(token) {
       let kept = live.get(token);
       if (!kept) {
-        const found = find(token);
+        const before = revocations;
+        const found = await find(token);
         if (found.revokedAt !== null) throw revoked(found.revokedAt);
         kept = { request: found.request, bytes: found.bytes };
-        live.set(token, kept);
+        if (before === revocations) live.set(token, kept);
       }
       const { request } = kept;
       if (request.expiresAt <= now()) {
@@ -103,16 +107,16 @@ export function createTokenRegistry(
       return request;
     },
 
-    describe(token) {
-      const { request, revokedAt } = find(token);
+    async describe(token) {
+      const { request, revokedAt } = await find(token);
       const expiresAt = Math.min(request.expiresAt, revokedAt ?? Number.POSITIVE_INFINITY);
       return { ...request, expiresAt };
     },
 
     async revoke(token) {
-      find(token);
+      await find(token);
       const isRevoked = await store.revoke(hashToken(token as ContainerToken), now());
-      // After it: a pull that came meanwhile has put it there again.
+      revocations += 1;
       live.delete(token);
       if (!isRevoked) throw unknown();
     },

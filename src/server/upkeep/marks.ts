@@ -32,8 +32,8 @@ export async function markRequests(
   // The filter cannot say which roots were read, because it may also report digests that were never added.
   const seen = boundedCache<Digest, true>(rememberedRoots);
   let place: RequestPlace = { expiresAt: now, id: Number.MAX_SAFE_INTEGER };
-  const read = (rows: number): EndingRequest[] => {
-    const page = requests.endingAfter(place, rows);
+  const read = async (rows: number): Promise<EndingRequest[]> => {
+    const page = await requests.endingAfter(place, rows);
     place = page.at(-1) ?? place;
     return page;
   };
@@ -55,8 +55,8 @@ export async function markBuilds(
   signal?: AbortSignal,
 ): Promise<void> {
   let last = 0;
-  const read = (rows: number): UnfinishedBuild[] => {
-    const page = builds.unfinished(last, rows);
+  const read = async (rows: number): Promise<UnfinishedBuild[]> => {
+    const page = await builds.unfinished(last, rows);
     last = page.at(-1)?.row ?? last;
     return page;
   };

@@ -52,7 +52,7 @@ export async function unlinkOrphans(
   };
 
   let place: HostedPlace = firstPlace;
-  const read = (rows: number) => {
+  const read = async (rows: number) => {
     const page = hosted.loneBlobsAfter(place, rows);
     place = page.at(-1) ?? place;
     return page;

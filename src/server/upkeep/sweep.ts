@@ -104,8 +104,8 @@ async function forgetGone(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   let last = '';
-  const digests = eachRow(rows => {
-    const page = anonymousUse.digestsAfter(last, rows);
+  const digests = eachRow(async rows => {
+    const page = await anonymousUse.digestsAfter(last, rows);
     last = page.at(-1) ?? last;
     return page;
   }, signal);

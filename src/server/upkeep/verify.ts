@@ -65,7 +65,7 @@ function eachAfter(
   rowsAfter: (place: HostedPlace, limit: number) => HostedRow[],
 ): AsyncIterable<HostedRow> {
   let place: HostedPlace = firstPlace;
-  return eachRow(limit => {
+  return eachRow(async limit => {
     const rows = rowsAfter(place, limit);
     place = rows.at(-1) ?? place;
     return rows;

@@ -336,4 +336,12 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE cached_blobs ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0;
   `,
+  // Of several processes that enter a build of the same image, one succeeds.
+  `
+  UPDATE builds SET finished_at = created_at, succeeded = 0, kept_until = created_at + 2592000000,
+    reason = 'A newer build makes this image'
+    WHERE finished_at IS NULL AND EXISTS (SELECT 1 FROM builds AS newer
+      WHERE newer.target = builds.target AND newer.finished_at IS NULL AND newer.rowid > builds.rowid);
+  CREATE UNIQUE INDEX builds_unfinished_by_target ON builds (target) WHERE finished_at IS NULL;
+  `,
 ];

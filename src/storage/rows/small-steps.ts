@@ -56,7 +56,7 @@ export async function inSmallSteps(
  * @throws the reason of the signal, and what `read` throws
  */
 export async function* eachRow<Row>(
-  read: (rows: number) => readonly Row[],
+  read: (rows: number) => Promise<readonly Row[]>,
   signal?: AbortSignal,
 ): AsyncGenerator<Row> {
   let rows = fewestRows;
@@ -64,7 +64,7 @@ export async function* eachRow<Row>(
     signal?.throwIfAborted();
     const beforeRead = performance.now();
     const allowed = rows;
-    const page = read(allowed);
+    const page = await read(allowed);
     rows = nextSize(allowed, performance.now() - beforeRead);
     for (const row of page) {
       yield row;

@@ -101,22 +101,22 @@ export function containerRoutes(router: Router<RequestState>, deps: ContainerDep
   router.post('/v1alpha2/container', ctx => create(ctx, 'v1alpha2'));
   router.post('/container-token', ctx => create(ctx, 'v1alpha1'));
 
-  router.get('/container-token/:token', ctx => {
-    ctx.body = describeRequest(deps.tokens.describe(ctx.params.token ?? ''));
+  router.get('/container-token/:token', async ctx => {
+    ctx.body = describeRequest(await deps.tokens.describe(ctx.params.token ?? ''));
   });
-  router.get('/v1alpha2/container/:token', ctx => {
-    ctx.body = describeRequest(deps.tokens.describe(ctx.params.token ?? ''));
+  router.get('/v1alpha2/container/:token', async ctx => {
+    ctx.body = describeRequest(await deps.tokens.describe(ctx.params.token ?? ''));
   });
-  router.get('/v1alpha2/container/:token/status', ctx => {
+  router.get('/v1alpha2/container/:token/status', async ctx => {
     const id = ctx.params.token ?? '';
     if (isDryRunId(id)) throw dryRunHasNoStatus();
-    ctx.body = containerStatus(deps.builds, deps.logUrlOf, deps.tokens.get(id));
+    ctx.body = await containerStatus(deps.builds, deps.logUrlOf, await deps.tokens.get(id));
   });
   router.delete('/container-token/:token', async ctx => {
     await deps.requireAdministrator(ctx.req);
     const token = ctx.params.token ?? '';
     await deps.tokens.revoke(token);
-    const { label, image } = deps.tokens.describe(token);
+    const { label, image } = await deps.tokens.describe(token);
     deps.noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
     ctx.status = 200;
     ctx.body = {};

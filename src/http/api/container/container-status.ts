@@ -7,12 +7,12 @@ import { isoTime } from './container-answer.ts';
  *
  * @param logUrlOf address of the log of a build
  */
-export function containerStatus(
+export async function containerStatus(
   builds: Pick<Builds, 'get'>,
   logUrlOf: (buildId: string) => string,
   { token, createdAt, buildId, fixed }: ContainerRequest,
 ) {
-  const build = fixed || buildId === undefined ? undefined : builds.get(buildId);
+  const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
   const succeeded = build ? build.succeeded : true;
   return {
     id: token,

@@ -20,22 +20,22 @@ export interface AnonymousLimits {
  */
 export interface AnonymousShare {
   /** Throws a {@link Fault} (429, 507) when no further container request can be kept. */
-  admitRequest(network: string | undefined): void;
+  admitRequest(network: string | undefined): Promise<void>;
   /** Makes room for content on its way in. Throws a {@link Fault} (429, 507) when none is left. */
-  take(network: string | undefined, bytes?: number): Room;
+  take(network: string | undefined, bytes?: number): Promise<Room>;
 }
 
 /** Room for one content. */
 export interface Room extends Disposable {
   /** Throws a {@link Fault} (429, 507) when there is no space for so many more bytes. */
-  grow(bytes: number): void;
+  grow(bytes: number): Promise<void>;
   /** The content is here now, and was not before. */
   keep(digest: Digest): Promise<void>;
   /** Gives the room back, but for what was kept. */
   [Symbol.dispose](): void;
 }
 
-const unlimited: Room = { grow() {}, async keep() {}, [Symbol.dispose]() {} };
+const unlimited: Room = { async grow() {}, async keep() {}, [Symbol.dispose]() {} };
 // Requests end, and content goes after them.
 const retryAfterSeconds = 3600;
 
@@ -69,35 +69,6 @@ export function createAnonymousShare(
     bytes: limits.maxBytes,
   };
 
-  const require = (network: string, more: { files?: number; bytes: number }): void => {
-    const own = store.of(network);
-    const all = store.of(undefined);
-    const coming = incoming.get(network) ?? { files: 0, bytes: 0 };
-    const ownUse = { ...own, files: own.files + coming.files, bytes: own.bytes + coming.bytes };
-    const allUse = { ...all, files: all.files + incomingFiles, bytes: all.bytes + incomingBytes };
-    for (const [name, count] of Object.entries(more)) {
-      const what = name as What;
-      if (ownUse[what] + count > (mostOf[what] ?? Number.POSITIVE_INFINITY)) {
-        throw networkFull(what, network, mostOf[what] ?? 0);
-      }
-      if (allUse[what] + count > (mostOfAll[what] ?? Number.POSITIVE_INFINITY)) {
-        throw allFull(what, mostOfAll[what] ?? 0);
-      }
-    }
-  };
-
-  // Two rows are not read for each of thousands of requests a second.
-  const recent = boundedCache<string, { requests: number }>(1000, { ttl: countLifeMs });
-  const requestsOf = (network: string | undefined): { requests: number } => {
-    const key = network ?? allNetworks;
-    const known = recent.get(key);
-    if (known) return known;
-    const { requests } = store.of(network);
-    const read = { requests };
-    recent.set(key, read);
-    return read;
-  };
-
   const add = (network: string, files: number, bytes: number): void => {
     const sum = incoming.get(network) ?? { files: 0, bytes: 0 };
     const next = { files: sum.files + files, bytes: sum.bytes + bytes };
@@ -107,11 +78,45 @@ export function createAnonymousShare(
     else incoming.set(network, next);
   };
 
+  const requireWithin = async (network: string, checked: readonly What[]): Promise<void> => {
+    const [own, all] = await Promise.all([store.of(network), store.of(undefined)]);
+    const coming = incoming.get(network) ?? { files: 0, bytes: 0 };
+    const ownUse = { ...own, files: own.files + coming.files, bytes: own.bytes + coming.bytes };
+    const allUse = { ...all, files: all.files + incomingFiles, bytes: all.bytes + incomingBytes };
+    for (const what of checked) {
+      const { [what]: most = Number.POSITIVE_INFINITY } = mostOf;
+      const { [what]: mostInAll = Number.POSITIVE_INFINITY } = mostOfAll;
+      if (ownUse[what] > most) throw networkFull(what, network, most);
+      if (allUse[what] > mostInAll) throw allFull(what, mostInAll);
+    }
+  };
+
+  /** Takes room before the look at what is there, so that callers at the same moment count each other. */
+  const reserve = async (network: string, files: number, bytes: number): Promise<void> => {
+    add(network, files, bytes);
+    try {
+      await requireWithin(network, files > 0 ? ['files', 'bytes'] : ['bytes']);
+    } catch (error) {
+      add(network, -files, -bytes);
+      throw error;
+    }
+  };
+
+  // Two rows are not read for each of thousands of requests a second.
+  const recent = boundedCache<string, Promise<{ requests: number }>>(1000, { ttl: countLifeMs });
+  const requestsOf = (network: string | undefined): Promise<{ requests: number }> => {
+    const key = network ?? allNetworks;
+    const known = recent.get(key);
+    if (known) return known;
+    const read = store.of(network).then(({ requests }) => ({ requests }));
+    recent.set(key, read);
+    return read;
+  };
+
   return {
-    admitRequest(network) {
+    async admitRequest(network) {
       if (network === undefined) return;
-      const own = requestsOf(network);
-      const all = requestsOf(undefined);
+      const [own, all] = await Promise.all([requestsOf(network), requestsOf(undefined)]);
       const { requests: most = Number.POSITIVE_INFINITY } = mostOf;
       const { requests: mostInAll = Number.POSITIVE_INFINITY } = mostOfAll;
       if (own.requests >= most) throw networkFull('requests', network, most);
@@ -120,16 +125,14 @@ export function createAnonymousShare(
       all.requests += 1;
     },
 
-    take(network, first = 0) {
+    async take(network, first = 0) {
       if (network === undefined) return unlimited;
-      require(network, { files: 1, bytes: first });
-      add(network, 1, first);
+      await reserve(network, 1, first);
       let size = first;
       let isOpen = true;
       return {
-        grow(bytes) {
-          require(network, { bytes });
-          add(network, 0, bytes);
+        async grow(bytes) {
+          await reserve(network, 0, bytes);
           size += bytes;
         },
         keep: digest => store.enter(digest, network, size),

@@ -13,13 +13,13 @@ export interface AnonymousUse {
 /** Which content callers without an access token have brought here, by the network they called from. */
 export interface AnonymousUseStore {
   /** Of one network, or of all. */
-  of(network: string | undefined): AnonymousUse;
+  of(network: string | undefined): Promise<AnonymousUse>;
   /** Enters content that was not here before. */
   enter(digest: Digest, network: string, size: number): Promise<void>;
   /** Subtracts content that was removed. Synchronous, for use within a transaction. */
   forget(digest: Digest): void;
   /** Up to so many digests after one, in their order. */
-  digestsAfter(digest: string, limit: number): Digest[];
+  digestsAfter(digest: string, limit: number): Promise<Digest[]>;
 }
 
 const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
@@ -36,9 +36,9 @@ export function createAnonymousUseStore(database: Database): AnonymousUseStore {
     .prepare('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
     .pluck();
   return {
-    of: network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
+    of: async network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
     enter: (digest, network, size) => database.commit(() => void enter.run(digest, network, size)),
     forget: digest => void forget.run(digest),
-    digestsAfter: (digest, limit) => digestsAfter.all(digest, limit) as Digest[],
+    digestsAfter: async (digest, limit) => digestsAfter.all(digest, limit) as Digest[],
   };
 }

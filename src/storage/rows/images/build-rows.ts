@@ -43,15 +43,29 @@ export type BuildOutcome =
     }
   | { readonly succeeded: false; readonly reason: string };
 
+/** A build at the moment that a caller looked at it. */
+export type SeenBuild = Pick<BuildRow, 'id' | 'finishedAt'>;
+
+export interface EnteredBuild {
+  readonly row: BuildRow;
+  /** False for a build that was there before. */
+  readonly isNew: boolean;
+}
+
 /** What is known of a build before it begins. */
 export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isTrusted' | 'grant'>;
 
 export interface BuildStore {
-  /** Enters a new build of the key under a number of its own. */
-  insert(build: NewBuild, at: number): Promise<BuildRow>;
-  find(id: string): BuildRow | undefined;
+  /**
+   * Enters a new build of a target under a random number. Enters nothing where a build of the target is unfinished, or
+   * where the newest one is not as the caller has seen it: of two callers, the second gets the build of the first.
+   *
+   * @param seen the newest build of the target when the caller looked; undefined for none
+   */
+  insert(build: NewBuild, seen: SeenBuild | undefined, at: number): Promise<EnteredBuild>;
+  find(id: string): Promise<BuildRow | undefined>;
   /** The newest build of a target, or the newest that made this digest. */
-  latest(target: string, digest?: Digest): BuildRow | undefined;
+  latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
   start(id: string, at: number): Promise<void>;
   /**
    * Resolves when the result would survive a power failure, however long another process keeps it from that.
@@ -59,9 +73,9 @@ export interface BuildStore {
    */
   finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
   /** Up to so many of those that are queued or run, or did when the process ended, in the order of their rows. */
-  unfinished(afterRow: number, limit: number): UnfinishedBuild[];
+  unfinished(afterRow: number, limit: number): Promise<UnfinishedBuild[]>;
   /** Up to so many finished builds that need not be kept at the moment. */
-  expired(at: number, limit: number): ExpiredBuild[];
+  expired(at: number, limit: number): Promise<ExpiredBuild[]>;
   /**
    * Removes a build that need not be kept at the moment; false when a request has come for it. Synchronous, for within
    * a transaction.
@@ -85,7 +99,7 @@ const numbers = 2 ** 48 - 1;
 export function createBuildStore(database: Database): BuildStore {
   const insert = database.prepare(
     `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
   );
   const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
   const latest = database.prepare(
@@ -112,17 +126,22 @@ export function createBuildStore(database: Database): BuildStore {
   );
 
   const byId = (id: string) => rowOf(find.get(id));
-  const add = ({ key, target, plan, owner, isTrusted, grant }: NewBuild, at: number) => {
+  const newest = (target: string, digest?: Digest) =>
+    rowOf(latest.get({ target, digest: digest ?? null }));
+  const add = (build: NewBuild, seen: SeenBuild | undefined, at: number): EnteredBuild => {
+    const { key, target, plan, owner, isTrusted, grant } = build;
+    const last = newest(target);
+    if (last && last.finishedAt !== null && isNews(last, seen)) return { row: last, isNew: false };
     const number = randomInt(1, numbers);
-    const id = `${key}_${number}`;
-    insert.run(id, key, number, target, plan, owner, isTrusted ? 1 : 0, grant, at);
-    return byId(id) as BuildRow;
+    const values = [`${key}_${number}`, key, number, target, plan, owner, isTrusted ? 1 : 0, grant];
+    const isNew = insert.run(...values, at).changes > 0;
+    return { row: newest(target) as BuildRow, isNew };
   };
 
   return {
-    insert: (build, at) => database.write(() => add(build, at)),
-    find: byId,
-    latest: (target, digest) => rowOf(latest.get({ target, digest: digest ?? null })),
+    insert: (build, seen, at) => database.write(() => add(build, seen, at)),
+    find: async id => byId(id),
+    latest: async (target, digest) => newest(target, digest),
     start: (id, at) =>
       database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
     async finish(id, outcome, at, keptUntil) {
@@ -135,11 +154,16 @@ export function createBuildStore(database: Database): BuildStore {
         patienceMs: Number.POSITIVE_INFINITY,
       });
     },
-    unfinished: (afterRow, limit) =>
+    unfinished: async (afterRow, limit) =>
       unfinished.all(afterRow, limit).map(row => rowOf(row) as UnfinishedBuild),
-    expired: (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
+    expired: async (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
     remove: (id, at) => remove.run(id, at).changes > 0,
   };
+}
+
+/** Returns true where the newest build of a target is another one than the caller has seen, or has ended since. */
+export function isNews(last: SeenBuild, seen: SeenBuild | undefined): boolean {
+  return last.id !== seen?.id || last.finishedAt !== seen.finishedAt;
 }
 
 /** As SQLite has it: no truth values, and less in what was written before there was more. */

@@ -21,11 +21,11 @@ export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
 export interface RequestStore {
   /** Resolves when the request would survive a power failure. */
   insert(tokenHash: Buffer, row: NewRequestRow): Promise<void>;
-  find(tokenHash: Buffer): RequestRow | undefined;
+  find(tokenHash: Buffer): Promise<RequestRow | undefined>;
   /** True when there was such a request and it was not revoked before; resolves when that is durable. */
   revoke(tokenHash: Buffer, at: number): Promise<boolean>;
   /** Up to so many requests after a place in the order of their ends; those that were revoked have no body. */
-  endingAfter(place: RequestPlace, limit: number): EndingRequest[];
+  endingAfter(place: RequestPlace, limit: number): Promise<EndingRequest[]>;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
   /**
@@ -133,9 +133,9 @@ export function createRequestStore(database: Database): RequestStore {
 
   return {
     insert: (tokenHash, row) => add({ tokenHash, ...row }),
-    find: tokenHash => find.get(tokenHash) as RequestRow | undefined,
+    find: async tokenHash => find.get(tokenHash) as RequestRow | undefined,
     revoke: (tokenHash, at) => database.write(() => revoke.run(at, tokenHash).changes > 0),
-    endingAfter: ({ expiresAt, id }, limit) =>
+    endingAfter: async ({ expiresAt, id }, limit) =>
       endingAfter.all(expiresAt, id, limit) as EndingRequest[],
     purge: (endedBefore, signal) =>
       inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
