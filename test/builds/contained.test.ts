@@ -16,6 +16,7 @@ import {
   memoryTree,
   plainLog,
 } from '../../src/buildkit/index.ts';
+import { numberedBuild } from '../../src/builds/builder/build-host.ts';
 import type { ContainmentOptions } from '../../src/builds/builder/contained/containment.ts';
 import type { OwnBuilder } from '../../src/builds/builder/own/builder-process.ts';
 import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
@@ -28,12 +29,12 @@ import { buildkitDirectory, requireBusybox, requireCommand } from '../world/tool
 import { hogs } from './hogs.ts';
 
 const mebibyte = 2 ** 20;
-const step = { memoryBytes: 256 * mebibyte, processes: 100, processors: 1 };
+const each = { memoryBytes: 256 * mebibyte, processes: 100, processors: 1 };
 const containment: ContainmentOptions = {
   openHosts: { builder: [], steps: [] },
-  step,
+  each,
   all: { memoryBytes: 512 * mebibyte, processes: 200, processors: 2 },
-  stepDiskBytes: 2 ** 30,
+  buildDiskBytes: 2 ** 30,
   stateBytes: 512 * mebibyte,
 };
 
@@ -67,7 +68,12 @@ async function tryBuild(client: BuildkitClient, ...lines: string[]): Promise<Out
     log += piece;
   });
   try {
-    await build(client, { dockerfile, context: files }, { onProgress: text.onProgress });
+    const extraHosts = numberedBuild();
+    await build(
+      client,
+      { dockerfile, context: files, extraHosts },
+      { onProgress: text.onProgress },
+    );
     return { log, failure: undefined };
   } catch (failure) {
     if (!(failure instanceof BuildError)) throw failure;
@@ -238,7 +244,34 @@ suite('on this machine', { concurrency: 1 }, () => {
     });
   }
 
-  test('a step gets its share of the processors', async () => {
+  test('steps of one build that run at once share its processes', async () => {
+    const crowd = (name: string) =>
+      `RUN i=0; while [ $i -lt 60 ]; do sleep 20 & i=$((i+1)); done; echo ${name}; sleep 8`;
+    const { log, failure } = await check(
+      crowd('one'),
+      'FROM scratch AS other',
+      'COPY busybox /bin/busybox',
+      'COPY busybox /bin/sh',
+      'RUN /bin/busybox --install -s /bin',
+      crowd('two'),
+      'FROM other',
+      'COPY --from=0 /bin/sh /other',
+    );
+    assert.match(`${log}${failure?.message}`, /can't fork/);
+  });
+
+  test('steps of one build that follow each other share its disk', async () => {
+    const write = (name: string) => `dd if=/dev/zero of=/${name} bs=1M count=80`;
+    const { log, failure } = await check(`RUN ${write('one')}`, `RUN ${write('two')}; sleep 20`);
+    assert.match(
+      `${log}${failure?.message}`,
+      /its build has written more than the 128 MiB that a build may write/,
+    );
+    const alone = await check(`RUN ${write('one')}`, 'RUN echo fine');
+    assert.equal(alone.failure, undefined, alone.log);
+  });
+
+  test('a build gets its share of the processors', async () => {
     const loop = 'timeout 3 sh -c "while :; do :; done"';
     const { log, failure } = await check(
       `RUN cat /proc/uptime; for i in 1 2 3; do ${loop} & done; wait; cat /proc/uptime; times`,
@@ -252,7 +285,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     );
     const used = times.reduce((sum, seconds) => sum + seconds, 0);
     assert.ok(times.length > 0 && ended > began, log);
-    assert.ok(used < (ended - began) * step.processors + 0.5, `${used} s of ${ended - began} s`);
+    assert.ok(used < (ended - began) * each.processors + 0.5, `${used} s of ${ended - began} s`);
   });
 
   test('files of builds that succeeded do not use up the disk', async () => {

@@ -106,7 +106,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
 const limits = { memoryBytes: 2 ** 28, processes: 100, processors: undefined };
 const containment = {
   openHosts: { builder: [], steps: [] },
-  ...{ step: limits, all: limits, stepDiskBytes: 2 ** 28, stateBytes: 2 ** 29 },
+  ...{ each: limits, all: limits, buildDiskBytes: 2 ** 28, stateBytes: 2 ** 29 },
 };
 
 test('strangers get a contained builder of our own although another runs, or none', async () => {

@@ -10,25 +10,25 @@ export const hogs = {
   },
   disk: {
     script: 'dd if=/dev/zero of=/big bs=1M count=5000',
-    reason: /has written more than the 128 MiB that a step may|No space left on device/,
+    reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   'disk of a cache mount': {
     mount: '--mount=type=cache,target=/cache ',
     script: 'dd if=/dev/zero of=/cache/big bs=1M count=5000',
-    reason: /has written more than the 128 MiB that a step may|No space left on device/,
+    reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   'disk without a name': {
     script: 'exec 3> /big; rm /big; dd if=/dev/zero bs=1M count=200 >&3; sleep 30',
-    reason: /has written more than the 128 MiB that a step may|No space left on device/,
+    reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   'disk without a name or a descriptor': {
     script:
       'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 30 & sleep 1; rm /held/busybox; done; wait',
-    reason: /has written more than the 128 MiB that a step may|No space left on device/,
+    reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   files: {
     script: 'mkdir /many && cd /many && seq 1 40000 | xargs touch; sleep 5',
-    reason: /has written more than the \d+ files that a step may|No space left on device/,
+    reason: /has written more than the \d+ files that a build may write|No space left on device/,
   },
   'shared memory': {
     script: 'dd if=/dev/zero of=/dev/shm/big bs=1M count=300',

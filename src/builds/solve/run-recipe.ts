@@ -14,6 +14,7 @@ import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { LogWriter } from '../build-logs.ts';
+import { numberedBuild } from '../builder/build-host.ts';
 import type { Builders, Customer } from '../builder/builders.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import type { BuilderAccess } from './build-rights.ts';
@@ -70,6 +71,8 @@ export interface RunRecipeDeps {
 /** A run, and the files that its steps may use. */
 interface PreparedRun extends RecipeRun {
   readonly context: FileTree;
+  /** The number by which a builder limits all steps of the build together. */
+  readonly extraHosts: Readonly<Record<string, string>>;
 }
 
 export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
@@ -80,7 +83,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
       recipe.context === undefined
         ? undefined
         : await openBuildContext(content, recipe.context, signal);
-    const run = { ...given, context: contextOf(recipe, sent) };
+    const run = { ...given, context: contextOf(recipe, sent), extraHosts: numberedBuild() };
     try {
       return await builders.use({ customer, platforms: recipe.platforms }, signal, async client => {
         const image = await makeImage(client, run, deps);
@@ -110,13 +113,14 @@ function commonOptions(
   run: PreparedRun,
   { sourceRules, sharesMounts }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts'>,
 ) {
-  const { key, recipe, context, access, secrets = {} } = run;
+  const { key, recipe, context, extraHosts, access, secrets = {} } = run;
   const { args, target, labels } = recipe.options ?? {};
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
     dockerfile: recipe.dockerfile,
     ...(recipe.isFiltered ? { dockerignore: '# nothing\n' } : {}),
     context,
+    extraHosts,
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),
     ),

@@ -3,22 +3,22 @@ import type { ContainmentOptions } from '../../builds/builder/contained/containm
 import type { Registries } from '../../upstream/registry-settings.ts';
 import type { Config } from '../config/settings-schema.ts';
 
-const mostStepMemory = 8 * 2 ** 30;
-// What all steps together leave to the server and the rest of the machine.
+const mostBuildMemory = 8 * 2 ** 30;
+// What all builds together leave to the server and the rest of the machine.
 const sharedMemory = 0.75;
 
 /** Returns what the builder that Sluice starts may reach and use: the listed registries, and the limits as configured. */
 export function containmentOf(
-  { builds: { step, concurrent, privateHosts, builderDisk } }: Config,
+  { builds: { each, concurrent, privateHosts, builderDisk } }: Config,
   registries: Registries,
 ): ContainmentOptions {
   // The machine's, or what a container that the server runs in may use.
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  const memoryBytes = step.memory ?? Math.min(memory / 2, mostStepMemory);
+  const memoryBytes = each.memory ?? Math.min(memory / 2, mostBuildMemory);
   const limits = {
     memoryBytes: Math.floor(memoryBytes),
-    processes: step.processes,
-    processors: step.processors,
+    processes: each.processes,
+    processors: each.processors,
   };
   const together = Math.min(concurrent * memoryBytes, memory * sharedMemory);
   return {
@@ -26,13 +26,13 @@ export function containmentOf(
       builder: privateRegistries(registries),
       steps: privateHosts,
     },
-    step: limits,
+    each: limits,
     all: {
       memoryBytes: Math.floor(Math.max(memoryBytes, together)),
-      processes: concurrent * step.processes,
-      processors: step.processors === undefined ? undefined : concurrent * step.processors,
+      processes: concurrent * each.processes,
+      processors: each.processors === undefined ? undefined : concurrent * each.processors,
     },
-    stepDiskBytes: step.disk,
+    buildDiskBytes: each.disk,
     stateBytes: builderDisk,
   };
 }

@@ -4,12 +4,13 @@ import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry.ts';
+import { buildHost } from '../build-host.ts';
 import { findProgram } from '../own/find-program.ts';
 import {
+  buildLimitLines,
   type Limits,
   makeControlGroup,
   removeControlGroup,
-  stepResources,
 } from './control-group.ts';
 import { nameServer, networkRules, outerNetwork, type Reach } from './network-rules.ts';
 import { findReach, literalReach, type OpenHosts } from './reach.ts';
@@ -17,12 +18,12 @@ import { findReach, literalReach, type OpenHosts } from './reach.ts';
 /** What a contained builder may reach and use. */
 export interface ContainmentOptions {
   readonly openHosts: OpenHosts;
-  /** Of one step. */
-  readonly step: Limits;
-  /** Of all steps that run at once. */
+  /** Of one build. */
+  readonly each: Limits;
+  /** Of all builds that run at once. */
   readonly all: Limits;
-  /** Disk space that one step may write. */
-  readonly stepDiskBytes: number;
+  /** Disk space that one build may write. */
+  readonly buildDiskBytes: number;
   /** Most disk space of its whole state; less where the disk has less. */
   readonly stateBytes: number;
 }
@@ -59,10 +60,10 @@ const script = (name: string) => join(import.meta.dirname, name);
 const stateShare = 0.5;
 const leastStateBytes = 2 ** 28;
 const blockBytes = 2 ** 20;
-// What BuildKit keeps at most, and leaves free, of its disk: two steps may write as much as they may.
+// What BuildKit keeps at most, and leaves free, of its disk: two builds may write as much as they may.
 const keptShare = 0.5;
 const freeShare = 0.45;
-const mostStepShare = 0.25;
+const mostBuildShare = 0.25;
 const namesMs = 3000;
 // Namespaces that are made before a step needs them.
 const spareNetworks = 4;
@@ -73,7 +74,7 @@ const spareNetworks = 4;
  * @param folder short-lived, with a short path; the caller removes it
  */
 export async function prepareContainment(
-  { openHosts, step, all, stepDiskBytes, stateBytes }: ContainmentOptions,
+  { openHosts, each, all, buildDiskBytes, stateBytes }: ContainmentOptions,
   { directory, folder, path, log }: Places & { readonly log: Logger },
 ): Promise<Containment> {
   await clearLeftovers(directory, folder, log);
@@ -136,9 +137,11 @@ export async function prepareContainment(
         SLUICE_FOLDER: folder,
         SLUICE_NETWORK: outerNetwork,
         SLUICE_RUNC: findProgram('runc', path) ?? 'runc',
-        SLUICE_STEP_LIMITS: stepResources(step),
+        SLUICE_BUILD_HOST: buildHost,
+        SLUICE_GROUP: `/${group}`,
+        SLUICE_BUILD_LIMITS: buildLimitLines(each),
         SLUICE_STATE: root,
-        SLUICE_STEP_DISK: String(kibibytes(Math.min(stepDiskBytes, bytes * mostStepShare))),
+        SLUICE_BUILD_DISK: String(kibibytes(Math.min(buildDiskBytes, bytes * mostBuildShare))),
       },
       freeBytes: size(freeShare),
       keptBytes: size(keptShare),

@@ -3,7 +3,7 @@ import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Limits of what runs; for a step, and for all steps together. */
+/** Limits of what runs: for one build, and for all builds together. */
 export interface Limits {
   readonly memoryBytes: number;
   readonly processes: number;
@@ -24,7 +24,7 @@ function isUnified(): boolean {
   return existsSync(join(top, 'cgroup.controllers'));
 }
 
-/** Makes a control group for all steps of a builder. Throws when the machine's control groups cannot do that. */
+/** Makes a control group for all builds of a builder. Throws when the machine's control groups cannot do that. */
 export async function makeControlGroup(name: string, limits: Limits): Promise<void> {
   const { memoryBytes, processes, processors } = limits;
   if (isUnified()) {
@@ -58,15 +58,27 @@ export async function makeControlGroup(name: string, limits: Limits): Promise<vo
   }
 }
 
-/** The limits of one step in the words of the OCI runtime specification: members of `linux.resources`. */
-export function stepResources({ memoryBytes, processes, processors }: Limits): string {
-  const canLimitSwap = isUnified() || existsSync(join(top, 'memory/memory.memsw.limit_in_bytes'));
-  const members = {
-    memory: { limit: memoryBytes, ...(canLimitSwap ? { swap: memoryBytes } : {}) },
-    pids: { limit: processes },
-    ...(processors === undefined ? {} : { cpu: { quota: quotaOf(processors), period: periodUs } }),
-  };
-  return JSON.stringify(members).slice(1, -1);
+/**
+ * The limits of one build, as lines for the wrapper of runc: the hierarchy of the controller (`.` for the only one),
+ * a file of the control group, and its value.
+ */
+export function buildLimitLines({ memoryBytes, processes, processors }: Limits): string {
+  if (isUnified()) {
+    return [
+      `. cgroup.subtree_control ${controllers.map(controller => `+${controller}`).join(' ')}`,
+      `. memory.max ${memoryBytes}`,
+      `. memory.swap.max 0`,
+      `. pids.max ${processes}`,
+      ...(processors === undefined ? [] : [`. cpu.max ${quotaOf(processors)} ${periodUs}`]),
+    ].join('\n');
+  }
+  const canLimitSwap = existsSync(join(top, 'memory/memory.memsw.limit_in_bytes'));
+  return [
+    `memory memory.limit_in_bytes ${memoryBytes}`,
+    ...(canLimitSwap ? [`memory memory.memsw.limit_in_bytes ${memoryBytes}`] : []),
+    `pids pids.max ${processes}`,
+    ...(processors === undefined ? [] : [`cpu cpu.cfs_quota_us ${quotaOf(processors)}`]),
+  ].join('\n');
 }
 
 /** Removes the control group of a builder that has ended, with those of its steps. Throws when it stays busy for 2 s. */

@@ -1,6 +1,10 @@
 #!/bin/sh
-# runc, with the limits of one step: no raw sockets, so much memory, so many processes and processors are written
-# into what it is to run, and a watch ends a step that writes too much. A step without its limits does not run.
+# runc with the limits of a build. Steps run without raw sockets; the steps of one build share a control group, which
+# limits memory, processes and processors; a watch ends a step when its build has written too much. A step without
+# limits does not run.
+#
+# The number of a build is in /etc/hosts of its steps (src/builds/builder/build-host.ts): BuildKit leaves addresses of
+# extra hosts out of its cache keys, but not control groups.
 set -eu
 count_seconds=10
 bundle='' next=''
@@ -9,20 +13,22 @@ for word; do
   next=$word
 done
 
+# Prints the processes of a control group and of those below it.
 processes() {
-  cat "/sys/fs/cgroup$group/cgroup.procs" "/sys/fs/cgroup/pids$group/cgroup.procs"
+  cat "/sys/fs/cgroup$1/cgroup.procs" "/sys/fs/cgroup$1"/*/cgroup.procs \
+    "/sys/fs/cgroup/pids$1/cgroup.procs" "/sys/fs/cgroup/pids$1"/*/cgroup.procs
 }
 
 end_step() {
-  echo "This step was ended: it has written more than the $1 that a step may" > "/proc/$step/fd/2"
-  processes | xargs kill -KILL
+  echo "This step was ended: its build has written more than the $1 that a build may write" > "/proc/$step/fd/2"
+  processes "$group" | xargs kill -KILL
 }
 
-# Sets the KiB and number of files that only the step's processes know: they hold them open without a name.
+# Sets the KiB and number of files that only processes of the build know: they hold them open without a name.
 count_nameless() {
   devices=$(stat -c %d "$bundle/rootfs" "$SLUICE_STATE" | tr '\n' ' ')
   # shellcheck disable=SC2046
-  set -- $(processes | "${0%/*}/nameless.sh" "$devices" "$count_seconds")
+  set -- $(processes "$build_group" | "${0%/*}/nameless.sh" "$devices" "$count_seconds")
   nameless_kib=$1 nameless_files=$2
 }
 
@@ -33,46 +39,97 @@ look() {
   kib=$(($1 * $2 / 1024)) files=$3 all_files=$4
 }
 
-# The disk has no quota for each step. What all have written since this one began is cheap to ask; only when that is
-# more than one may write, the files of this one are measured.
+# The disk has no quota for a build. What all builds have written since this one began is cheap to ask. Only when that
+# is more than one may write, the files of this one are measured: those of its finished steps too.
 watch() {
   step=$1
-  group=$(sed -n 's/.*"cgroupsPath":"\([^"]*\)".*/\1/p' "$config")
   upper=$(sed -n "s#.* $bundle/rootfs .*[,]upperdir=\([^,]*\).*#\1#p" /proc/self/mountinfo)
   mounts=$(tr ',' '\n' < "$config" | sed -n "s#^\"source\":\"\($SLUICE_STATE/[^\"]*\)\".*#\1#p" | grep -v "^$bundle" || true)
+  printf '%s\n' "$upper" "$mounts" >> "$record/places"
   IFS='
  '
-  look
-  first_kib=$kib first_files=$files most_files=$((all_files / 4))
-  next=$SLUICE_STEP_DISK next_files=$most_files rounds=0
+  # What the first step of the build has found.
+  read -r first_kib first_files most_files < "$record/first"
+  next=$SLUICE_BUILD_DISK next_files=$most_files rounds=0
   while sleep 0.5 && kill -0 "$step"; do
     look
     rounds=$((rounds + 1)) grown=$((first_kib - kib)) grown_files=$((first_files - files))
     # What was measured once is measured again after some growth, or after half a minute.
-    [ $rounds -lt 60 ] || { rounds=0 next=$SLUICE_STEP_DISK next_files=$most_files; }
+    [ $rounds -lt 60 ] || { rounds=0 next=$SLUICE_BUILD_DISK next_files=$most_files; }
     if [ $grown -gt "$next" ]; then
-      next=$((grown + SLUICE_STEP_DISK / 8))
+      next=$((grown + SLUICE_BUILD_DISK / 8))
       count_nameless
-      # shellcheck disable=SC2086
-      [ $(($(du -skc $upper $mounts | tail -n 1 | cut -f 1) + nameless_kib)) -le "$SLUICE_STEP_DISK" ] ||
-        end_step "$((SLUICE_STEP_DISK / 1024)) MiB"
+      [ $(($(places | xargs -r du -skc | tail -n 1 | cut -f 1) + nameless_kib)) -le "$SLUICE_BUILD_DISK" ] ||
+        end_step "$((SLUICE_BUILD_DISK / 1024)) MiB"
     fi
     if [ $grown_files -gt "$next_files" ]; then
       next_files=$((grown_files + most_files / 8))
       count_nameless
-      # shellcheck disable=SC2086
-      [ $(($(find $upper $mounts -xdev | wc -l) + nameless_files)) -le "$most_files" ] || end_step "$most_files files"
+      [ $(($(places | xargs -r -I {} find {} -xdev | wc -l) + nameless_files)) -le "$most_files" ] ||
+        end_step "$most_files files"
     fi
   done
 }
 
+# Prints the folders that steps of the build have written to.
+places() {
+  sort -u "$record/places" | while read -r place; do
+    [ ! -d "$place" ] || printf '%s\n' "$place"
+  done
+}
+
+# Makes the control group of the build, and the record of what its first step finds.
+join_build() {
+  build=$(build_number)
+  build_group=$SLUICE_GROUP/build-$build
+  group=$build_group/$(basename "$(sed -n 's/.*"cgroupsPath":"\([^"]*\)".*/\1/p' "$config")")
+  printf '%s\n' "$SLUICE_BUILD_LIMITS" | while read -r place file value; do
+    limits=/sys/fs/cgroup/$place$build_group
+    mkdir -p "$limits" || exit 1
+    # Not every kernel counts swap.
+    [ -e "$limits/$file" ] || [ "$file" != memory.swap.max ] || continue
+    echo "$value" > "$limits/$file" || exit 1
+  done || return 1
+  record=$SLUICE_FOLDER/builds/$build
+  if mkdir -p "$SLUICE_FOLDER/builds" && mkdir "$record" 2> /dev/null; then
+    look
+    echo "$kib $files $((all_files / 4))" > "$record/first.new"
+    mv "$record/first.new" "$record/first"
+    forget_old
+  fi
+  tries=0
+  until [ -e "$record/first" ] || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+  done
+}
+
+# The number of the build that the step belongs to. Within JSON strings each quote has a backslash before it: only
+# members of the document match.
+build_number() {
+  hosts=$(tr '{' '\n' < "$config" | sed -n 's#^"destination":"/etc/hosts",.*"source":"\([^"]*\)".*#\1#p' | head -n 1)
+  number=$(sed -n "s/^0\.\([0-9.]*\)[[:space:]]$SLUICE_BUILD_HOST\$/\1/p" "$hosts" | head -n 1)
+  echo "${number:-none}"
+}
+
+# No build takes a day. A control group with processes cannot be removed.
+forget_old() {
+  find "$SLUICE_FOLDER/builds" -mindepth 1 -maxdepth 1 -mmin +1440 | while read -r old; do
+    rm -rf "$old"
+    rmdir "/sys/fs/cgroup$SLUICE_GROUP/build-${old##*/}" "/sys/fs/cgroup"/*"$SLUICE_GROUP/build-${old##*/}" || true
+  done 2> /dev/null
+}
+
 if [ -n "$bundle" ]; then
   config=$bundle/config.json
-  # Within JSON strings each of these quotes has a backslash before it: only members of the document match.
+  if ! join_build; then
+    echo 'the limits of the build cannot be set' >&2
+    exit 1
+  fi
   sed -i \
     -e 's/"CAP_NET_RAW",//g; s/,"CAP_NET_RAW"//g' \
-    -e "s/\"resources\":{/&$SLUICE_STEP_LIMITS,/" "$config"
-  if grep -q '[^\\]"CAP_NET_RAW"' "$config" || ! grep -qF "$SLUICE_STEP_LIMITS" "$config"; then
+    -e "s#\"cgroupsPath\":\"[^\"]*\"#\"cgroupsPath\":\"$group\"#" "$config"
+  if grep -q '[^\\]"CAP_NET_RAW"' "$config" || ! grep -qF "\"cgroupsPath\":\"$group\"" "$config"; then
     echo 'the limits of the step cannot be set' >&2
     exit 1
   fi

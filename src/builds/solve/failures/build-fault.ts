@@ -91,18 +91,18 @@ function likelyReason(lines: readonly string[]): string | undefined {
 const killed = 137;
 
 // What contained/runc.sh writes.
-const wroteTooMuch = /^This step was ended: it has written more than the \d+ (?:MiB|files)/;
+const wroteTooMuch = /^This step was ended: its build has written more than the \d+ (?:MiB|files)/;
 
 function endOf({ exitCode, message, lastLogLines }: BuildError): string {
   if (exitCode === killed && lastLogLines.some(line => wroteTooMuch.test(line))) {
-    return 'was ended because it wrote too much: have it write less, or the operator raise builds.step.disk and builds.builderDisk';
+    return 'was ended because it wrote too much: have it write less, or the operator raise builds.each.disk and builds.builderDisk';
   }
   // With control groups of version 2 the builder knows; with those before nobody tells it.
   if (/did not complete successfully: cannot allocate memory/.test(message)) {
-    return 'ran out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
+    return 'ran out of memory: have it use less, or the operator give the builder more (builds.each.memory)';
   }
   if (exitCode === killed) {
-    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more (builds.step.memory)';
+    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more (builds.each.memory)';
   }
   return `ended with exit code ${exitCode ?? 'unknown'}`;
 }

@@ -70,21 +70,21 @@ export const builds = z.strictObject({
     .describe(
       'Hosts, with a port or for all ports, that the builder that Sluice starts and its build steps may connect to at a private address. Loopback addresses stay closed to build steps',
     ),
-  step: z
+  each: z
     .strictObject({
       memory: size
         .optional()
-        .describe("Memory of one build step. Default: half of the machine's, at most 8 GiB"),
-      processes: count.min(16).default(2048).describe('Processes and threads of one build step'),
+        .describe("Memory of one build. Default: half of the machine's, at most 8 GiB"),
+      processes: count.min(16).default(2048).describe('Processes and threads of one build'),
       processors: z.coerce
         .number('expected a number')
         .min(0.1)
         .optional()
-        .describe('Processors of one build step, also in fractions. Default: all'),
-      disk: size.prefault('10 GiB').describe('Disk space that one build step may write'),
+        .describe('Processors of one build, also in fractions. Default: all'),
+      disk: size.prefault('10 GiB').describe('Disk space that one build may write'),
     })
     .prefault({})
-    .describe('Limits of a build step on the builder that Sluice starts'),
+    .describe('Limits of each build on the builder that Sluice starts: of all its steps together'),
   builderDisk: size
     .prefault('40 GiB')
     .describe(
