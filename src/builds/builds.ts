@@ -1,6 +1,4 @@
-import { maskAddresses } from '../buildkit/index.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { Logger } from '../foundation/telemetry.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import {
@@ -11,19 +9,14 @@ import {
   isNews,
 } from '../storage/rows/images/build-rows.ts';
 import { eachRow } from '../storage/rows/small-steps.ts';
-import type { Asker, Secrets, Undo } from './asker.ts';
-import type { BuildLogs, LogWriter } from './build-logs.ts';
-import { isOwnFailure, notAllowed, reasonOf } from './build-outcome.ts';
+import type { Asker, Undo } from './asker.ts';
+import type { BuildLogs } from './build-logs.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
-import type { BuilderLost, Builders } from './builder/builders.ts';
-import { type KeepTimes, keepMs } from './limits/keep-times.ts';
-import { createPermits } from './limits/permits.ts';
-import { lostSecrets, ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
+import { ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
 import { createTurns } from './limits/target-turns.ts';
-import { startTimeLimit, type TimeLimits } from './limits/time-limit.ts';
-import { withPatience } from './patience.ts';
-import { type BuildPlan, needsBuilder, pullName } from './plan/build-plan.ts';
-import type { Solve } from './solve/build-run.ts';
+import { type BuildPlan, needsBuilder } from './plan/build-plan.ts';
+import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
+import { unableToResume } from './runs/failure-reasons.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
@@ -48,7 +41,10 @@ export interface Builds {
   cancel(id: string, owner?: string): Promise<Cancellation>;
   /** True for who has asked for the build since the server started, or began it. */
   isAsker(id: string, owner: string): Promise<boolean>;
-  /** Resumes the builds that the last process left, a few at a time, except those that are no longer allowed. */
+  /**
+   * Resumes the builds that the last process left, a few at a time. Ends those that are no longer allowed, and those
+   * during which the server ended unexpectedly three times.
+   */
   resume(mayBuild?: (build: Pick<BuildRow, 'isTrusted'>) => boolean): Promise<void>;
   /** Deletes finished builds that need not be kept any longer, and their logs. */
   purge(signal?: AbortSignal): Promise<void>;
@@ -63,141 +59,32 @@ export interface Builds {
   close(): Promise<void>;
 }
 
-export interface BuildsDeps {
+export interface BuildsDeps extends BuildRunsDeps {
   readonly store: BuildStore;
   readonly logs: BuildLogs;
-  readonly solve: Solve;
-  /** What an image name stands for now to who asks, undefined when it is not there. */
+  /** Returns what an image name stands for, as the asker sees it; undefined for a name that does not exist. */
   readonly find: (
     target: string,
     grant: SealedGrant | undefined,
   ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
-  /** Throws a {@link Fault} when a build need not begin: nothing to build with, no right to push. */
+  /** Throws a {@link Fault} for a build that cannot succeed: no builder, or no right to push. */
   readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
-  readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
-  readonly log: Logger;
-  readonly concurrent: number;
-  readonly timeLimits: TimeLimits;
-  /** ms that a failure is the answer. */
+  /** How long a failure is the answer to the same request, ms. */
   readonly retryAfterMs: number;
-  readonly keep: KeepTimes;
-  /** Removes a build that need not be kept at the moment, and what nobody else needs of it. */
+  /** Removes a build that need not be kept, and what no other build needs of it. */
   readonly remove: (build: ExpiredBuild, at: number) => Promise<void>;
   /** Builds that may run and wait at once, in all and of one asker. */
   readonly waiting: { readonly inAll: number; readonly ofOne: number };
-  /** ms since the epoch */
-  readonly now?: () => number;
-}
-
-interface Active {
-  readonly row: BuildRow;
-  readonly stop: AbortController;
-  readonly done: Promise<void>;
-  /** Owners of the requests that wait for it. */
-  readonly askers: Set<string>;
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
-  const { store, logs, builders, log, keep, now = Date.now } = deps;
-  const permits = createPermits(deps.concurrent);
-  const active = new Map<string, Active>();
-  const secrets = new Map<string, Secrets>();
+  const { store, logs, builders, keep, now = Date.now } = deps;
+  const runs = createBuildRuns(deps);
+  const { active } = runs;
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
   const inTurn = createTurns();
   /** Those whose builds are being entered. */
   const entering = new Set<Asker>();
-  const closing = new Error('the server is stopping');
-  let isClosing = false;
-
-  const secretsOf = (id: string, { origin }: BuildPlan): Secrets | undefined => {
-    const isNeeded = origin.kind === 'recipe' && origin.options?.secretIds !== undefined;
-    if (isNeeded && !secrets.has(id)) throw lostSecrets();
-    return secrets.get(id);
-  };
-
-  const attempt = async (row: BuildRow, writer: LogWriter, stop: AbortController) => {
-    const { signal } = stop;
-    const plan = JSON.parse(row.plan) as BuildPlan;
-    // Neither the permit nor the time of a build is for waiting until there is anything to build with.
-    if (needsBuilder(plan) && builders.isComing()) {
-      writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
-    }
-    using _permit = await permits.take(row.owner, signal);
-    await store.start(row.id, now());
-    using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
-    const onLost = (err: BuilderLost) => {
-      log.warn({ buildId: row.id, err }, 'the build begins again');
-      writer.write(`\n${err.message}: trying again\n`);
-    };
-    const outcome = await withPatience(signal, onLost, () =>
-      deps.solve({
-        ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
-        grant: (row.grant ?? undefined) as SealedGrant | undefined,
-        ...{ secrets: secretsOf(row.id, plan), log: writer, signal },
-      }),
-    );
-    // The steps may end with a failure that does no harm, as of a cache.
-    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
-    return outcome;
-  };
-
-  /** Undefined for a build that the server leaves to the next one. */
-  const outcomeOf = async (
-    row: BuildRow,
-    writer: LogWriter,
-    stop: AbortController,
-    undo: Undo,
-  ): Promise<BuildOutcome | undefined> => {
-    try {
-      return await attempt(row, writer, stop);
-    } catch (error) {
-      const { aborted: isAborted, reason: abortReason } = stop.signal;
-      if (abortReason === closing || (isClosing && !isAborted)) {
-        writer.write('\nThe server stops: the build begins again when it is back.\n');
-        return undefined;
-      }
-      if (!(error instanceof Fault) && !isAborted) {
-        log.error({ buildId: row.id, err: error }, 'build');
-      }
-      if (!isAborted && isOwnFailure(error)) undo();
-      const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
-      writer.write(`\nThe build failed: ${reason}\n`);
-      return { succeeded: false, reason };
-    }
-  };
-
-  const run = async (
-    row: BuildRow,
-    writer: LogWriter,
-    stop: AbortController,
-    undo: Undo,
-  ): Promise<void> => {
-    try {
-      const outcome = await outcomeOf(row, writer, stop, undo);
-      if (!outcome) return;
-      // Whoever sees that a build is finished finds all of its log.
-      await writer.written();
-      const at = now();
-      await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
-      log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
-    } finally {
-      await writer.end();
-    }
-  };
-
-  const begin = (row: BuildRow, firstWords = '', undo: Undo = () => {}): void => {
-    const stop = new AbortController();
-    const writer = logs.begin(row.id);
-    if (firstWords !== '') writer.write(firstWords);
-    const done = run(row, writer, stop, undo)
-      .catch(err => log.error({ buildId: row.id, err }, 'build'))
-      .finally(() => {
-        active.delete(row.id);
-        secrets.delete(row.id);
-      });
-    active.set(row.id, { row, stop, done, askers: new Set([row.owner]) });
-  };
 
   const underWay = async (target: string, owner: string): Promise<BuildTicket | undefined> => {
     const running = [...active.values()].find(({ row }) => row.target === target);
@@ -257,11 +144,20 @@ export function createBuilds(deps: BuildsDeps): Builds {
     );
   };
 
+  const finishUnstarted = async (
+    { id }: BuildRow,
+    outcome: BuildOutcome & { readonly succeeded: false },
+  ): Promise<void> => {
+    const writer = logs.begin(id);
+    writer.write(`\nThe build failed: ${outcome.reason}\n`);
+    await writer.end();
+    await store.finish(id, outcome, now(), now() + keep.failed);
+  };
+
   /** Begins a build that this process does not run: a new one, or one that another process left unfinished. */
   const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
     if (row.finishedAt !== null || active.has(row.id)) return;
-    if (asker.secrets) secrets.set(row.id, asker.secrets);
-    begin(row, '', undo);
+    runs.begin(row, { secrets: asker.secrets, ...(undo ? { undo } : {}) });
     active.get(row.id)?.askers.add(asker.owner);
   };
 
@@ -280,7 +176,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     if (running) return running;
     const last = await store.latest(target);
     if (last && last.finishedAt !== null && isNews(last, seen)) return ticketOf(last);
-    if (isClosing) throw stopping();
+    if (runs.isClosing) throw stopping();
     requireRoom(owner);
     const undo = asker.onBegin();
     entering.add(asker);
@@ -342,7 +238,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
         running.askers.delete(owner);
         if (running.askers.size > 0) return 'others-wait';
       }
-      running.stop.abort(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
+      running.stop(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
       return 'cancelled';
     },
 
@@ -354,11 +250,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
         return page;
       });
       for await (const { row: _, ...row } of rows) {
-        if (isClosing) return;
+        if (runs.isClosing) return;
         // A request for its image may have taken it up.
         if (active.has(row.id)) continue;
-        if (mayBuild(row)) begin(row, '\nThe server was started again: the build begins again.\n');
-        else await store.finish(row.id, notAllowed, now(), now() + keep.failed);
+        const outcome = unableToResume(row, mayBuild(row));
+        if (outcome) await finishUnstarted(row, outcome);
+        else runs.begin(row, { firstWords: resumed });
       }
     },
 
@@ -376,17 +273,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
     removeStrayLogs: signal =>
       logs.retain(async id => (await store.find(id)) !== undefined, signal),
 
-    drain() {
-      isClosing = true;
-    },
-
-    async close() {
-      isClosing = true;
-      const running = [...active.values()];
-      for (const { stop } of running) stop.abort(closing);
-      await Promise.all(running.map(({ done }) => done));
-    },
+    drain: runs.drain,
+    close: runs.close,
   };
 }
 
+const resumed = '\nThe server was started again: the build begins again.\n';
 const purgedAtOnce = 100;

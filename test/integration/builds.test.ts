@@ -1,12 +1,10 @@
 /** Builds on a real BuildKit, from the request to the pull. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { eventually } from '../world/eventually.ts';
-import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
@@ -346,26 +344,6 @@ suite('builds', { concurrency: 2 }, () => {
     assert.equal(answer.status, 200, several.output());
     const log = await (await several.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
     assert.match(log, /The builder went away in the middle of the build: trying again/);
-  });
-
-  test('after kill -9 a build is taken up again', async () => {
-    await using first = await startSluice({ config: configuration(), port: await freePort() });
-    const body = {
-      containerFile: Buffer.from(`FROM ${base}\nRUN sleep 2; echo survived\n`).toString('base64'),
-    };
-    const { targetImage, buildId } = (await first.request(body)) as BuildAnswer;
-    await sleep(500);
-    await first.kill();
-    await using second = await startSluice({
-      config: configuration(),
-      data: first.data,
-      port: first.port,
-    });
-    const answer = await fetch(
-      second.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
-    );
-    assert.equal(answer.status, 200);
-    assert.equal((await status(buildId, second)).succeeded, true);
   });
 
   test('without a builder a request says what to do, and everything else works', async () => {

@@ -344,4 +344,7 @@ export const migrations: readonly string[] = [
       WHERE newer.target = builds.target AND newer.finished_at IS NULL AND newer.rowid > builds.rowid);
   CREATE UNIQUE INDEX builds_unfinished_by_target ON builds (target) WHERE finished_at IS NULL;
   `,
+  `
+  ALTER TABLE builds ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
+  `,
 ];

@@ -21,6 +21,8 @@ export interface BuildRow {
   readonly createdAt: number;
   /** When it left the queue. */
   readonly startedAt: number | null;
+  /** How often a server has started it, except for the times when a server stopped and left it to the next one. */
+  readonly starts: number;
   readonly finishedAt: number | null;
   readonly succeeded: boolean | null;
   /** What was pushed. */
@@ -66,7 +68,10 @@ export interface BuildStore {
   find(id: string): Promise<BuildRow | undefined>;
   /** The newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
+  /** Notes that a build starts, and counts that. */
   start(id: string, at: number): Promise<void>;
+  /** Takes back the count of a start, for a build that a server leaves to the next one in good order. */
+  leave(id: string): Promise<void>;
   /**
    * Resolves when the result would survive a power failure, however long another process keeps it from that.
    * @param keptUntil when it may be removed; a request for it puts that off until its own end
@@ -90,7 +95,7 @@ export interface UnfinishedBuild extends BuildRow {
   readonly row: number;
 }
 
-const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
+const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt, starts,
   finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
 
 // What `randomInt` takes at most.
@@ -106,7 +111,10 @@ export function createBuildStore(database: Database): BuildStore {
     `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
      ORDER BY rowid DESC LIMIT 1`,
   );
-  const start = database.prepare('UPDATE builds SET started_at = ? WHERE id = ?');
+  const start = database.prepare(
+    'UPDATE builds SET started_at = ?, starts = starts + 1 WHERE id = ?',
+  );
+  const leave = database.prepare('UPDATE builds SET starts = starts - 1 WHERE id = ?');
   const finish = database.prepare(
     `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?,
        kept_until = MAX(?, COALESCE(kept_until, 0))
@@ -144,6 +152,7 @@ export function createBuildStore(database: Database): BuildStore {
     latest: async (target, digest) => newest(target, digest),
     start: (id, at) =>
       database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
+    leave: id => database.write(() => void leave.run(id)),
     async finish(id, outcome, at, keptUntil) {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Fault } from '../foundation/fault.ts';
-import { BuilderLost } from './builder/builders.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { BuilderLost } from '../builder/builders.ts';
 
 // A builder that is started anew is there within seconds.
 const pausesMs = [1000, 2000, 4000, 8000];

@@ -1,0 +1,190 @@
+import { maskAddresses } from '../../buildkit/index.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { SealedGrant } from '../../platform/identities.ts';
+import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
+import type { Secrets, Undo } from '../asker.ts';
+import type { BuildLogs, LogWriter } from '../build-logs.ts';
+import type { BuilderLost, Builders } from '../builder/builders.ts';
+import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
+import { createPermits } from '../limits/permits.ts';
+import { lostSecrets } from '../limits/refusals.ts';
+import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
+import { type BuildPlan, needsBuilder, pullName } from '../plan/build-plan.ts';
+import type { Solve } from '../solve/build-run.ts';
+import { isOwnFailure, reasonOf } from './failure-reasons.ts';
+import { withPatience } from './patience.ts';
+
+/** A build that is queued or runs. */
+export interface ActiveBuild {
+  readonly row: BuildRow;
+  /** Owners of the requests that wait for it. */
+  readonly askers: Set<string>;
+  /** Resolves when the build has ended, or is left to the next process. */
+  readonly done: Promise<void>;
+  /** Ends the build; the reason becomes its failure. */
+  stop(reason: Error): void;
+}
+
+/** How a build begins. */
+export interface BeginOptions {
+  /** First words in its log. */
+  readonly firstWords?: string;
+  readonly secrets?: Secrets | undefined;
+  /** Called when the service itself is why the build fails. */
+  readonly undo?: Undo;
+}
+
+/** The builds of this process that have not ended yet. */
+export interface BuildRuns {
+  /** By id. */
+  readonly active: ReadonlyMap<string, ActiveBuild>;
+  /** True once {@link drain} was called. */
+  readonly isClosing: boolean;
+  /** Queues a build; it runs as soon as there is a permit for it. */
+  begin(row: BuildRow, options?: BeginOptions): void;
+  /**
+   * Leaves builds that fail from now on to the next process: they may fail because this one takes no connections any
+   * more, such as those of their pushes.
+   */
+  drain(): void;
+  /** Stops all builds, and leaves them to the next process. */
+  close(): Promise<void>;
+}
+
+export interface BuildRunsDeps {
+  readonly store: Pick<BuildStore, 'start' | 'leave' | 'finish'>;
+  readonly logs: Pick<BuildLogs, 'begin'>;
+  readonly solve: Solve;
+  readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
+  readonly log: Logger;
+  /** Builds that run at once. */
+  readonly concurrent: number;
+  readonly timeLimits: TimeLimits;
+  readonly keep: KeepTimes;
+  /** ms since the epoch */
+  readonly now?: () => number;
+}
+
+/** What one run of a build needs on its way. */
+interface Run {
+  readonly row: BuildRow;
+  readonly stop: AbortController;
+  readonly writer: LogWriter;
+  readonly secrets: Secrets | undefined;
+  readonly undo: Undo;
+  /** True once it has left the queue. */
+  isStarted: boolean;
+}
+
+export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
+  const { store, logs, builders, log, keep, now = Date.now } = deps;
+  const permits = createPermits(deps.concurrent);
+  const active = new Map<string, ActiveBuild>();
+  const closing = new Error('the server is stopping');
+  let isClosing = false;
+
+  /** Waits for its turn, then does the build. */
+  const work = async (run: Run) => {
+    const { row, stop, writer, secrets } = run;
+    const { signal } = stop;
+    const plan = JSON.parse(row.plan) as BuildPlan;
+    // Waiting for BuildKit takes neither a permit nor the time of the build.
+    if (needsBuilder(plan) && builders.isComing()) {
+      writer.write('Waiting for BuildKit, which is being installed.\n');
+      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
+    }
+    using _permit = await permits.take(row.owner, signal);
+    await store.start(row.id, now());
+    run.isStarted = true;
+    using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
+    if (needsSecrets(plan) && !secrets) throw lostSecrets();
+    const onLost = (err: BuilderLost) => {
+      log.warn({ buildId: row.id, err }, 'the build begins again');
+      writer.write(`\n${err.message}: trying again\n`);
+    };
+    const outcome = await withPatience(signal, onLost, () =>
+      deps.solve({
+        ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
+        grant: (row.grant ?? undefined) as SealedGrant | undefined,
+        ...{ secrets, log: writer, signal },
+      }),
+    );
+    // A step may end with a harmless failure, as of a cache: the log says how the whole build ended.
+    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
+    return outcome;
+  };
+
+  /** Returns undefined for a build that is left to the next process. */
+  const outcomeOf = async (run: Run): Promise<BuildOutcome | undefined> => {
+    const { row, writer, stop } = run;
+    try {
+      return await work(run);
+    } catch (error) {
+      const { aborted: isAborted, reason: abortReason } = stop.signal;
+      if (abortReason === closing || (isClosing && !isAborted)) {
+        writer.write('\nThe server stops: the build begins again when it is back.\n');
+        return undefined;
+      }
+      if (!(error instanceof Fault) && !isAborted) {
+        log.error({ buildId: row.id, err: error }, 'build');
+      }
+      if (!isAborted && isOwnFailure(error)) run.undo();
+      const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
+      writer.write(`\nThe build failed: ${reason}\n`);
+      return { succeeded: false, reason };
+    }
+  };
+
+  const finish = async (run: Run): Promise<void> => {
+    const { row, writer } = run;
+    try {
+      const outcome = await outcomeOf(run);
+      // A client that sees a finished build finds all of its log.
+      await writer.written();
+      if (!outcome) {
+        if (run.isStarted) await store.leave(row.id);
+        return;
+      }
+      const at = now();
+      await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
+      log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
+    } finally {
+      await writer.end();
+    }
+  };
+
+  return {
+    active,
+
+    get isClosing() {
+      return isClosing;
+    },
+
+    begin(row, { firstWords = '', secrets, undo = () => {} } = {}) {
+      const stop = new AbortController();
+      const writer = logs.begin(row.id);
+      if (firstWords !== '') writer.write(firstWords);
+      const done = finish({ row, stop, writer, secrets, undo, isStarted: false })
+        .catch(err => log.error({ buildId: row.id, err }, 'build'))
+        .finally(() => active.delete(row.id));
+      const askers = new Set([row.owner]);
+      active.set(row.id, { row, askers, done, stop: reason => stop.abort(reason) });
+    },
+
+    drain() {
+      isClosing = true;
+    },
+
+    async close() {
+      isClosing = true;
+      const running = [...active.values()];
+      for (const { stop } of running) stop(closing);
+      await Promise.all(running.map(({ done }) => done));
+    },
+  };
+}
+
+function needsSecrets({ origin }: BuildPlan): boolean {
+  return origin.kind === 'recipe' && origin.options?.secretIds !== undefined;
+}

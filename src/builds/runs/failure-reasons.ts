@@ -1,0 +1,41 @@
+import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { BuilderLost } from '../builder/builders.ts';
+
+const maxStarts = 3;
+
+/** Returns why a build of an earlier process does not start again; undefined for one that may start. */
+export function unableToResume(
+  { starts }: Pick<BuildRow, 'starts'>,
+  isAllowed: boolean,
+): (BuildOutcome & { readonly succeeded: false }) | undefined {
+  if (!isAllowed) {
+    return {
+      succeeded: false,
+      reason:
+        'The operator has restricted builds since this build was requested: log in, and request the build again',
+    };
+  }
+  if (starts < maxStarts) return undefined;
+  return {
+    succeeded: false,
+    reason: `The server ended unexpectedly ${starts} times while this build ran, so the build does not start again: ask the operator for the reason in the log of the server, for example too little memory`,
+  };
+}
+
+/** Returns why a build has failed, in words for its user. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof Fault) return cause.message;
+  if (isDiskFull(cause))
+    return 'The disk of the service is full: ask the operator to free disk space';
+  return 'The service failed: ask the operator for the details, which its log has under the id of the build';
+}
+
+/**
+ * True where neither the recipe nor an upstream is the reason. A builder that was lost in the middle may have been
+ * ended by the build.
+ */
+export function isOwnFailure(error: unknown): boolean {
+  if (!(error instanceof Fault)) return true;
+  return error.cause instanceof BuilderLost && !error.cause.hadBegun;
+}

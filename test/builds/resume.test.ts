@@ -1,0 +1,56 @@
+/** What a server makes of the builds that an earlier one has left. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ask, idOf, runningAre, startBench } from './build-bench.ts';
+
+test('a build that the operator has restricted since is not resumed', async () => {
+  await using first = await startBench({ concurrent: 1 });
+  const stranger = await ask(first, 'stranger', 'somewhere');
+  await ask(first, 'known', 'ada', undefined, true);
+  await first.builds.close();
+  await using second = first.restart();
+  second.builds.resume(({ isTrusted }) => isTrusted);
+  await runningAre(second, ['known']);
+  const { succeeded, reason } = await second.builds.get(idOf(stranger));
+  assert.equal(succeeded, false);
+  assert.match(reason ?? '', /restricted builds .*log in/);
+});
+
+test('a build during which the server ended three times unexpectedly ends with a failure', async () => {
+  await using first = await startBench({ concurrent: 1 });
+  const id = idOf(await ask(first, 'deadly'));
+  const queued = idOf(await ask(first, 'queued'));
+  await runningAre(first, ['deadly']);
+  // A process that is killed changes no rows any more: each bench here stands for one.
+  await using second = first.restart();
+  await second.builds.resume();
+  await runningAre(second, ['deadly']);
+  await using third = second.restart();
+  await third.builds.resume();
+  await runningAre(third, ['deadly']);
+  assert.equal((await third.store.find(id))?.starts, 3);
+  await using fourth = third.restart();
+  await fourth.builds.resume();
+  await runningAre(fourth, ['queued']);
+  const { succeeded, reason } = await fourth.builds.get(id);
+  assert.equal(succeeded, false);
+  assert.match(reason ?? '', /^The server ended unexpectedly 3 times while this build ran/);
+  assert.match(await fourth.logOf(id), /The build failed: The server ended unexpectedly 3 times/);
+  assert.equal((await fourth.store.find(queued))?.starts, 1);
+});
+
+test('a server that stops in good order does not count as a failed start', async () => {
+  await using first = await startBench();
+  const id = idOf(await ask(first, 'long'));
+  let bench = first;
+  for (let restarts = 0; restarts < 5; restarts += 1) {
+    await runningAre(bench, ['long']);
+    assert.equal((await bench.store.find(id))?.starts, 1);
+    await bench.builds.close();
+    assert.equal((await bench.store.find(id))?.starts, 0);
+    bench = bench.restart();
+    await bench.builds.resume();
+  }
+  await runningAre(bench, ['long']);
+  await bench.builds.close();
+});
