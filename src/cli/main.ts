@@ -1,87 +1,52 @@
-import { parseArgs } from 'node:util';
 import { readVersion } from '../foundation/version.ts';
-import { type Command, CommandError, helpOf } from './command.ts';
-import { wakeThreads } from './wake-threads.ts';
-
-/** A command's modules are loaded when it is called: a start pays for its own alone. */
-const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  serve: async () => (await import('./serve-command.ts')).serveCommand,
-  request: async () => (await import('./containers/request-command.ts')).requestCommand,
-  build: async () => (await import('./containers/build-command.ts')).buildCommand,
-  name: async () => (await import('./containers/name-command.ts')).nameCommand,
-  logs: async () => (await import('./containers/logs-command.ts')).logsCommand,
-  cancel: async () => (await import('./containers/cancel-command.ts')).cancelCommand,
-  inspect: async () => (await import('./containers/inspect-command.ts')).inspectCommand,
-  gc: async () => (await import('./data/gc-command.ts')).gcCommand,
-  verify: async () => (await import('./data/verify-command.ts')).verifyCommand,
-  backup: async () => (await import('./data/backup-command.ts')).backupCommand,
-  restore: async () => (await import('./data/restore-command.ts')).restoreCommand,
-  account: async () => (await import('./people/account-command.ts')).accountCommand,
-  user: async () => (await import('./people/user-command.ts')).userCommand,
-  token: async () => (await import('./people/token-command.ts')).tokenCommand,
-  workspace: async () => (await import('./people/workspace-command.ts')).workspaceCommand,
-  credentials: async () => (await import('./people/credentials-command.ts')).credentialsCommand,
-  audit: async () => (await import('./people/audit-command.ts')).auditCommand,
-  'rotate-key': async () => (await import('./data/rotate-key-command.ts')).rotateKeyCommand,
-};
+import { CommandError, type CommandNode, isGroup, UsageError } from './command/command.ts';
+import { helpOf, overviewOf, usageOf } from './command/help.ts';
+import { findNamed, parseCommand } from './command/parse-command.ts';
+import { wakeThreads } from './command/wake-threads.ts';
+import { commands, loadCommands } from './commands.ts';
 
 process.exitCode = await main(process.argv.slice(2));
 
-async function main([name = '--help', ...args]: string[]): Promise<number> {
-  const [asked] = args;
-  if (name === 'help' && asked !== undefined) return main([asked, '--help']);
-  if (['--help', '-h', 'help'].includes(name)) {
-    console.log(await overview());
-    return 0;
-  }
-  if (name === '--version') {
-    console.log(readVersion().version);
-    return 0;
-  }
-  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
+async function main(words: readonly string[]): Promise<number> {
+  const [name = 'help', ...rest] = words;
   try {
-    if (!load) throw new CommandError(`No such command: ${name}\n\n${await overview()}`, 2);
-    wakeThreads();
-    return await runCommand(await load(), args);
+    if (name === '--version') return show(readVersion().version);
+    if (name === 'help' && rest.length > 0) return await main([...rest, '--help']);
+    if (['help', '--help', '-h'].includes(name)) return show(overviewOf(await loadCommands()));
+    if (name.startsWith('-')) throw new UsageError(`Unknown option: ${name}`);
+    return await runNode(name, await findNamed(commands, name, 'command')(), rest);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     console.error(error.message);
+    if (error instanceof UsageError) console.error("\nRun 'sluice --help' for all commands.");
     return error.exitCode;
   }
 }
 
-async function runCommand(command: Command, args: string[]): Promise<number> {
-  const help = { type: 'boolean', short: 'h', description: 'Show this text' } as const;
-  const full = { ...command, options: { ...command.options, help } };
-  const { values, positionals } = parse(full, args);
-  if (values.help) {
-    console.log(helpOf(full));
-    return 0;
-  }
-  return command.run(values, positionals);
-}
-
-function parse(command: Command, args: string[]) {
+async function runNode(name: string, node: CommandNode, words: readonly string[]): Promise<number> {
   try {
-    return parseArgs({ args, options: command.options, allowPositionals: true });
+    if (isGroup(node)) {
+      const [action, ...rest] = words;
+      if (action === '--help' || action === '-h') return show(helpOf(name, node));
+      if (action === undefined) throw new UsageError(`Missing action: ${actionsOf(node)}`);
+      return await runNode(`${name} ${action}`, findNamed(node.actions, action, 'action'), rest);
+    }
+    const { values, args } = parseCommand(node, words);
+    if (values.help) return show(helpOf(name, node));
+    wakeThreads();
+    return await node.run(values, args);
   } catch (error) {
-    // What Node says behind the first sentence is advice on arguments that begin with a dash.
-    const [why] = (error instanceof Error ? error.message : String(error)).split('. ');
-    throw new CommandError(`${why}\n\n${helpOf(command)}`, 2);
+    if (!(error instanceof UsageError)) throw error;
+    const advice = `${usageOf(name, node)}\n\nRun 'sluice ${name} --help' for its options.`;
+    throw new CommandError(`${error.message}\n\n${advice}`, 2);
   }
 }
 
-async function overview(): Promise<string> {
-  const rows = await Promise.all(
-    Object.entries(commands).map(
-      async ([name, load]) => `  ${name.padEnd(12)} ${(await load()).summary}`,
-    ),
-  );
-  return [
-    'Usage: sluice COMMAND [options]',
-    '',
-    ...rows,
-    '',
-    'sluice COMMAND --help tells the options.',
-  ].join('\n');
+function actionsOf(node: CommandNode): string {
+  return isGroup(node) ? Object.keys(node.actions).join(', ') : '';
+}
+
+function show(text: string): number {
+  console.log(text);
+  return 0;
 }

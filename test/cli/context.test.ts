@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
-import { CommandError } from '../../src/cli/command.ts';
+import { CommandError } from '../../src/cli/command/command.ts';
 import { contextFiles } from '../../src/cli/containers/source/context-files.ts';
 import { readIgnoreFile } from '../../src/cli/containers/source/ignore-file.ts';
 import { packContext } from '../../src/cli/containers/source/packed-context.ts';

@@ -11,7 +11,9 @@ async function follow(listener: RequestListener) {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   try {
     const { port } = server.address() as AddressInfo;
-    return await sluiceCommand(['logs', '-f', 'abc_1'], { SLUICE_URL: `http://127.0.0.1:${port}` });
+    return await sluiceCommand(['logs', '-f', 'abc_1'], {
+      SLUICE_SERVER: `http://127.0.0.1:${port}`,
+    });
   } finally {
     server.close();
   }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { ConfigError, loadConfig } from '../../src/server/config/load.ts';
+import { ConfigError } from '../../src/server/config/config-error.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function withFile<T>(yaml: string, use: (path: string) => T): Promise<T> {
@@ -101,7 +102,7 @@ const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
   [{ SLUICE_ACCESS_BUILDS: 'closed' }, /SLUICE_ACCESS_BUILDS: expected open, login or off/],
   [{ SLUICE_BUILDKIT: 'off,/run/socket' }, /SLUICE_BUILDKIT.*no address of a builder: unix:/],
   [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
-  [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /cannot be read/],
+  [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /Cannot read the configuration file/],
 ];
 
 for (const [environment, message] of wrong) {
@@ -135,18 +136,18 @@ test('a misspelled setting in the file is named', async () => {
   await withFile('registries: {r.example: {plainhttp: true}}\n', path => {
     assert.throws(
       () => loadConfig({ SLUICE_CONFIG: path }),
-      /r\.example.*no such setting: plainhttp/,
+      /r\.example.*unknown setting: plainhttp \(line 1\)/,
     );
   });
   await withFile('prefixx: ct\n', path => {
-    assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /no such setting: prefixx/);
+    assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /unknown setting: prefixx/);
   });
 });
 
 test('what is wrong with names and values of a map is told', async () => {
   for (const [yaml, message] of [
-    ['accounts: {ada: [secret]}\n', /'accounts\.ada': expected a password, or/],
-    ['accounts: 5\n', /'accounts': expected a map of names to passwords/],
+    ['accounts: {ada: [secret]}\n', /'accounts\.ada' \(line 1\): expected a password, or/],
+    ['accounts: 5\n', /'accounts' \(line 1\): expected a map of names to passwords/],
     ['registries: {"https://x.example": {}}\n', /expected the host of a registry/],
     ['registries: {"a b": {}}\n', /expected the host of a registry/],
   ] as const) {

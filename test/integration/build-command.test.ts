@@ -62,9 +62,9 @@ suite('sluice build', { concurrency: 2 }, () => {
   });
 
   const webHost = () => `127.0.0.1:${(web.address() as AddressInfo).port}`;
-  const run = (...args: readonly string[]) => sluiceCommand(args, { SLUICE_URL: sluice.url });
+  const run = (...args: readonly string[]) => sluiceCommand(args, { SLUICE_SERVER: sluice.url });
   const terminal = (...args: readonly string[]) =>
-    openTerminal([process.execPath, program, ...args], { SLUICE_URL: sluice.url });
+    openTerminal([process.execPath, program, ...args], { SLUICE_SERVER: sluice.url });
   const project = async (
     name: string,
     files: Readonly<Record<string, string | Buffer>>,
@@ -133,7 +133,7 @@ suite('sluice build', { concurrency: 2 }, () => {
       }),
     });
     const options = [
-      ...['-f', `${place}/docker/Dockerfile`, place, '--config', `${place}/config.json`],
+      ...['-f', `${place}/docker/Dockerfile`, place, '--container-config', `${place}/config.json`],
       ...['--freeze', '--push-to', `${registry.host}/team/frozen`],
     ];
     const name = assertSuccess(await run('name', ...options)).trim();
@@ -229,7 +229,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(later.stderr, /The build failed: .*exit code 42/);
     const brief = await run('build', place);
     assert.equal(brief.code, 1);
-    assert.match(brief.stderr, /^The build failed: 'sluice logs \w+' shows why$/m);
+    assert.match(brief.stderr, /^The build failed\. To see why: sluice logs \w+$/m);
     const forecast = await run('build', place, '--dry-run');
     assert.equal(JSON.parse(assertSuccess(forecast)).containerFile.split('\n')[0], `FROM ${base}`);
   });
@@ -245,7 +245,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     left.type('y\r');
     assert.equal(await left.exitCode, 130, left.output());
     assert.match(left.output(), /The build was cancelled/);
-    assert.doesNotMatch(left.output(), /goes on/);
+    assert.doesNotMatch(left.output(), /The build continues/);
     const failed = await run('build', place, '--await');
     assert.deepEqual(
       [failed.code, failed.stdout],
@@ -265,7 +265,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     left.type('\x03');
     assert.equal(await left.exitCode, 130, left.output());
     const [, id = ''] =
-      /The build goes on: follow it with 'sluice logs -f (\w+)'/.exec(left.output()) ?? [];
+      /The build continues\. To follow the build: sluice logs -f (\w+)/.exec(left.output()) ?? [];
     assert.match(id, /^[0-9a-f]{32}_[0-9]+$/, left.output());
     assert.equal((await statusOf(id)).succeeded, undefined);
     const [plain, live] = [run('logs', '-f', id), terminal('logs', '-f', id)];
@@ -285,14 +285,17 @@ suite('sluice build', { concurrency: 2 }, () => {
         registries: { [registry.host]: { plainHttp: true } },
       },
     });
-    const building = sluiceCommand(['build', place, '--await'], { SLUICE_URL: doomed.url });
+    const building = sluiceCommand(['build', place, '--await'], { SLUICE_SERVER: doomed.url });
     const isAsked = ({ method, status }: ServedRequest) => method === 'POST' && status === 200;
     await eventually('it is asked for', async () => (await doomed.requests()).some(isAsked));
     await sleep(500);
     await doomed.kill();
     const { code, stderr } = await building;
     assert.equal(code, 1);
-    assert.match(stderr, /No answer from .*; follow it with 'sluice logs -f [0-9a-f]+_[0-9]+'/);
+    assert.match(
+      stderr,
+      /No answer from .*\. To follow the build: sluice logs -f [0-9a-f]+_[0-9]+/,
+    );
   });
 
   test('a context that is too large is told with what is large in it', async () => {
@@ -306,7 +309,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(layer.stderr, /^buildContext is larger than the 307200 bytes allowed/);
     assert.match(
       layer.stderr,
-      /has 400\.\d kB in 3 files; the largest in it:\n +400\.0 kB {2}data\/raw\/\n/,
+      /has 400\.\d kB in 3 files\. The largest entries:\n +400\.0 kB {2}data\/raw\/\n/,
     );
     assert.match(layer.stderr, /\.dockerignore.*URL/);
     await writeFile(`${place}/data/raw/b.bin`, randomBytes(3_000_000));
@@ -333,23 +336,23 @@ suite('sluice build', { concurrency: 2 }, () => {
       ...{ Dockerfile: 'FROM scratch\n', bad: '[]', odd: '{"env": "A=b"}' },
     });
     for (const [args, wording] of [
-      [[], /Say what to build/],
-      [[place, '.'], /One build context can be given/],
-      [[place, '--build-context', 'a=../b'], /write NAME=docker-image:\/\/IMAGE/],
+      [[], /Specify what to build/],
+      [[place, '.'], /Expected one build context/],
+      [[place, '--build-context', 'a=../b'], /expected NAME=docker-image:\/\/IMAGE/],
       [[place, '--build-context', 'A B=docker-image://x'], /namedContexts\.A B/],
-      [[place, '--build-arg', 'A B=1'], /--build-arg A B=1: write NAME=VALUE/],
-      [[place, '--compression', 'xz'], /--compression xz: write gzip or zstd/],
+      [[place, '--build-arg', 'A B=1'], /--build-arg A B=1: expected NAME=VALUE/],
+      [[place, '--compression', 'xz'], /--compression xz: expected gzip, zstd/],
       [[place, '--compression', 'zstd'], /'buildCompression' is for Singularity images/],
       [[place, '--build-arg', 'BUILDKIT_SYNTAX=1'], /'buildArgs\.BUILDKIT_SYNTAX': this server/],
-      [[place, '--label', 'a'], /--label a: write NAME=VALUE/],
+      [[place, '--label', 'a'], /--label a: expected NAME=VALUE/],
       [[place, '--secret', 'id=a,src=/no/file'], /--secret id=a: .*no such file/],
       [[place, '--no-test'], /'noTest' is for Singularity definition files/],
-      [[place, '--config', `${place}/bad`], /bad is not a JSON object/],
-      [[place, '--config', `${place}/odd`], /'containerConfig\.env': expected array/],
-      [[place, '--format', 'tar'], /write docker or sif/],
+      [[place, '--container-config', `${place}/bad`], /bad is not a JSON object/],
+      [[place, '--container-config', `${place}/odd`], /'containerConfig\.env': expected array/],
+      [[place, '--format', 'tar'], /expected docker or sif/],
       [[place, '--freeze'], /'freeze' requires 'buildRepository'/],
-      [[`${place}/Dockerfile`], /Dockerfile is neither a directory|cannot be read/],
-      [['-f', `${place}/nothing`, place], /nothing cannot be read/],
+      [[`${place}/Dockerfile`], /Dockerfile is neither a directory|Cannot read/],
+      [['-f', `${place}/nothing`, place], /Cannot read .*nothing/],
     ] as const) {
       const { code, stderr } = await run('name', ...args);
       assert.equal(code, 2, `${args.join(' ')}: ${stderr}`);

@@ -77,7 +77,7 @@ suite('options of builds', { concurrency: 1 }, () => {
       ...['--annotation', 'org.opencontainers.image.source=https://x.test/'],
       ...['--created', '2026-02-03T04:05:06Z', '--push-to', `${registry.host}/options`],
     ];
-    const env = { SLUICE_URL: sluice.url };
+    const env = { SLUICE_SERVER: sluice.url };
     const done = await sluiceCommand(['build', '-f', file, ...options, '--await', '--json'], env);
     const { buildId } = JSON.parse(assertSuccess(done)) as { buildId: string };
     const path = `/v1alpha1/builds/${buildId}`;

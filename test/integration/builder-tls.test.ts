@@ -104,7 +104,7 @@ suite('a builder behind TLS', () => {
     const build = async (label: string) => {
       const file = directory.join(label);
       await writeFile(file, `FROM scratch\nLABEL made=${label}\n`);
-      return sluiceCommand(['build', '-f', file, '--await'], { SLUICE_URL: sluice.url });
+      return sluiceCommand(['build', '-f', file, '--await'], { SLUICE_SERVER: sluice.url });
     };
     const refused = await build('refused');
     assert.notEqual(refused.code, 0);

@@ -320,10 +320,10 @@ suite('builds', { concurrency: 2 }, () => {
     assert.equal((await status(theirs.buildId)).succeeded, false);
 
     const own = await request(`FROM ${base}\nRUN sleep 601\n`);
-    const done = await sluiceCommand(['cancel', own.buildId], { SLUICE_URL: sluice.url });
+    const done = await sluiceCommand(['cancel', own.buildId], { SLUICE_SERVER: sluice.url });
     assert.equal(assertSuccess(done), 'The build was cancelled\n');
     await eventually('it ends', async () => (await status(own.buildId)).status === 'COMPLETED');
-    const late = await sluiceCommand(['cancel', own.buildId], { SLUICE_URL: sluice.url });
+    const late = await sluiceCommand(['cancel', own.buildId], { SLUICE_SERVER: sluice.url });
     assert.deepEqual([late.code, late.stdout], [1, 'The build is finished\n']);
   });
 

@@ -32,7 +32,7 @@ suite('command line', { concurrency: 2 }, () => {
   });
 
   const run = (...args: readonly string[]): Promise<Result> =>
-    sluiceCommand(args, { SLUICE_URL: sluice.url });
+    sluiceCommand(args, { SLUICE_SERVER: sluice.url });
   const reference = (name: string) => pushed.get(name)?.reference ?? assert.fail(name);
 
   const request = async (image: string, ...args: readonly string[]): Promise<ContainerAnswer> => {
@@ -130,7 +130,7 @@ suite('command line', { concurrency: 2 }, () => {
       const image = ['--image', reference('cfg:full')];
       const nothing = await run('request', ...image, '--layer', '/nonexistent');
       assert.deepEqual([nothing.code, nothing.stdout], [1, '']);
-      assert.match(nothing.stderr, /\/nonexistent: there is no such directory or file/);
+      assert.match(nothing.stderr, /\/nonexistent: the directory or file does not exist/);
       const file = directory.join('not-a-layer');
       await writeFile(file, gzipSync('no tar'));
       const broken = await run('request', ...image, '--layer', file);
@@ -170,38 +170,26 @@ suite('command line', { concurrency: 2 }, () => {
     });
   });
 
-  test('help is printed where it is asked for', async () => {
-    const overview = assertSuccess(await run('--help'));
-    for (const name of ['serve', 'request', 'inspect']) {
-      assert.ok(overview.includes(`\n  ${name} `), overview);
-      const help = assertSuccess(await run(name, '--help'));
-      assert.match(help, new RegExp(`^Usage: sluice ${name}`, 'm'));
-      assert.match(help, /--json/);
-    }
-    assert.equal(assertSuccess(await run('-h')), overview);
-    const help = assertSuccess(await run('build', '--help'));
-    assert.equal(assertSuccess(await run('build', '-h')), help);
-    assert.equal(assertSuccess(await run('help', 'build')), help);
-    assert.match(assertSuccess(await run('--version')), /^\d+\.\d+\.\d+\n$/);
-  });
-
-  test('a wrong command line ends with 2 and the help', async () => {
+  test('a wrong command line exits with 2 and shows the usage', async () => {
     for (const [args, wording] of [
       [['request', '--imagine', 'x'], /--imagine[\s\S]*Usage: sluice request/],
       [['request', '--image'], /--image[\s\S]*Usage: sluice request/],
-      [['inspect', '--platfrom', 'all'], /--platfrom[\s\S]*Usage: sluice inspect/],
+      [['inspect', '--platfrom', 'all'], /Did you mean --platform\?[\s\S]*Usage: sluice inspect/],
       [['serve', '--port', '1'], /--port[\s\S]*Usage: sluice serve/],
-      [['bulid'], /No such command: bulid[\s\S]*Usage: sluice COMMAND/],
-      [['request'], /Name the image/],
-      [['inspect'], /Name the image/],
-      [['inspect', 'a', 'b'], /One image .* a and b/],
-      [['request', 'a', 'b'], /One image .* a and b/],
-      [['request', 'a', '--push-to', 'x.example/y'], /--push-to goes with --freeze/],
+      [['bulid'], /Unknown command: bulid\. Did you mean build\?/],
+      [['user', 'lsit'], /Unknown action: lsit\. Did you mean list\?[\s\S]*Usage: sluice user/],
+      [['help', 'bulid'], /Did you mean build\?/],
+      [['--verison'], /Unknown option: --verison/],
+      [['request'], /Missing argument: IMAGE/],
+      [['inspect'], /Missing argument: IMAGE/],
+      [['inspect', 'a', 'b'], /one image, got a and b/],
+      [['request', 'a', 'b'], /one image, got a and b/],
+      [['request', 'a', '--push-to', 'x.example/y'], /--push-to requires --freeze/],
       [['request', 'a', '--workspace', '1'], /set SLUICE_TOKEN/],
-      [['build', '-f', 'package.json', '--channel', 'x'], /--channel goes with --conda/],
-      [['logs', 'a', 'b'], /^Usage: sluice logs/],
-      [['gc', 'all'], /^Usage: sluice gc/],
-      [['serve', 'all'], /^Usage: sluice serve/],
+      [['build', '-f', 'package.json', '--channel', 'x'], /--channel requires --conda/],
+      [['logs', 'a', 'b'], /Usage: sluice logs/],
+      [['gc', 'all'], /Unexpected argument: all[\s\S]*Usage: sluice gc/],
+      [['serve', 'all'], /Usage: sluice serve/],
       [['request', '--image', 'a', '--cmd', '[1]'], /--cmd begins like a JSON array/],
       [['request', '--image', 'a', '--server', 'nowhere'], /'nowhere' is not a URL/],
       [['serve', '--listen', 'nowhere'], /listen.*expected address:port/i],
@@ -235,7 +223,7 @@ suite('command line', { concurrency: 2 }, () => {
     ]) {
       const { code, stdout, stderr } = await run(...args, '--server', server);
       assert.deepEqual([code, stdout], [1, '']);
-      assert.match(stderr, /^No answer from http:.*is it running\? Start it with 'npm start'/);
+      assert.match(stderr, /^No answer from http:.*Start the server with 'npm start'/);
     }
   });
 });

@@ -224,7 +224,7 @@ suite('conda builds', () => {
   });
 
   test('the command line names the images and how the result is called, with and without a server', async () => {
-    const environment = { SLUICE_URL: sluice.url };
+    const environment = { SLUICE_SERVER: sluice.url };
     const options = [
       ...['--conda', 'bwa=0.7', '--mamba-image', manager, '--base-image', base],
       ...['--base-packages', '', '--name-strategy', 'imageSuffix'],
@@ -235,11 +235,11 @@ suite('conda builds', () => {
     const named = await sluiceCommand(['name', ...options], environment);
     assert.equal(assertSuccess(named).trim(), containerImage);
     const stray = await sluiceCommand(['name', '-f', '-', '--mamba-image', manager], environment);
-    assert.match(stray.stderr, /--mamba-image goes with --conda or --environment/);
+    assert.match(stray.stderr, /--mamba-image requires --conda or --environment/);
   });
 
   test('the command line takes a Dockerfile from its standard input, and tells how to follow', async () => {
-    const environment = { SLUICE_URL: sluice.url };
+    const environment = { SLUICE_SERVER: sluice.url };
     const dockerfile = `FROM ${base}\nRUN sleep 3; echo from the input\n`;
     const begun = await sluiceCommand(['build', '-f', '-'], environment, dockerfile);
     const [, id = ''] = /'sluice logs -f ([0-9a-f]+_\d+)'/.exec(begun.stderr) ?? [];
@@ -250,7 +250,7 @@ suite('conda builds', () => {
 
   test('the command line builds, waits and shows the log', async () => {
     await using directory = await makeTempDir('build-command');
-    const environment = { SLUICE_URL: sluice.url };
+    const environment = { SLUICE_SERVER: sluice.url };
     const dockerfile = directory.join('Dockerfile');
     await writeFile(dockerfile, `FROM ${base}\nRUN echo by the command line\n`);
     const built = await sluiceCommand(['build', '--file', dockerfile, '--await'], environment);
@@ -273,7 +273,7 @@ suite('conda builds', () => {
     assert.match(failed.stderr, /exit code 3/);
     assert.equal((await sluiceCommand(['build', '--await'], environment)).code, 2);
     const wrong = await sluiceCommand(['build', '--file', '/nonexistent'], environment);
-    assert.match(wrong.stderr, /\/nonexistent cannot be read/);
+    assert.match(wrong.stderr, /Cannot read \/nonexistent/);
     const none = await sluiceCommand(['logs', 'none_1'], environment);
     assert.match(none.stderr, /There is no such build/);
   });

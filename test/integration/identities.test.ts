@@ -84,7 +84,7 @@ suite('identities', { concurrency: 1 }, () => {
 
   const onPlatform = async (...args: string[]): Promise<Record<string, unknown>> => {
     const account = { SLUICE_ACCOUNT: 'admin:platform-secret' };
-    const result = await sluiceCommand([...args, '--url', platform.url, '--json'], account);
+    const result = await sluiceCommand([...args, '--server', platform.url, '--json'], account);
     return JSON.parse(assertSuccess(result));
   };
   const newUser = async (email: string): Promise<string> => {

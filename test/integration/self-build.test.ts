@@ -37,7 +37,7 @@ test('Sluice builds Sluice, and what it built is ready to serve', async () => {
       ...['--build-context', `node:24-bookworm-slim=docker-image://${base}`],
       ...['--platform', `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`],
     ],
-    { SLUICE_URL: sluice.url },
+    { SLUICE_SERVER: sluice.url },
   );
   const image = assertSuccess(built).trim();
   assert.match(built.stderr, /RUN npm ci/);

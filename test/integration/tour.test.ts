@@ -45,7 +45,7 @@ test('the tour', async () => {
     HOME: directory.path,
     PATH: `${await dockerOf(docker.socket, directory.join('bin-of-docker'))}:${machinePath}`,
     // The reader's server listens where the command line looks for it.
-    SLUICE_URL: sluice.url,
+    SLUICE_SERVER: sluice.url,
   };
   // As in the project's folder, where the tour begins, but what it writes goes elsewhere.
   const cwd = directory.join('project');

@@ -20,7 +20,7 @@ test('a push that does not get through names its phase, the address and the way 
   const file = directory.join('Dockerfile');
   await writeFile(file, 'FROM scratch\nLABEL made=here\n');
   const { code, stderr } = await sluiceCommand(['build', '-f', file, '--await'], {
-    SLUICE_URL: sluice.url,
+    SLUICE_SERVER: sluice.url,
   });
   assert.notEqual(code, 0);
   const [failed = ''] = /The build failed: .*/.exec(stderr) ?? [];

@@ -4,7 +4,7 @@
  * what was open.
  */
 import { after } from 'node:test';
-import { wakeThreads } from '../../src/cli/wake-threads.ts';
+import { wakeThreads } from '../../src/cli/command/wake-threads.ts';
 
 const graceMs = 60_000;
 

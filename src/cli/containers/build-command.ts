@@ -1,7 +1,9 @@
-import { type Command, CommandError, type Values } from '../command.ts';
-import { post, RefusedError, serverOption } from '../server/server-client.ts';
+import { type Command, CommandError, type Values } from '../command/command.ts';
+import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
+import { followExits } from '../command/exit-codes.ts';
+import { post, RefusedError } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, type ImageAnswer, tellImage } from './image-answer.ts';
+import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
 import {
   type BuildRequest,
   buildRequestOf,
@@ -9,14 +11,17 @@ import {
   sourceUsage,
 } from './source/source-options.ts';
 
-/** `sluice build`: asks for an image by what it is made of, and prints the name to pull. */
+/** `sluice build`: builds an image and prints the name to pull. */
 export const buildCommand: Command = {
   summary: 'Build an image from a Dockerfile or from Conda packages and print the name to pull',
-  usage: `build ${sourceUsage}`,
+  usage: sourceUsage,
+  completes: 'directory',
   options: { ...sourceOptions, ...claimOptions, server: serverOption, ...answerOptions },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: followExits,
 
   async run(values, positionals) {
-    return tellImage(values, await ask(values, await buildRequestOf(values, positionals)));
+    return printImage(values, await ask(values, await buildRequestOf(values, positionals)));
   },
 };
 
@@ -28,7 +33,7 @@ async function ask(
     return (await post(values, '/v1alpha2/container', {
       ...submission,
       dryRun: values['dry-run'],
-      ...claimOf(values),
+      ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
     })) as ImageAnswer;
   } catch (error) {

@@ -1,23 +1,49 @@
-import { CommandError, type Option, text, type Values } from '../command.ts';
+import { CommandError, type Option, text, type Values } from '../command/command.ts';
+import { get } from '../server/server-client.ts';
 
-/** The options of every command that asks for something in somebody's name. */
+/** The options of every command that acts for a user. */
 export const claimOptions: Readonly<Record<string, Option>> = {
   workspace: {
     type: 'string',
-    value: 'ID',
-    description: 'Number of a workspace whose credentials go first; needs SLUICE_TOKEN',
+    value: 'NAME|NUMBER',
+    description: 'Workspace whose registry credentials are tried first. Requires SLUICE_TOKEN',
   },
 };
 
 /**
- * The members of a request that say who sends it: the token is in the environment, where nobody else sees it.
- * Throws {@link CommandError} for a workspace without a token, with which it would mean nothing.
+ * Returns the members of a request that say who sends it. The token comes from the environment, where other users of the
+ * machine cannot see it. Throws {@link CommandError} for a workspace without a token, and for an unknown workspace.
  */
-export function claimOf(values: Values) {
+export async function claimOf(values: Values) {
   const token = process.env.SLUICE_TOKEN || undefined;
   const workspace = text(values, 'workspace');
-  if (workspace !== undefined && token === undefined) {
-    throw new CommandError('--workspace needs the access token of a member: set SLUICE_TOKEN', 2);
+  if (workspace === undefined) return { platformAccessToken: token };
+  if (token === undefined) {
+    throw new CommandError(
+      '--workspace requires the access token of a member: set SLUICE_TOKEN',
+      2,
+    );
   }
-  return { platformAccessToken: token, platformWorkspaceId: workspace };
+  const number = /^\d+$/.test(workspace) ? workspace : await numberOf(values, workspace, token);
+  return { platformAccessToken: token, platformWorkspaceId: number };
+}
+
+interface WorkspaceList {
+  readonly orgsAndWorkspaces: readonly {
+    readonly workspaceId: number | null;
+    readonly workspaceName: string | null;
+  }[];
+}
+
+/** Asks the platform of the server for the number of a workspace of the token's user. */
+async function numberOf(values: Values, name: string, token: string): Promise<string> {
+  const headers = { authorization: `Bearer ${token}` };
+  const { user } = (await get(values, '/platform/user-info', headers)) as { user: { id: number } };
+  const path = `/platform/user/${user.id}/workspaces`;
+  const { orgsAndWorkspaces } = (await get(values, path, headers)) as WorkspaceList;
+  const found = orgsAndWorkspaces.find(({ workspaceName }) => workspaceName === name);
+  if (found?.workspaceId != null) return String(found.workspaceId);
+  throw new CommandError(
+    `You are not a member of a workspace '${name}' on this server. For a workspace of another platform, give its number`,
+  );
 }

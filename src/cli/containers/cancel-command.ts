@@ -1,28 +1,36 @@
-import { only, print } from '../action.ts';
-import type { Command, Values } from '../command.ts';
-import { jsonOption, remove, serverOption } from '../server/server-client.ts';
+import { type Command, only, type Values } from '../command/command.ts';
+import {
+  jsonOption,
+  serverOption,
+  serverVariables,
+  tokenVariable,
+} from '../command/common-options.ts';
+import { print } from '../command/output.ts';
+import { remove } from '../server/server-client.ts';
 
-/** What the server answers to the end of a build. */
+/** The server's answer to a cancellation. */
 interface CancelAnswer {
   readonly cancelled: boolean;
   readonly message: string;
 }
 
-/** `sluice cancel`: ends a build that the caller has asked for. */
+/** `sluice cancel`: cancels a build that the caller requested. */
 export const cancelCommand: Command = {
-  summary: 'Cancel a build that you asked for',
-  usage: 'cancel BUILD-ID [options]',
+  summary: 'Cancel a build that you requested',
+  usage: ['BUILD-ID'],
   options: { server: serverOption, json: jsonOption },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: { 1: 'The build was not cancelled. The message says why' },
 
   async run(values, args) {
-    const id = only(args, 'cancel BUILD-ID [options]');
+    const id = only(args, 'BUILD-ID');
     const answer = await cancelBuild(values, id);
     print(values, answer, answer.message);
     return answer.cancelled ? 0 : 1;
   },
 };
 
-/** Asks the server to end a build, in the right of `SLUICE_TOKEN`. Throws `CommandError`. */
+/** Asks the server to cancel a build, as the user of `SLUICE_TOKEN`. Throws `CommandError`. */
 export async function cancelBuild(values: Values, id: string): Promise<CancelAnswer> {
   return (await remove(values, `/v1alpha1/builds/${encodeURIComponent(id)}`)) as CancelAnswer;
 }

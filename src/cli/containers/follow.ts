@@ -1,20 +1,20 @@
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CommandError, type Option, type Values } from '../command.ts';
+import { CommandError, type Option, type Values } from '../command/command.ts';
 import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
 import { get, RefusedError, stream } from '../server/server-client.ts';
 import { cancelBuild } from './cancel-command.ts';
 
-/** The option of every command that shows how a build goes on. */
+/** The option of every command that follows a build. */
 export const plainOption: Option = {
   type: 'boolean',
-  description: 'Show the log line by line on a terminal too',
+  description: 'Show the log line by line, also on a terminal',
 };
 
-/** How a build ended; undefined when its user does not want to see more of it. */
+/** How a build ended; undefined when the user stopped following it. */
 export type BuildEnd = { readonly succeeded: boolean } | undefined;
 
-/** 130 is what a shell says of who was interrupted. */
+/** Returns the exit code; 130 is the shell's code for an interrupted command. */
 export function exitCodeOf(end: BuildEnd): number {
   return end === undefined ? 130 : end.succeeded ? 0 : 1;
 }
@@ -22,15 +22,15 @@ export function exitCodeOf(end: BuildEnd): number {
 const pauseMs = 1000;
 
 /**
- * Shows how a build goes on until it is over. Ctrl-C ends that. On a terminal it asks whether to cancel the build too;
- * a build that goes on can be followed again. Throws a {@link CommandError} when the server does not answer.
+ * Shows the progress of a build until it ends, or until Ctrl-C. On a terminal, Ctrl-C also asks whether to cancel the
+ * build. Throws a {@link CommandError} when the server does not answer.
  */
 export async function followBuild(
   values: Values,
   id: string,
   sink: NodeJS.WriteStream,
 ): Promise<BuildEnd> {
-  const again = `follow it with 'sluice logs -f ${id}'`;
+  const again = `To follow the build: sluice logs -f ${id}`;
   const leaving = new AbortController();
   const leave = () => leaving.abort();
   process.once('SIGINT', leave);
@@ -40,7 +40,7 @@ export async function followBuild(
     end = await showLog(values, id, display, leaving.signal);
   } catch (error) {
     if (error instanceof CommandError && !(error instanceof RefusedError)) {
-      throw new CommandError(`${error.message}; ${again}`);
+      throw new CommandError(`${error.message}. ${again}`);
     }
     if (!leaving.signal.aborted) throw error;
   } finally {
@@ -49,16 +49,16 @@ export async function followBuild(
   }
   if (end) return end;
   const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
-  if (!isCancelled) console.error(`The build goes on: ${again}`);
+  if (!isCancelled) console.error(`The build continues. ${again}`);
   return undefined;
 }
 
-/** Asks the user, if there is one. */
+/** Asks the user on a terminal; false without a terminal. */
 async function isToBeCancelled(): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
   const question = createInterface({ input: process.stdin, output: process.stderr });
   const leaving = new AbortController();
-  // Ctrl-C once more, or the end of the input, means no.
+  // Another Ctrl-C, or the end of the input, means no.
   question.once('SIGINT', () => leaving.abort());
   question.once('close', () => leaving.abort());
   try {
@@ -87,7 +87,7 @@ async function tryToCancel(values: Values, id: string): Promise<boolean> {
   }
 }
 
-/** The log to its end; where the connection breaks, from there on by another one. */
+/** Shows the log to its end. When the connection breaks, another one resumes it. */
 async function showLog(
   values: Values,
   id: string,

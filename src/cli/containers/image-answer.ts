@@ -1,60 +1,80 @@
-import type { Option, Values } from '../command.ts';
-import { jsonOption } from '../server/server-client.ts';
+import type { Option, Values } from '../command/command.ts';
+import { jsonOption } from '../command/common-options.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 
-/** What a server answers to a container request, as far as commands look at it. */
+/** The parts of a server's answer to a container request that commands use. */
 export interface ImageAnswer {
   readonly targetImage: string;
   readonly buildId?: string;
   readonly freeze?: boolean;
-  /** Absent while the image is made, and when it cannot be made. */
+  /** Absent while the build runs, and after it failed. */
   readonly succeeded?: boolean;
-  /** Why the build failed, where it failed a moment ago. */
+  /** Why the build failed a moment ago. */
   readonly reason?: string;
+  /** In the answer to a dry run. */
+  readonly registries?: readonly RegistryForecast[];
   readonly warnings?: readonly string[];
 }
 
-/** The options that say what of an answer is shown, and when. */
+/** What a dry run found out about a repository. */
+interface RegistryForecast {
+  readonly repository: string;
+  readonly canPull: boolean;
+  readonly canPush?: boolean;
+  readonly problems: readonly string[];
+}
+
+/** The options of commands that print the name of an image. */
 export const answerOptions: Readonly<Record<string, Option>> = {
   await: {
     type: 'boolean',
-    description:
-      'Wait until the image is made and show how it goes on. Print its name if that succeeds; the exit code is 1 when it fails',
+    description: 'Follow the build, and print the name when the build has succeeded',
   },
   plain: plainOption,
   'dry-run': {
     type: 'boolean',
     description:
-      'Only tell what would be done, with which credentials, as JSON; the exit code is 1 when something cannot be pulled or pushed',
+      'Build and store nothing. Print as JSON what would be done and with which credentials. Exit code 1 if an image cannot be pulled or pushed',
   },
   json: jsonOption,
 };
 
-/** Prints the name, or the whole answer where that is wanted, once it is time to. Returns the exit code. */
-export async function tellImage(values: Values, answer: ImageAnswer): Promise<number> {
+/** Prints the name, or the answer as JSON; with `--await` after the build. Returns the exit code. */
+export async function printImage(values: Values, answer: ImageAnswer): Promise<number> {
   const { buildId, freeze, succeeded, reason, warnings = [] } = answer;
   for (const warning of warnings) console.error(`Warning: ${warning}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
-    // The log of one that failed before tells why.
+    // A build that failed earlier is followed too: its log says why.
     const end = await followBuild(values, buildId, process.stderr);
-    // Scripts take what is printed for an image that exists.
+    // Scripts rely on a printed name to exist.
     if (end?.succeeded || values.json) print(values, { ...answer, ...end });
     return exitCodeOf(end);
   }
   print(values, answer);
-  if (values['dry-run']) return succeeded === false ? 1 : 0;
+  if (values['dry-run']) return dryRunCode(answer);
   if (reason !== undefined) {
-    console.error(`The build failed: 'sluice logs ${buildId}' shows why`);
+    console.error(`The build failed. To see why: sluice logs ${buildId}`);
     return 1;
   }
   if (buildId !== undefined && succeeded === undefined) {
-    // A frozen name is that of another registry, where a pull does not wait.
-    const state = freeze ? '' : ', and a pull of it waits';
+    // A frozen name belongs to another registry, where a pull does not wait.
+    const state = freeze ? '' : ' A pull waits for it.';
     console.error(
-      `The image is being made${state}: 'sluice logs -f ${buildId}' shows how it goes on`,
+      `The image is being built.${state} To follow the build: sluice logs -f ${buildId}`,
     );
   }
   return 0;
+}
+
+/** Reports what cannot be pulled or pushed. */
+function dryRunCode({ succeeded, registries = [] }: ImageAnswer): number {
+  if (succeeded !== false) return 0;
+  for (const { repository, canPull, canPush, problems } of registries) {
+    if (canPush ?? canPull) continue;
+    const action = canPush === undefined ? 'pull from' : 'push to';
+    console.error(`Cannot ${action} ${repository}: ${problems.join('; ')}`);
+  }
+  return 1;
 }
 
 function print(values: Values, answer: ImageAnswer): void {

@@ -1,5 +1,11 @@
-import { type Command, CommandError, text } from '../command.ts';
-import { jsonOption, post, serverOption } from '../server/server-client.ts';
+import { type Command, text, UsageError } from '../command/command.ts';
+import {
+  jsonOption,
+  serverOption,
+  serverVariables,
+  tokenVariable,
+} from '../command/common-options.ts';
+import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 
 interface InspectAnswer {
@@ -21,40 +27,44 @@ interface InspectAnswer {
   };
 }
 
-/** `sluice inspect`: shows what an image is. */
+/** `sluice inspect`: shows the metadata of an image. */
 export const inspectCommand: Command = {
   summary: 'Show the metadata of an image',
-  usage: 'inspect IMAGE [options]',
+  usage: ['IMAGE'],
   options: {
     platform: {
       type: 'string',
       value: 'OS/ARCH|all',
-      description: 'linux/amd64 (the default), linux/arm64, or all for the whole index',
+      completes: ['linux/amd64', 'linux/arm64', 'all'],
+      description: 'Platform to show; all shows the whole index. Default: linux/amd64',
     },
     ...claimOptions,
     server: serverOption,
     json: jsonOption,
   },
+  variables: { ...serverVariables, ...tokenVariable },
 
   async run(values, [image, ...others]) {
-    if (image === undefined) throw new CommandError('Name the image: sluice inspect alpine', 2);
+    if (image === undefined) throw new UsageError('Missing argument: IMAGE');
     if (others.length > 0) {
-      throw new CommandError(`One image can be named, not ${[image, ...others].join(' and ')}`, 2);
+      throw new UsageError(`Expected one image, got ${[image, ...others].join(' and ')}`);
     }
     const platform = text(values, 'platform');
     const query = platform === undefined ? '' : `?platform=${encodeURIComponent(platform)}`;
     const answer = (await post(values, `/v1alpha1/inspect${query}`, {
       containerImage: image,
-      ...claimOf(values),
+      ...(await claimOf(values)),
     })) as InspectAnswer;
     console.log(
-      values.json || !answer.container ? JSON.stringify(answer, null, 2) : table(answer.container),
+      values.json || !answer.container
+        ? JSON.stringify(answer, null, 2)
+        : summary(answer.container),
     );
     return 0;
   },
 };
 
-function table(container: NonNullable<InspectAnswer['container']>): string {
+function summary(container: NonNullable<InspectAnswer['container']>): string {
   const { config, manifest } = container;
   const runtime = config?.config ?? {};
   const layers = manifest.layers ?? [];

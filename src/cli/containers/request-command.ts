@@ -4,69 +4,92 @@ import {
   type ContainerConfig,
   givenFields,
 } from '../../images/augment/container-config.ts';
-import { type Command, CommandError, text, texts, type Values } from '../command.ts';
-import { post, serverOption } from '../server/server-client.ts';
+import {
+  type Command,
+  CommandError,
+  text,
+  texts,
+  UsageError,
+  type Values,
+} from '../command/command.ts';
+
+import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
+import { followExits } from '../command/exit-codes.ts';
+import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, type ImageAnswer, tellImage } from './image-answer.ts';
+import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
 import { layerOf, packDirectory } from './source/pack.ts';
 
-/** `sluice request`: asks for a container and prints the name to pull. */
+/** `sluice request`: requests a container and prints the name to pull. */
 export const requestCommand: Command = {
-  summary: 'Ask for an image with changes and print the name to pull',
-  usage: 'request --image IMAGE [options]',
+  summary: 'Request an image, with changes if you want, and print the name to pull',
+  usage: ['IMAGE', '--image IMAGE'],
   options: {
-    image: { type: 'string', value: 'IMAGE', description: 'The image to serve' },
+    image: { type: 'string', value: 'IMAGE', description: 'Image to serve, such as alpine:3.20' },
     env: {
       type: 'string',
       multiple: true,
       value: 'NAME=VALUE',
-      description: 'Set a variable of the environment; repeatable',
+      description: 'Set an environment variable',
     },
     entrypoint: {
       type: 'string',
       multiple: true,
       value: 'WORD',
-      description: 'Replace the entrypoint: one word each time, or a JSON array',
+      description: 'Replace the entrypoint: one word for each option, or a JSON array',
     },
     cmd: {
       type: 'string',
       multiple: true,
       value: 'WORD',
-      description: 'Replace the command: one word each time, or a JSON array',
+      description: 'Replace the command: one word for each option, or a JSON array',
     },
     workdir: { type: 'string', value: 'PATH', description: 'Replace the working directory' },
     layer: {
       type: 'string',
       multiple: true,
       value: 'PATH|URL',
-      description: 'Add a layer: a directory (its content goes to /), a tar.gz file or its URL',
+      completes: 'file',
+      description: 'Add a layer: a directory, whose content goes to /; a tar.gz file; or its URL',
     },
-    platform: { type: 'string', value: 'OS/ARCH', description: 'linux/amd64 or linux/arm64 only' },
+    platform: {
+      type: 'string',
+      value: 'OS/ARCH',
+      completes: ['linux/amd64', 'linux/arm64'],
+      description: 'Serve only this platform: linux/amd64 or linux/arm64. Default: all platforms',
+    },
     'push-to': {
       type: 'string',
       value: 'REPOSITORY',
-      description: 'With --freeze: where the changed image is pushed',
+      description: 'With --freeze: repository to push the image to, registry/path',
     },
-    freeze: { type: 'boolean', description: 'Push the changed image, under a name for good' },
+    freeze: {
+      type: 'boolean',
+      description: 'Push the changed image to a repository. Its name does not expire',
+    },
     format: {
       type: 'string',
       value: 'docker|sif',
-      description: 'sif, with --freeze: a Singularity image',
+      completes: ['docker', 'sif'],
+      description:
+        'Format of the image. sif, a Singularity image, requires --freeze. Default: docker',
     },
     ...claimOptions,
     server: serverOption,
     ...answerOptions,
   },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: followExits,
 
   async run(values, positionals) {
     const named = text(values, 'image');
     const [image, ...others] = named === undefined ? positionals : [named, ...positionals];
-    if (image === undefined) throw new CommandError('Name the image: --image alpine:3.20', 2);
+    if (image === undefined) throw new UsageError('Missing argument: IMAGE');
     if (others.length > 0) {
-      throw new CommandError(`One image can be named, not ${[image, ...others].join(' and ')}`, 2);
+      throw new UsageError(`Expected one image, got ${[image, ...others].join(' and ')}`);
     }
     if (text(values, 'push-to') !== undefined && !values.freeze) {
-      throw new CommandError('--push-to goes with --freeze: what is not frozen is not pushed', 2);
+      throw new CommandError('--push-to requires --freeze: only frozen images are pushed', 2);
     }
     const answer = (await post(values, '/v1alpha2/container', {
       containerImage: image,
@@ -76,10 +99,10 @@ export const requestCommand: Command = {
       freeze: values.freeze,
       format: text(values, 'format'),
       dryRun: values['dry-run'],
-      ...claimOf(values),
+      ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
     })) as ImageAnswer;
-    return tellImage(values, answer);
+    return printImage(values, answer);
   },
 };
 
@@ -112,10 +135,10 @@ function words(values: Values, name: string): string[] | undefined {
     const list: unknown = JSON.parse(first);
     if (Array.isArray(list) && list.every(word => typeof word === 'string')) return list;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw new CommandError(
-    `--${name} begins like a JSON array but is no array of strings: ${first}`,
+    `--${name} begins like a JSON array but is not an array of strings: ${first}`,
     2,
   );
 }
@@ -125,5 +148,5 @@ async function readLayer(location: string): Promise<object> {
   const status = await stat(location).catch(() => undefined);
   if (status?.isDirectory()) return packDirectory(location);
   if (status?.isFile()) return layerOf(await readFile(location));
-  throw new CommandError(`--layer ${location}: there is no such directory or file`);
+  throw new CommandError(`--layer ${location}: the directory or file does not exist`);
 }

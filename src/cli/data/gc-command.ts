@@ -1,109 +1,27 @@
-import { createSteadyClock } from '../../server/upkeep/steady-clock.ts';
-import { sweep } from '../../server/upkeep/sweep.ts';
-import { lockData } from '../../storage/directory/data-lock.ts';
-import { createClockReadingStore } from '../../storage/rows/clock-readings.ts';
-import type { Database } from '../../storage/rows/database.ts';
-import { freeSpace, returnFreePages } from '../../storage/rows/file/free-pages.ts';
-import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
-import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
-import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import { createHostedStore } from '../../storage/rows/images/hosted-rows.ts';
-import { createRequestStore } from '../../storage/rows/images/request-rows.ts';
-import { none } from '../action.ts';
-import { type Command, CommandError } from '../command.ts';
-import { createListing } from '../print-list.ts';
-import { jsonOption } from '../server/server-client.ts';
-import { dataOptions, withLocalData } from './data.ts';
-import { noteLocally } from './operator.ts';
+import { type Command, none } from '../command/command.ts';
+import { dataOptions, dataVariables, jsonOption } from '../command/common-options.ts';
 
-/** `sluice gc`: removes what nothing refers to. */
+/** `sluice gc`: removes unreferenced content. */
 export const gcCommand: Command = {
   summary: 'Remove content that no repository, container token or cache refers to',
-  usage: 'gc [options]',
+  usage: [''],
   options: {
-    'dry-run': { type: 'boolean', description: 'Only report what would be removed' },
+    'dry-run': { type: 'boolean', description: 'Report what would be removed; remove nothing' },
     compact: {
       type: 'boolean',
-      description:
-        'Also write the database again without its free space; the server must be stopped',
+      description: 'Also rewrite the database without its free space. The server must be stopped',
     },
     'trust-clock': {
       type: 'boolean',
-      description: 'Remove content also after the clock has jumped ahead',
+      description: 'Remove content even after the clock has jumped ahead',
     },
     ...dataOptions,
     json: jsonOption,
   },
+  variables: dataVariables,
 
   async run(values, args) {
-    none(args, 'gc [options]');
-    const isDryRun = values['dry-run'] === true;
-    const print = createListing(values.json === true, ['unlinked', 'removed']);
-    await withLocalData(values, async ({ config, content, database }) => {
-      using _lock = values.compact === true ? await lockOf(config.data) : undefined;
-      if (!isDryRun && values['trust-clock'] !== true) requireSteadyClock(database);
-      const report = await sweep(
-        {
-          content,
-          hosted: createHostedStore(database),
-          cachedBlobs: createCachedBlobStore(database),
-          requests: createRequestStore(database),
-          builds: createBuildStore(database),
-          anonymousUse: createAnonymousUseStore(database),
-        },
-        {
-          graceMs: config.sweep.grace,
-          isDryRun,
-          onUnlinked: blob =>
-            print.entry(
-              'unlinked',
-              blob,
-              `${blob.repository}: no manifest refers to ${blob.digest}`,
-            ),
-          onRemoved: content =>
-            print.entry('removed', content, `${content.digest} ${content.size} bytes`),
-        },
-      );
-      if (!isDryRun) {
-        const target = `${report.removedCount} contents, ${report.removedBytes} bytes`;
-        await noteLocally(database, 'content.remove', target);
-        await returnFreePages(database);
-      }
-      // Written again as it is set up today, so that it gives space back from now on.
-      if (values.compact === true) database.exec('VACUUM');
-      const { removedCount, removedBytes, keptCount } = report;
-      const verb = isDryRun ? 'would be removed' : 'removed';
-      print.end(
-        { removedBytes, keptCount },
-        `${removedCount} ${verb}, ${removedBytes} bytes; ${keptCount} kept`,
-      );
-      adviseCompacting(database);
-    });
-    return 0;
+    none(args);
+    return (await import('./run-gc.ts')).runGc(values);
   },
 };
-
-function requireSteadyClock(database: Database): void {
-  if (createSteadyClock(createClockReadingStore(database)).look().isSteady) return;
-  throw new CommandError(
-    'The clock of this machine has jumped ahead, so that all content looks old. Check the clock, or add --trust-clock when it is right',
-  );
-}
-
-function lockOf(directory: string): Promise<Disposable> {
-  return lockData(directory, () =>
-    console.error(
-      'A server uses the data directory: stop it, so that its database can be compacted',
-    ),
-  );
-}
-
-const muchBytes = 64 * 1024 * 1024;
-
-function adviseCompacting(database: Database): void {
-  const { freeBytes, fileBytes, isReturnable } = freeSpace(database);
-  if (isReturnable || freeBytes < Math.max(muchBytes, fileBytes / 4)) return;
-  console.error(
-    `${freeBytes} bytes of the database are free, but were not given back to the disk: stop the server and run sluice gc --compact`,
-  );
-}

@@ -1,35 +1,18 @@
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { restore } from '../../server/upkeep/restore.ts';
-import { openContentStore } from '../../storage/content/content-store.ts';
-import { only, print } from '../action.ts';
-import type { Command } from '../command.ts';
-import { jsonOption } from '../server/server-client.ts';
-import { dataOptions, withoutData } from './data.ts';
+import { resolve } from 'node:path';
+import { type Command, only } from '../command/command.ts';
+import { dataOptions, dataVariables, jsonOption } from '../command/common-options.ts';
 
-/** `sluice restore`: makes a data directory of a backup. The exit code is 1 when content was damaged or is missing. */
+/** `sluice restore`: makes a data directory from a backup. */
 export const restoreCommand: Command = {
-  summary: 'Make a new data directory of a backup',
-  usage: 'restore [options] DIRECTORY',
+  summary: 'Make a new data directory from the backup in a directory',
+  usage: ['DIRECTORY'],
+  completes: 'directory',
   options: { ...dataOptions, json: jsonOption },
+  variables: dataVariables,
+  exits: { 1: 'The command failed, or the backup has damaged or missing content' },
 
   async run(values, args) {
-    const directory = resolve(only(args, 'restore [options] DIRECTORY'));
-    const { report, data } = await withoutData(values, async config => {
-      const data = resolve(config.data);
-      const openContent = (path: string, isReadOnly: boolean) =>
-        openContentStore(join(path, 'content'), { isReadOnly });
-      return { data, report: await restore(directory, data, openContent) };
-    });
-    const { copied, copiedBytes, damaged, missing } = report;
-    print(values, report, [
-      ...damaged.map(digest => `damaged, not restored: ${digest}`),
-      ...missing.map(({ repository, digest }) => `missing: ${repository} ${digest}`),
-      `${copied} contents restored to ${data}, ${copiedBytes} bytes`,
-      ...(existsSync(join(data, 'secrets.key'))
-        ? []
-        : [`Put secrets.key into ${data} before the server starts: the backup does not have it.`]),
-    ]);
-    return damaged.length + missing.length === 0 ? 0 : 1;
+    const directory = resolve(only(args, 'DIRECTORY'));
+    return (await import('./run-restore.ts')).runRestore(values, directory);
   },
 };

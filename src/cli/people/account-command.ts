@@ -1,17 +1,23 @@
-import { hashPassword } from '../../hosted/accounts/password-hash.ts';
-import { actions, none } from '../action.ts';
-import type { Command } from '../command.ts';
+import { type CommandGroup, none } from '../command/command.ts';
+import { jsonOption } from '../command/common-options.ts';
+import { print } from '../command/output.ts';
 import { readPassword } from './password.ts';
 
-/** `sluice account`: what the accounts of the configuration are written with. */
-export const accountCommand: Command = {
-  summary: 'Print the hash of a password, for accounts in the configuration and htpasswd files',
-  usage: 'account hash < FILE',
-  options: {},
-  ...actions('account', {
-    async hash(_, args) {
-      none(args, 'account hash < FILE');
-      console.log(await hashPassword(await readPassword('sluice account hash')));
+/** `sluice account`: helps to write the accounts of the configuration. */
+export const accountCommand: CommandGroup = {
+  summary: 'Hash passwords for the accounts in the configuration',
+  actions: {
+    hash: {
+      summary: 'Print the hash of the password on standard input',
+      usage: ['< FILE'],
+      options: { json: jsonOption },
+      async run(values, args) {
+        none(args);
+        const { hashPassword } = await import('../../hosted/accounts/password-hash.ts');
+        const hash = await hashPassword(await readPassword('sluice account hash'));
+        print(values, { hash }, hash);
+        return 0;
+      },
     },
-  }),
+  },
 };

@@ -1,7 +1,7 @@
-import { duration } from '../../server/config/units.ts';
-import { none, print, table } from '../action.ts';
-import { type Command, CommandError, text, type Values } from '../command.ts';
-import { platformOptions, withPlatform } from './platform-options.ts';
+import { parseDuration } from '../../server/config/duration.ts';
+import { type Command, CommandError, none, text, type Values } from '../command/command.ts';
+import { print, table } from '../command/output.ts';
+import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
 interface Entry {
   readonly id: number;
@@ -14,18 +14,27 @@ interface Entry {
 
 const largestPage = 1000;
 
-/** `sluice audit`: who did what to what. */
+/** `sluice audit`: shows the audit log. */
 export const auditCommand: Command = {
   summary: 'Show who changed users, tokens, credentials, repositories and builds',
-  usage: 'audit [--since TIME] [--limit NUMBER] [options]',
+  usage: [''],
   options: {
-    since: { type: 'string', value: 'TIME', description: 'How far back, such as 12h or 30d' },
-    limit: { type: 'string', value: 'NUMBER', description: 'Most entries. Default: 100' },
+    since: {
+      type: 'string',
+      value: 'TIME',
+      description: 'Show entries of the last TIME, such as 12h or 30d. Default: all entries',
+    },
+    limit: {
+      type: 'string',
+      value: 'NUMBER',
+      description: 'Maximum number of entries, the newest ones. Default: 100',
+    },
     ...platformOptions,
   },
+  variables: platformVariables,
 
   async run(values, args) {
-    none(args, 'audit [--since TIME] [--limit NUMBER]');
+    none(args);
     const [limit, since] = [limitOf(values), sinceOf(values)];
     const entries: Entry[] = [];
     await withPlatform(values, async ask => {
@@ -43,7 +52,7 @@ export const auditCommand: Command = {
     const rows = entries.map(({ time, actor, client, action, target }) => [
       ...[time, actor, client ?? '-', action, target],
     ]);
-    print(values, { entries }, table(rows));
+    print(values, { entries }, table(['time', 'actor', 'client', 'action', 'target'], rows));
     return 0;
   },
 };
@@ -51,14 +60,14 @@ export const auditCommand: Command = {
 function limitOf(values: Values): number {
   const given = text(values, 'limit') ?? '100';
   if (/^[1-9]\d{0,5}$/.test(given)) return Number(given);
-  throw new CommandError('--limit: expected a number from 1 to 999999', 2);
+  throw new CommandError(`--limit ${given}: expected a number from 1 to 999999`, 2);
 }
 
 /** ms since the epoch */
 function sinceOf(values: Values): number {
   const given = text(values, 'since');
   if (given === undefined) return 0;
-  const life = duration.safeParse(given);
-  if (life.success) return Date.now() - life.data;
-  throw new CommandError('--since: expected a time such as 12h or 30d', 2);
+  const life = parseDuration(given);
+  if (life !== undefined) return Date.now() - life;
+  throw new CommandError(`--since ${given}: expected a time such as 12h or 30d`, 2);
 }

@@ -1,7 +1,18 @@
-import { actions, none, only, print, table } from '../action.ts';
-import { type Command, CommandError, text, type Values } from '../command.ts';
+import {
+  CommandError,
+  type CommandGroup,
+  none,
+  type Option,
+  only,
+  required,
+  text,
+  UsageError,
+  type Values,
+} from '../command/command.ts';
+import { print, table } from '../command/output.ts';
+import { type AskPlatform, listAll } from './ask-platform.ts';
 import { readPassword } from './password.ts';
-import { type AskPlatform, listAll, platformOptions, withPlatform } from './platform-options.ts';
+import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 import { findUser } from './user-command.ts';
 import { findWorkspace } from './workspace-command.ts';
 
@@ -15,102 +26,139 @@ interface CredentialsAnswer {
   readonly lastUsed: string | null;
 }
 
-const addUsage =
-  'credentials add REGISTRY[/PATH] --user EMAIL|--workspace NAME --username U --password-stdin';
-
-/** `sluice credentials`: what users and workspaces of the built-in platform log in to registries with. */
-export const credentialsCommand: Command = {
-  summary: 'Add, list and remove registry credentials of the built-in platform',
-  usage: `${addUsage} | credentials list | credentials remove ID|REGISTRY[/PATH] [options]`,
-  options: {
-    user: { type: 'string', value: 'EMAIL', description: 'Whose credentials; list: only those' },
-    workspace: { type: 'string', value: 'NAME', description: 'The workspace that shares them' },
-    username: { type: 'string', value: 'NAME', description: 'User name at the registry' },
-    'password-stdin': {
-      type: 'boolean',
-      description: 'Read the password or token from standard input',
-    },
-    name: { type: 'string', value: 'NAME', description: 'Default: the registry' },
-    ...platformOptions,
+const ownerOptions: Readonly<Record<string, Option>> = {
+  user: { type: 'string', value: 'EMAIL', description: 'The user who owns the credentials' },
+  workspace: {
+    type: 'string',
+    value: 'NAME|NUMBER',
+    description: 'The workspace whose members share the credentials',
   },
-  ...actions('credentials', {
-    async add(values, args) {
-      const registry = only(args, addUsage);
-      const userName = text(values, 'username');
-      if (userName === undefined || !values['password-stdin']) {
-        throw new CommandError(`Usage: sluice ${addUsage}`, 2);
-      }
-      const owner = ownerOf(values);
-      if (!owner) throw new CommandError('Say whose they are: --user EMAIL or --workspace NAME', 2);
-      const keys = { registry, userName, password: await readPassword('--password-stdin') };
-      const { credentials } = (await withPlatform(values, async ask =>
-        ask('POST', '/credentials', {
-          ...(await owner(ask)),
-          credentials: { name: text(values, 'name'), provider: 'container-reg', keys },
-        }),
-      )) as { credentials: CredentialsAnswer };
-      const whose = credentials.user ?? credentials.workspace;
-      print(values, credentials, `Added ${credentials.name} for ${whose}: ${credentials.id}`);
+};
+const variables = platformVariables;
+
+/** `sluice credentials`: registry credentials of users and workspaces of the built-in platform. */
+export const credentialsCommand: CommandGroup = {
+  summary: 'Manage the registry credentials of the built-in platform',
+  actions: {
+    add: {
+      summary: 'Add registry credentials of a user or a workspace',
+      usage: [
+        'REGISTRY[/PATH] --user EMAIL --username NAME --password-stdin',
+        'REGISTRY[/PATH] --workspace NAME|NUMBER --username NAME --password-stdin',
+      ],
+      options: {
+        ...ownerOptions,
+        username: { type: 'string', value: 'NAME', description: 'User name at the registry' },
+        'password-stdin': {
+          type: 'boolean',
+          description: 'Read the password or token from standard input. Required',
+        },
+        name: {
+          type: 'string',
+          value: 'NAME',
+          description: 'Name of the credentials. Default: the registry',
+        },
+        ...platformOptions,
+      },
+      variables,
+      async run(values, args) {
+        const registry = only(args, 'REGISTRY[/PATH]');
+        const userName = required(values, 'username', 'NAME');
+        if (!values['password-stdin']) throw new UsageError('Missing option: --password-stdin');
+        const owner = ownerOf(values);
+        if (!owner) throw new UsageError('Missing option: --user EMAIL or --workspace NAME');
+        const keys = { registry, userName, password: await readPassword('--password-stdin') };
+        const { credentials } = (await withPlatform(values, async ask =>
+          ask('POST', '/credentials', {
+            ...(await owner(ask)),
+            credentials: { name: text(values, 'name'), provider: 'container-reg', keys },
+          }),
+        )) as { credentials: CredentialsAnswer };
+        const { name, id } = credentials;
+        print(values, credentials, `Added ${name} of ${ownerText(credentials)}: ${id}`);
+        return 0;
+      },
     },
 
-    async list(values, args) {
-      none(args, 'credentials list [--user EMAIL|--workspace NAME]');
-      const owner = ownerOf(values);
-      const credentials = await withPlatform(values, ask => listOf(ask, owner));
-      const rows = credentials.map(({ id, name, provider, keys, user, workspace, lastUsed }) => [
-        id,
-        user ?? `workspace ${workspace}`,
-        name,
-        keys.registry ?? provider,
-        keys.userName ?? keys.accessKey ?? keys.clientId ?? '',
-        lastUsed === null ? 'not used' : `used ${lastUsed.slice(0, 10)}`,
-      ]);
-      print(values, { credentials }, table(rows));
+    list: {
+      summary: 'List the credentials, without passwords',
+      usage: [''],
+      options: { ...ownerOptions, ...platformOptions },
+      variables,
+      async run(values, args) {
+        none(args);
+        const owner = ownerOf(values);
+        const credentials = await withPlatform(values, ask => listOf(ask, owner));
+        const rows = credentials.map(found => [
+          found.id,
+          ownerText(found),
+          found.name,
+          found.keys.registry ?? found.provider,
+          found.keys.userName ?? found.keys.accessKey ?? found.keys.clientId ?? '-',
+          found.lastUsed === null ? 'never' : found.lastUsed.slice(0, 10),
+        ]);
+        const header = ['id', 'owner', 'name', 'registry', 'username', 'last used'];
+        print(values, { credentials }, table(header, rows));
+        return 0;
+      },
     },
 
-    async remove(values, args) {
-      const which = only(args, 'credentials remove ID|REGISTRY[/PATH]');
-      const owner = ownerOf(values);
-      const credentials = await withPlatform(values, async ask => {
-        const found = chosen(await listOf(ask, owner), which);
-        await ask('DELETE', `/credentials/${found.id}`);
-        return found;
-      });
-      const whose = credentials.user ?? credentials.workspace;
-      print(values, { removed: credentials }, `Removed ${credentials.name} of ${whose}`);
+    remove: {
+      summary: 'Remove credentials',
+      usage: ['ID', 'REGISTRY[/PATH]|NAME'],
+      options: { ...ownerOptions, ...platformOptions },
+      variables,
+      async run(values, args) {
+        const which = only(args, 'ID|REGISTRY[/PATH]|NAME');
+        const owner = ownerOf(values);
+        const credentials = await withPlatform(values, async ask => {
+          const found = chosen(await listOf(ask, owner), which);
+          await ask('DELETE', `/credentials/${found.id}`);
+          return found;
+        });
+        const line = `Removed ${credentials.name} of ${ownerText(credentials)}`;
+        print(values, { removed: credentials }, line);
+        return 0;
+      },
     },
-  }),
+  },
 };
 
-/** Finds out how the platform calls an owner. */
+function ownerText({ user, workspace }: CredentialsAnswer): string {
+  return user ?? `workspace ${workspace}`;
+}
+
+/** Returns the query that names an owner to the platform. */
 type Owner = (ask: AskPlatform) => Promise<Record<string, string>>;
 
 async function listOf(ask: AskPlatform, owner: Owner | undefined): Promise<CredentialsAnswer[]> {
   return listAll<CredentialsAnswer>(ask, '/credentials', 'credentials', await owner?.(ask));
 }
 
-/** The owner that the options name; undefined when they name none. */
+/** Returns the owner that the options name; undefined when they name none. */
 function ownerOf(values: Values): Owner | undefined {
   const [user, workspace] = [text(values, 'user'), text(values, 'workspace')];
   if (user !== undefined && workspace !== undefined) {
-    throw new CommandError('Credentials belong to a --user or to a --workspace, not to both', 2);
+    throw new UsageError('--user and --workspace exclude each other: credentials have one owner');
   }
   if (user !== undefined) return async ask => ({ user: (await findUser(ask, user)).email });
   if (workspace === undefined) return undefined;
   return async ask => ({ workspaceId: String((await findWorkspace(ask, workspace)).id) });
 }
 
-/** Those of that id, else the only ones of that registry or name. */
+/** Returns the credentials with that id, or the only ones with that registry or name. */
 function chosen(all: readonly CredentialsAnswer[], which: string): CredentialsAnswer {
   const ofId = all.find(({ id }) => id === which);
   const named = all.filter(({ name, keys }) => name === which || keys.registry === which);
-  const [only, ...more] = ofId ? [ofId] : named;
-  if (!only) {
+  const [first, ...more] = ofId ? [ofId] : named;
+  if (!first) {
     throw new CommandError(
-      'There are no such credentials: sluice credentials list tells which there are',
+      `The credentials ${which} do not exist. To list all credentials: sluice credentials list`,
     );
   }
-  if (more.length === 0) return only;
-  const ids = named.map(({ id, user, workspace }) => `${id} of ${user ?? workspace}`).join(', ');
-  throw new CommandError(`There are several: ${ids}. Give the id, or --user or --workspace`);
+  if (more.length === 0) return first;
+  const ids = named.map(found => `${found.id} of ${ownerText(found)}`).join(', ');
+  throw new CommandError(
+    `Several credentials match ${which}: ${ids}. Specify the id, --user or --workspace`,
+  );
 }

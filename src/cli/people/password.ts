@@ -1,14 +1,14 @@
 import { text as readText } from 'node:stream/consumers';
-import { CommandError } from '../command.ts';
+import { CommandError } from '../command/command.ts';
 
 /**
- * Returns the password on standard input, as `docker login --password-stdin` reads it: without the newline at
- * its end. Throws {@link CommandError} for none.
+ * Returns the password on standard input without the newline at its end, like `docker login --password-stdin`. Throws
+ * {@link CommandError} when there is none.
  *
- * @param command what the user has to write, without the redirection
+ * @param command what the user writes, without the redirection
  */
 export async function readPassword(command: string): Promise<string> {
   const password = (await readText(process.stdin)).replace(/\r?\n$/, '');
   if (password !== '') return password;
-  throw new CommandError(`There is no password on standard input: write ${command} < FILE`, 2);
+  throw new CommandError(`Standard input contains no password: write ${command} < FILE`, 2);
 }

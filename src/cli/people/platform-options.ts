@@ -1,91 +1,62 @@
-import { Fault } from '../../foundation/fault.ts';
-import { readVersion } from '../../foundation/version.ts';
-import { createPlatformApi } from '../../http/platform/platform-api.ts';
-import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
-import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
-import { CommandError, type Option, text, type Values } from '../command.ts';
-import { dataOptions, withLocalData } from '../data/data.ts';
-import { commandLine } from '../data/operator.ts';
-import { askServer, jsonOption, readJson } from '../server/server-client.ts';
+import { CommandError, type Option, text, type Values } from '../command/command.ts';
+import {
+  dataOptions,
+  dataVariables,
+  jsonOption,
+  serverOption,
+  serverVariables,
+} from '../command/common-options.ts';
+import { askServer, readJson } from '../server/server-client.ts';
+import type { AskPlatform } from './ask-platform.ts';
 
 /** The options of every command that administers the built-in platform. */
 export const platformOptions: Readonly<Record<string, Option>> = {
   ...dataOptions,
-  url: {
-    type: 'string',
-    value: 'URL',
-    description: 'A server elsewhere; the account is SLUICE_ACCOUNT=name:password',
+  server: {
+    ...serverOption,
+    description:
+      'Address of a server to administer instead of the data directory. Default: SLUICE_SERVER, unless --data or --config is given',
   },
   json: jsonOption,
 };
 
-/** Calls the API of the built-in platform as an administrator; undefined is an answer without a body. */
-export type AskPlatform = (
-  method: 'GET' | 'POST' | 'DELETE',
-  path: string,
-  body?: object,
-) => Promise<unknown>;
+/** The variables of every command that administers the built-in platform. */
+export const platformVariables: Readonly<Record<string, string>> = {
+  ...dataVariables,
+  ...serverVariables,
+  SLUICE_ACCOUNT: 'Account of the server, as name:password. Required with a server',
+};
 
 /**
- * Runs the work with the platform of the server at `--url`, else of the one whose data directory is here,
- * which may be running meanwhile. What adds the first of something may come before the server has ever run,
- * and makes the directory. Throws {@link CommandError} with the platform's words.
+ * Runs the work with the platform of a server (`--server`, `SLUICE_SERVER`), or with the one in the data directory, which
+ * a running server may use at the same time. Throws {@link CommandError} with the platform's message.
+ *
+ * @param options.create makes a data directory that the user has named, for users added before the server's first start
  */
 export async function withPlatform<T>(
   values: Values,
   work: (ask: AskPlatform) => Promise<T>,
   { create = false } = {},
 ): Promise<T> {
-  const url = text(values, 'url');
-  if (url !== undefined) {
-    if (text(values, 'data') !== undefined) {
-      throw new CommandError('Give --url for a server elsewhere or --data for one here', 2);
-    }
-    return work(askRemote(url));
+  const server = text(values, 'server');
+  const local = ['data', 'config'].find(option => text(values, option) !== undefined);
+  if (server !== undefined && local !== undefined) {
+    throw new CommandError(
+      `--server and --${local} exclude each other: a command works on a server or on a data directory`,
+      2,
+    );
   }
-  return withLocalData(
-    values,
-    async ({ config, database }) => {
-      const secrets = openSecretBox(config.data);
-      const platform = createBuiltInPlatform({ database, secrets });
-      const audit = createAuditLog(database, error => {
-        console.error(`The audit log cannot be written: ${(error as Error).message}`);
-      });
-      try {
-        return await work(askLocal(createPlatformApi({ platform, version: readVersion(), audit })));
-      } finally {
-        await audit.flush();
-      }
-    },
-    { create },
-  );
+  const address = server ?? (local === undefined ? process.env.SLUICE_SERVER : undefined);
+  if (address) return work(askRemote(address));
+  const { withLocalPlatform } = await import('./local-platform.ts');
+  return withLocalPlatform(values, work, { create });
 }
 
-function askLocal(api: ReturnType<typeof createPlatformApi>): AskPlatform {
-  return async (method, target, body) => {
-    const { pathname, searchParams } = new URL(target, 'http://localhost');
-    try {
-      return await api({
-        method,
-        path: pathname,
-        query: Object.fromEntries(searchParams),
-        // Who can write to the directory could change the database as well.
-        identify: async () => ({ kind: 'administrator', name: commandLine() }),
-        readBody: async () => body,
-      });
-    } catch (error) {
-      if (error instanceof Fault) throw new CommandError(error.message);
-      throw error;
-    }
-  };
-}
-
-function askRemote(url: string): AskPlatform {
+function askRemote(server: string): AskPlatform {
   const account = process.env.SLUICE_ACCOUNT;
   if (!account?.includes(':')) {
     throw new CommandError(
-      'With --url an account of that server is needed: set SLUICE_ACCOUNT=name:password',
+      `Administering ${server} requires one of its accounts: set SLUICE_ACCOUNT=name:password`,
       2,
     );
   }
@@ -94,37 +65,15 @@ function askRemote(url: string): AskPlatform {
     const init = {
       method,
       headers: { authorization, 'content-type': 'application/json' },
-      // Wherever a redirect leads, the password is not for there.
+      // The password must not follow a redirect.
       redirect: 'error',
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     } as const;
-    const advice = 'Check --url';
-    const base = url.replace(/\/+$/, '').replace(/\/platform$/, '');
-    return readJson(await askServer(base, `${pathOf(base)}/platform${path}`, init, advice));
+    const base = server.replace(/\/+$/, '').replace(/\/platform$/, '');
+    return readJson(await askServer(base, `${pathOf(base)}/platform${path}`, init));
   };
 }
 
 function pathOf(base: string): string {
   return URL.parse(base)?.pathname.replace(/\/+$/, '') ?? '';
-}
-
-/** All entries of a list, page by page. */
-export async function listAll<T>(
-  ask: AskPlatform,
-  path: string,
-  member: string,
-  query: Readonly<Record<string, string | undefined>> = {},
-): Promise<T[]> {
-  const entries: T[] = [];
-  for (;;) {
-    const given = Object.entries({ ...query, offset: String(entries.length) });
-    const parameters = given.filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const answer = (await ask('GET', `${path}?${new URLSearchParams(parameters)}`)) as {
-      readonly totalSize: number;
-      readonly [member: string]: unknown;
-    };
-    const page = answer[member] as T[];
-    entries.push(...page);
-    if (page.length === 0 || entries.length >= answer.totalSize) return entries;
-  }
 }

@@ -1,6 +1,7 @@
-import { actions, none, only, print, table } from '../action.ts';
-import { type Command, CommandError } from '../command.ts';
-import { type AskPlatform, listAll, platformOptions, withPlatform } from './platform-options.ts';
+import { CommandError, type CommandGroup, none, only } from '../command/command.ts';
+import { print, table } from '../command/output.ts';
+import { type AskPlatform, listAll } from './ask-platform.ts';
+import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
 export interface UserAnswer {
   readonly id: number;
@@ -9,46 +10,70 @@ export interface UserAnswer {
   readonly dateCreated: string;
 }
 
-/** `sluice user`: who is known to the built-in platform. */
-export const userCommand: Command = {
-  summary: 'Add, list and remove users of the built-in platform',
-  usage: 'user add EMAIL | user list | user remove EMAIL [options]',
-  options: platformOptions,
-  ...actions('user', {
-    async add(values, args) {
-      const email = only(args, 'user add EMAIL');
-      const { user } = (await withPlatform(values, ask => ask('POST', '/users', { email }), {
-        create: true,
-      })) as { user: UserAnswer };
-      print(
-        values,
-        user,
-        `Added ${user.email}; a token: sluice token add --user ${user.email} --name laptop`,
-      );
+const common = { options: platformOptions, variables: platformVariables };
+
+/** `sluice user`: users of the built-in platform. */
+export const userCommand: CommandGroup = {
+  summary: 'Manage the users of the built-in platform',
+  actions: {
+    add: {
+      ...common,
+      summary: 'Add a user',
+      usage: ['EMAIL'],
+      async run(values, args) {
+        const email = only(args, 'EMAIL');
+        const { user } = (await withPlatform(values, ask => ask('POST', '/users', { email }), {
+          create: true,
+        })) as { user: UserAnswer };
+        print(
+          values,
+          user,
+          `Added ${user.email}. To create an access token: sluice token add --user ${user.email} --name laptop`,
+        );
+        return 0;
+      },
     },
 
-    async list(values, args) {
-      none(args, 'user list');
-      const users = await withPlatform(values, ask => listAll<UserAnswer>(ask, '/users', 'users'));
-      const rows = users.map(({ email, dateCreated }) => [email, dateCreated.slice(0, 10)]);
-      print(values, { users }, table(rows));
+    list: {
+      ...common,
+      summary: 'List the users',
+      usage: [''],
+      async run(values, args) {
+        none(args);
+        const users = await withPlatform(values, ask =>
+          listAll<UserAnswer>(ask, '/users', 'users'),
+        );
+        const rows = users.map(({ email, dateCreated }) => [email, dateCreated.slice(0, 10)]);
+        print(values, { users }, table(['email', 'created'], rows));
+        return 0;
+      },
     },
 
-    async remove(values, args) {
-      const email = only(args, 'user remove EMAIL');
-      const user = await withPlatform(values, async ask => {
-        const found = await findUser(ask, email);
-        await ask('DELETE', `/users/${found.id}`);
-        return found;
-      });
-      print(values, { removed: user }, `Removed ${user.email}, with tokens and credentials`);
+    remove: {
+      ...common,
+      summary: "Remove a user with the user's tokens and credentials",
+      usage: ['EMAIL'],
+      async run(values, args) {
+        const email = only(args, 'EMAIL');
+        const user = await withPlatform(values, async ask => {
+          const found = await findUser(ask, email);
+          await ask('DELETE', `/users/${found.id}`);
+          return found;
+        });
+        print(
+          values,
+          { removed: user },
+          `Removed ${user.email} with the user's tokens and credentials`,
+        );
+        return 0;
+      },
     },
-  }),
+  },
 };
 
-/** Throws {@link CommandError} when there is none. */
+/** Returns the user with this address. Throws {@link CommandError} for an unknown user. */
 export async function findUser(ask: AskPlatform, email: string): Promise<UserAnswer> {
   const [user] = await listAll<UserAnswer>(ask, '/users', 'users', { email });
   if (user) return user;
-  throw new CommandError(`There is no user ${email}: sluice user list tells who there is`);
+  throw new CommandError(`The user ${email} does not exist. To list all users: sluice user list`);
 }

@@ -1,6 +1,14 @@
-import { actions, none, only, print, table } from '../action.ts';
-import { type Command, CommandError, text, type Values } from '../command.ts';
-import { type AskPlatform, listAll, platformOptions, withPlatform } from './platform-options.ts';
+import {
+  CommandError,
+  type CommandGroup,
+  none,
+  type Option,
+  only,
+  required,
+} from '../command/command.ts';
+import { print, table } from '../command/output.ts';
+import { type AskPlatform, listAll } from './ask-platform.ts';
+import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 import { findUser, type UserAnswer } from './user-command.ts';
 
 interface WorkspaceAnswer {
@@ -9,100 +17,127 @@ interface WorkspaceAnswer {
   readonly dateCreated: string;
 }
 
-/** `sluice workspace`: what users of the built-in platform share credentials in. */
-export const workspaceCommand: Command = {
-  summary: 'Add, list and remove workspaces of the built-in platform, and their members',
-  usage:
-    'workspace add NAME | workspace list | workspace remove NAME | workspace add-member NAME --user EMAIL | workspace remove-member NAME --user EMAIL [options]',
-  options: {
-    user: {
-      type: 'string',
-      value: 'EMAIL',
-      description: 'Who becomes a member, or is none any more',
-    },
-    ...platformOptions,
-  },
-  ...actions('workspace', {
-    async add(values, args) {
-      const name = only(args, 'workspace add NAME');
-      const { workspace } = (await withPlatform(
-        values,
-        ask => ask('POST', '/workspaces', { name }),
-        {
-          create: true,
-        },
-      )) as { workspace: WorkspaceAnswer };
-      print(values, workspace, `Added ${workspace.name}, number ${workspace.id}`);
-    },
-
-    async list(values, args) {
-      none(args, 'workspace list');
-      const workspaces = await withPlatform(values, async ask => {
-        const found = await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces');
-        const withMembers = [];
-        for (const one of found) {
-          const path = `/workspaces/${one.id}/members`;
-          const members = await listAll<UserAnswer>(ask, path, 'members');
-          withMembers.push({ ...one, members: members.map(({ email }) => email) });
-        }
-        return withMembers;
-      });
-      const rows = workspaces.map(({ id, name, members }) => [
-        String(id),
-        name,
-        members.join(', ') || 'no members',
-      ]);
-      print(values, { workspaces }, table(rows));
-    },
-
-    async remove(values, args) {
-      const name = only(args, 'workspace remove NAME');
-      const workspace = await withPlatform(values, async ask => {
-        const found = await findWorkspace(ask, name);
-        await ask('DELETE', `/workspaces/${found.id}`);
-        return found;
-      });
-      print(values, { removed: workspace }, `Removed ${workspace.name}, with its credentials`);
-    },
-
-    async 'add-member'(values, args) {
-      const name = only(args, 'workspace add-member NAME --user EMAIL');
-      const user = memberOf(values);
-      const { workspace, member } = await withPlatform(values, async ask => {
-        const found = await findWorkspace(ask, name);
-        const answer = await ask('POST', `/workspaces/${found.id}/members`, { user });
-        return { workspace: found, ...(answer as { member: UserAnswer }) };
-      });
-      const line = `${member.email} is a member of ${workspace.name}, number ${workspace.id}`;
-      print(values, { workspace, member }, line);
-    },
-
-    async 'remove-member'(values, args) {
-      const name = only(args, 'workspace remove-member NAME --user EMAIL');
-      const user = memberOf(values);
-      const { workspace, removed } = await withPlatform(values, async ask => {
-        const found = await findWorkspace(ask, name);
-        const member = await findUser(ask, user);
-        await ask('DELETE', `/workspaces/${found.id}/members/${member.id}`);
-        return { workspace: found, removed: member };
-      });
-      const line = `${removed.email} is no member of ${workspace.name} any more`;
-      print(values, { workspace, removed }, line);
-    },
-  }),
+const common = { options: platformOptions, variables: platformVariables };
+const userOption: Option = {
+  type: 'string',
+  value: 'EMAIL',
+  description: 'The member',
+};
+const withUser = {
+  options: { user: userOption, ...platformOptions },
+  variables: platformVariables,
 };
 
-function memberOf(values: Values): string {
-  const user = text(values, 'user');
-  if (user !== undefined) return user;
-  throw new CommandError('Say who: --user EMAIL', 2);
+/** `sluice workspace`: groups of users that share registry credentials. */
+export const workspaceCommand: CommandGroup = {
+  summary: 'Manage the workspaces of the built-in platform and their members',
+  actions: {
+    add: {
+      ...common,
+      summary: 'Add a workspace',
+      usage: ['NAME'],
+      async run(values, args) {
+        const name = only(args, 'NAME');
+        const { workspace } = (await withPlatform(
+          values,
+          ask => ask('POST', '/workspaces', { name }),
+          { create: true },
+        )) as { workspace: WorkspaceAnswer };
+        print(values, workspace, `Added ${workspace.name}, number ${workspace.id}`);
+        return 0;
+      },
+    },
+
+    list: {
+      ...common,
+      summary: 'List the workspaces and their members',
+      usage: [''],
+      async run(values, args) {
+        none(args);
+        const workspaces = await withPlatform(values, listWithMembers);
+        const rows = workspaces.map(({ id, name, dateCreated, members }) => [
+          ...[String(id), name, dateCreated.slice(0, 10), members.join(', ') || '-'],
+        ]);
+        print(values, { workspaces }, table(['number', 'name', 'created', 'members'], rows));
+        return 0;
+      },
+    },
+
+    remove: {
+      ...common,
+      summary: 'Remove a workspace with its credentials',
+      usage: ['NAME|NUMBER'],
+      async run(values, args) {
+        const name = only(args, 'NAME|NUMBER');
+        const workspace = await withPlatform(values, async ask => {
+          const found = await findWorkspace(ask, name);
+          await ask('DELETE', `/workspaces/${found.id}`);
+          return found;
+        });
+        print(values, { removed: workspace }, `Removed ${workspace.name} with its credentials`);
+        return 0;
+      },
+    },
+
+    'add-member': {
+      ...withUser,
+      summary: 'Add a user to a workspace',
+      usage: ['NAME|NUMBER --user EMAIL'],
+      async run(values, args) {
+        const name = only(args, 'NAME|NUMBER');
+        const user = required(values, 'user', 'EMAIL');
+        const { workspace, member } = await withPlatform(values, async ask => {
+          const found = await findWorkspace(ask, name);
+          const answer = await ask('POST', `/workspaces/${found.id}/members`, { user });
+          return { workspace: found, ...(answer as { member: UserAnswer }) };
+        });
+        const line = `Added ${member.email} to ${workspace.name}, number ${workspace.id}`;
+        print(values, { workspace, member }, line);
+        return 0;
+      },
+    },
+
+    'remove-member': {
+      ...withUser,
+      summary: 'Remove a user from a workspace',
+      usage: ['NAME|NUMBER --user EMAIL'],
+      async run(values, args) {
+        const name = only(args, 'NAME|NUMBER');
+        const user = required(values, 'user', 'EMAIL');
+        const { workspace, removed } = await withPlatform(values, async ask => {
+          const found = await findWorkspace(ask, name);
+          const member = await findUser(ask, user);
+          await ask('DELETE', `/workspaces/${found.id}/members/${member.id}`);
+          return { workspace: found, removed: member };
+        });
+        print(values, { workspace, removed }, `Removed ${removed.email} from ${workspace.name}`);
+        return 0;
+      },
+    },
+  },
+};
+
+async function listWithMembers(ask: AskPlatform) {
+  const workspaces = [];
+  for (const workspace of await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces')) {
+    const path = `/workspaces/${workspace.id}/members`;
+    const members = await listAll<UserAnswer>(ask, path, 'members');
+    workspaces.push({ ...workspace, members: members.map(({ email }) => email) });
+  }
+  return workspaces;
 }
 
-/** Throws {@link CommandError} when there is none. */
-export async function findWorkspace(ask: AskPlatform, name: string): Promise<WorkspaceAnswer> {
-  const [workspace] = await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces', { name });
-  if (workspace) return workspace;
+/** Returns the workspace with this number or name. Throws {@link CommandError} for an unknown one. */
+export async function findWorkspace(
+  ask: AskPlatform,
+  nameOrNumber: string,
+): Promise<WorkspaceAnswer> {
+  const all = await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces');
+  const found =
+    all.find(({ id }) => String(id) === nameOrNumber) ??
+    all.find(({ name }) => name === nameOrNumber);
+  if (found) return found;
   throw new CommandError(
-    `There is no workspace ${name}: sluice workspace list tells which there are`,
+    `The workspace ${nameOrNumber} does not exist. To list all workspaces: sluice workspace list`,
   );
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { CommandError } from '../command.ts';
+import { CommandError } from '../command/command.ts';
 
 let trusted: string | undefined;
 

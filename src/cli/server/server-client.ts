@@ -1,23 +1,10 @@
-import { CommandError, type Option, text, type Values } from '../command.ts';
+import { CommandError, text, type Values } from '../command/command.ts';
 import { trustOwnAuthority } from './authority.ts';
 import { useProxies } from './use-proxies.ts';
 
-/** The option of every command that talks to a server. */
-export const serverOption: Option = {
-  type: 'string',
-  value: 'URL',
-  description:
-    'The server. Default: SLUICE_URL, else http://127.0.0.1:9090. SLUICE_CA names the PEM file of its certificate authority',
-};
-
-export const jsonOption: Option = {
-  type: 'boolean',
-  description: 'Print the whole answer as JSON',
-};
-
-/** What the server does not take, in its words. */
+/** The server refused the request; the message is the server's. */
 export class RefusedError extends CommandError {
-  /** Of HTTP. */
+  /** Status code of the answer. */
   readonly status: number;
 
   constructor(message: string, status: number) {
@@ -26,10 +13,18 @@ export class RefusedError extends CommandError {
   }
 }
 
-/** Where `npm start` listens. */
-export const defaultServer = 'http://127.0.0.1:9090';
+/** The address of a server that was started by `npm start`. */
+const defaultServer = 'http://127.0.0.1:9090';
 
-/** Sends a JSON body and returns the JSON answer. Throws {@link RefusedError} with the server's words, {@link CommandError} without any. */
+/** Returns the address of the server: `--server`, then `SLUICE_SERVER`, then the default. */
+export function serverAddress(values: Values): string {
+  return text(values, 'server') ?? (process.env.SLUICE_SERVER || defaultServer);
+}
+
+/**
+ * Sends a JSON body and returns the JSON answer. Throws {@link RefusedError} when the server refuses the request, and
+ * {@link CommandError} when it does not answer.
+ */
 export function post(values: Values, path: string, body: object): Promise<unknown> {
   return json(values, path, {
     method: 'POST',
@@ -38,19 +33,23 @@ export function post(values: Values, path: string, body: object): Promise<unknow
   });
 }
 
-/** The JSON answer at a path. Throws like {@link post}. */
-export function get(values: Values, path: string): Promise<unknown> {
-  return json(values, path, {});
+/** Returns the JSON answer at a path. Throws like {@link post}. */
+export function get(
+  values: Values,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<unknown> {
+  return json(values, path, { headers });
 }
 
-/** Sends DELETE in the right of `SLUICE_TOKEN`, and returns the JSON answer. Throws like {@link post}. */
+/** Sends DELETE with the token in `SLUICE_TOKEN`, and returns the JSON answer. Throws like {@link post}. */
 export function remove(values: Values, path: string): Promise<unknown> {
   const token = process.env.SLUICE_TOKEN || undefined;
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return json(values, path, { method: 'DELETE', headers });
 }
 
-/** The bytes at a path, as they come. Throws like {@link post}, and the reason of the signal. */
+/** Returns the bytes at a path as a stream. Throws like {@link post}, and the reason of the signal. */
 export async function stream(
   values: Values,
   path: string,
@@ -65,7 +64,7 @@ async function json(values: Values, path: string, init: RequestInit): Promise<un
   return readJson(await ask(values, path, init));
 }
 
-/** The JSON value of an answer, undefined for one without a body. Throws like {@link post}. */
+/** Returns the JSON value of an answer, undefined for one without a body. Throws like {@link post}. */
 export async function readJson(answer: Response): Promise<unknown> {
   const content = await answer.text();
   const value = parse(content);
@@ -74,18 +73,18 @@ export async function readJson(answer: Response): Promise<unknown> {
 }
 
 function ask(values: Values, path: string, init: RequestInit): Promise<Response> {
-  const server = text(values, 'server') ?? process.env.SLUICE_URL ?? defaultServer;
-  return askServer(server, path, init, "Start it with 'npm start', or name it with --server");
+  return askServer(serverAddress(values), path, init);
 }
 
-/** The answer at a path of a server; throws {@link CommandError} with the advice when there is none. */
+/** Returns the answer at a path of a server. Throws {@link CommandError} when the server does not answer. */
 export async function askServer(
   server: string,
   path: string,
   init: RequestInit,
-  advice: string,
 ): Promise<Response> {
-  if (!URL.canParse(path, server)) throw new CommandError(`'${server}' is not a URL`, 2);
+  if (!URL.canParse(path, server)) {
+    throw new CommandError(`The address of the server '${server}' is not a URL`, 2);
+  }
   trustOwnAuthority();
   useProxies();
   try {
@@ -94,14 +93,18 @@ export async function askServer(
     init.signal?.throwIfAborted();
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CommandError(`No answer from ${server} (${why}): is it running? ${advice}`);
+    throw new CommandError(
+      `No answer from ${server} (${why}). Start the server with 'npm start', or specify its address with --server or SLUICE_SERVER`,
+    );
   }
 }
 
 function refused(content: string, status: number): RefusedError {
   const message = (parse(content) as { message?: unknown } | undefined)?.message;
   return new RefusedError(
-    typeof message === 'string' ? message : `The server answered ${status}: is it Sluice?`,
+    typeof message === 'string'
+      ? message
+      : `The server answered ${status} without an error message: is it a Sluice server?`,
     status,
   );
 }

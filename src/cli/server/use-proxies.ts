@@ -1,5 +1,5 @@
 import { setGlobalProxyFromEnv } from 'node:http';
-import { CommandError } from '../command.ts';
+import { CommandError } from '../command/command.ts';
 
 // The server of `npm start`, which no proxy reaches.
 const ownMachine = ['localhost', '127.0.0.1', '[::1]'];

@@ -5,7 +5,7 @@ import {
   openAccountFiles,
 } from '../../hosted/accounts/account-files.ts';
 import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
-import { ConfigError } from '../config/load.ts';
+import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings-schema.ts';
 
 const mostNoted = 100;

@@ -1,30 +1,34 @@
-import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { parse, YAMLParseError } from 'yaml';
 import type { z } from 'zod';
 import { type ProxyFor, readProxies } from '../../upstream/transport/proxy.ts';
+import { ConfigError } from './config-error.ts';
+import { type ConfigFile, readConfigFile } from './config-file.ts';
 import { settings } from './settings.ts';
 import { type Config, configSchema } from './settings-schema.ts';
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** What the operator should hear although the configuration is good. */
+  /** Risks of a valid configuration that the operator should know. */
   readonly warnings: readonly string[];
   /** From `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. */
   readonly proxyFor: ProxyFor;
+  /** The settings as they were written, without defaults. */
+  readonly written: Readonly<Record<string, unknown>>;
+  /** Returns where a setting comes from. */
+  originOf(path: readonly string[]): Origin;
 }
 
-/** A configuration that cannot be used; the message names the setting and what is wrong with it. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
+/** Where a setting comes from. */
+export type Origin =
+  | { readonly kind: 'default' }
+  | { readonly kind: 'file'; readonly file: string; readonly line: number | undefined }
+  | { readonly kind: 'environment'; readonly variable: string };
 
-// Variables that are read elsewhere: where the file is, which commit this is, where the tests have their tools,
-// whom the command line acts as, and what it trusts.
-const variablesBeside = [
+// Variables that other parts read: the place of the file, the commit, the tools of the tests, and the command line's.
+const otherVariables = [
   'SLUICE_CONFIG',
   'SLUICE_COMMIT',
   'SLUICE_TOOLS',
+  'SLUICE_SERVER',
   'SLUICE_ACCOUNT',
   'SLUICE_TOKEN',
   'SLUICE_CA',
@@ -33,21 +37,26 @@ const variablesBeside = [
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The settings: those of the environment win over those of the YAML file that `SLUICE_CONFIG` names,
- * which win over the defaults. Paths in the file are relative to it. Throws {@link ConfigError}.
+ * Returns the settings: those of the environment win over those of the YAML file that `SLUICE_CONFIG` names, which win
+ * over the defaults. Paths in the file are relative to it. Throws {@link ConfigError}.
  */
 export function loadConfig(environment: Environment): LoadedConfig {
   const path = environment.SLUICE_CONFIG || undefined;
-  const values = path === undefined ? {} : readConfigFile(path);
-  const known = new Set(variablesBeside);
+  const file = path === undefined ? undefined : readConfigFile(path);
+  const written: Record<string, unknown> = { ...file?.values };
+  const known = new Set(otherVariables);
   for (const { path: at, variable } of settings) {
     if (variable === undefined) continue;
     known.add(variable);
     const value = environment[variable];
-    if (value !== undefined && value !== '') place(values, at, value);
+    if (value !== undefined && value !== '') place(written, at, value);
   }
-  const result = configSchema.safeParse(values);
-  if (!result.success) throw new ConfigError(describe(result.error, environment));
+  const sources = { environment, file };
+  const result = configSchema.safeParse(written);
+  if (!result.success) {
+    const faults = faultsIn(result.error, sources);
+    throw new ConfigError(`The configuration is wrong. ${faults.join('; ')}`);
+  }
   const warnings = Object.keys(environment)
     .filter(name => name.startsWith('SLUICE_') && !known.has(name))
     .map(name => `The environment variable ${name} is not a setting of this version`);
@@ -55,7 +64,27 @@ export function loadConfig(environment: Environment): LoadedConfig {
     config: result.data,
     warnings: [...warnings, ...openBuilders(result.data)],
     proxyFor: proxiesOf(environment),
+    written,
+    originOf: at => originOf(at, sources),
   };
+}
+
+interface Sources {
+  readonly environment: Environment;
+  readonly file: ConfigFile | undefined;
+}
+
+function originOf(path: readonly string[], { environment, file }: Sources): Origin {
+  const variable = variableOf(path);
+  if (variable !== undefined && environment[variable]) return { kind: 'environment', variable };
+  let value: unknown = file?.values;
+  for (const name of path) value = (value as Record<string, unknown> | undefined | null)?.[name];
+  if (file === undefined || value === undefined) return { kind: 'default' };
+  return { kind: 'file', file: file.path, line: file.lineOf(path) };
+}
+
+function variableOf(path: readonly string[]): string | undefined {
+  return settings.find(({ path: own }) => own.every((name, at) => name === path[at]))?.variable;
 }
 
 function proxiesOf(environment: Environment): ProxyFor {
@@ -76,67 +105,6 @@ function openBuilders({ buildkit, buildkitTls }: Config): string[] {
     );
 }
 
-function readConfigFile(path: string): Record<string, unknown> {
-  const value = parseYaml(path, readText(path));
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ConfigError(
-      `The configuration file ${path} holds no settings: write 'name: value' lines`,
-    );
-  }
-  const values = value as Record<string, unknown>;
-  resolvePaths(values, dirname(resolve(path)));
-  return values;
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new ConfigError(`The configuration file ${path} cannot be read`, { cause });
-  }
-}
-
-function parseYaml(path: string, text: string): unknown {
-  try {
-    return parse(text, { logLevel: 'error' }) ?? {};
-  } catch (error) {
-    // Without the parser's words, which would show lines of the file, and with them passwords.
-    throw new ConfigError(`The configuration file ${path} is not valid YAML${placeOf(error)}`);
-  }
-}
-
-/** ` at line 2, column 10 (bad indent)`; nothing where the parser does not tell. */
-function placeOf(error: unknown): string {
-  const [start] = (error instanceof YAMLParseError && error.linePos) || [];
-  if (!start || !(error instanceof YAMLParseError)) return '';
-  const what = error.code.toLowerCase().replaceAll('_', ' ');
-  return ` at line ${start.line}, column ${start.col} (${what})`;
-}
-
-const tlsFiles = ['certificate', 'key', 'clientCa'];
-
-/** Paths in a file mean the same wherever the server is started. */
-function resolvePaths(values: Record<string, unknown>, folder: string): void {
-  const inFolder = (object: Record<string, unknown>, names: readonly string[]): void => {
-    for (const name of names) {
-      if (typeof object[name] === 'string') object[name] = resolve(folder, object[name]);
-    }
-  };
-  inFolder(values, ['data', 'dockerConfig']);
-  inFolder((values.tls as Record<string, unknown> | null) ?? {}, tlsFiles);
-  for (const files of Object.values((values.buildkitTls as object | null) ?? {})) {
-    inFolder((files as Record<string, unknown> | null) ?? {}, ['ca', 'certificate', 'key']);
-  }
-  if (Array.isArray(values.accountFiles)) {
-    for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
-  }
-  for (const registry of Object.values((values.registries as object | null) ?? {})) {
-    if (typeof registry?.ca === 'string' && !registry.ca.includes('-----BEGIN')) {
-      registry.ca = resolve(folder, registry.ca);
-    }
-  }
-}
-
 function place(values: Record<string, unknown>, path: readonly string[], value: string): void {
   const [name = '', ...below] = path;
   if (below.length === 0) {
@@ -149,17 +117,21 @@ function place(values: Record<string, unknown>, path: readonly string[], value: 
   place(object as Record<string, unknown>, below, value);
 }
 
-function describe(error: z.ZodError, environment: Environment): string {
-  const lines = error.issues.map(issue => {
+/** One sentence for each wrong setting: its name, its line in the file, and what is wrong. */
+export function faultsIn(error: z.ZodError, { environment, file }: Sources): string[] {
+  return error.issues.flatMap(issue => {
     const path = issue.path.map(String);
-    const setting = settings.find(({ path: own }) => own.every((name, at) => name === path[at]));
-    const isEnvironment = setting?.variable !== undefined && environment[setting.variable];
-    const name = isEnvironment ? setting.variable : `'${path.join('.')}'`;
-    return issue.code === 'unrecognized_keys'
-      ? `${path.length > 0 ? `${name}: ` : ''}no such setting: ${issue.keys.join(', ')}`
-      : `${name}: ${messageOf(issue)}`;
+    const variable = variableOf(path);
+    const isVariable = variable !== undefined && environment[variable];
+    const name = isVariable ? variable : `'${path.join('.')}'`;
+    const nameAt = (at: readonly string[]): string => {
+      const line = isVariable ? undefined : file?.lineOf(at);
+      return line === undefined ? '' : ` (line ${line})`;
+    };
+    if (issue.code !== 'unrecognized_keys') return [`${name}${nameAt(path)}: ${messageOf(issue)}`];
+    const prefix = path.length > 0 ? `${name}: ` : '';
+    return issue.keys.map(key => `${prefix}unknown setting: ${key}${nameAt([...path, key])}`);
   });
-  return `The configuration is wrong. ${lines.join('; ')}`;
 }
 
 /** What is wrong with a name in a map stands inside of what is wrong with the map. */

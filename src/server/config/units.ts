@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseDuration, scaled } from './duration.ts';
 
 const sizeFactors: Readonly<Record<string, number>> = {
   '': 1,
@@ -12,13 +13,6 @@ const sizeFactors: Readonly<Record<string, number>> = {
   GIB: 2 ** 30,
   TIB: 2 ** 40,
 };
-const durationFactors: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
 const rateSeconds: Readonly<Record<string, number>> = {
   second: 1,
   minute: 60,
@@ -27,11 +21,13 @@ const rateSeconds: Readonly<Record<string, number>> = {
 };
 
 /** Bytes, written as a number or as `10 MiB`, `1.5 GB`. */
-export const size = z
-  .union([z.number(), z.string()])
-  .transform((value, context) =>
-    scaled(value, sizeFactors, unit => unit.toUpperCase(), context, 'a size such as 10 MiB'),
-  );
+export const size = z.union([z.number(), z.string()]).transform((value, context) =>
+  expected(
+    scaled(value, sizeFactors, unit => unit.toUpperCase()),
+    'a size such as 10 MiB',
+    context,
+  ),
+);
 
 /** Bytes as {@link size}; `off` for no limit. */
 export const limit = z.union([z.literal('off').transform(() => undefined), size]);
@@ -49,7 +45,7 @@ export const countLimit = z.union([
 export const duration = z
   .string()
   .transform((value, context) =>
-    scaled(value, durationFactors, unit => unit, context, 'a time such as 30s or 36h'),
+    expected(parseDuration(value), 'a time such as 30s or 36h', context),
   );
 
 // A timer of Node with a longer time fires at once.
@@ -93,16 +89,8 @@ export function splitList(text: string): string[] {
     .filter(entry => entry !== '');
 }
 
-function scaled(
-  value: number | string,
-  factors: Readonly<Record<string, number>>,
-  spelling: (unit: string) => string,
-  context: z.RefinementCtx,
-  expected: string,
-): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(String(value).trim());
-  const factor = factors[spelling(match?.[2] ?? '')];
-  if (match && factor !== undefined) return Math.round(Number(match[1]) * factor);
-  context.addIssue(`expected ${expected}`);
+function expected(value: number | undefined, what: string, context: z.RefinementCtx): number {
+  if (value !== undefined) return value;
+  context.addIssue(`expected ${what}`);
   return z.NEVER;
 }

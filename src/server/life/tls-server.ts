@@ -2,7 +2,7 @@ import type { Server, ServerOptions } from 'node:http';
 import { createServer } from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import type { Logger } from '../../foundation/telemetry.ts';
-import { ConfigError } from '../config/load.ts';
+import { ConfigError } from '../config/config-error.ts';
 import type { TlsSettings } from '../config/read/tls.ts';
 import { type Certificates, readCertificates, watchCertificates } from './certificates.ts';
 

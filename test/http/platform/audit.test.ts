@@ -76,10 +76,10 @@ suite('the audit log', { concurrency: 2 }, () => {
     for (const secret of ['hunter2', value, ada.accessToken]) assert.ok(!shown.includes(secret));
 
     const remote = { SLUICE_ACCOUNT: 'admin:admin-s3cret' };
-    const last = ['audit', '--limit', '2', '--url', sluice.url];
+    const last = ['audit', '--limit', '2', '--server', sluice.url];
     assert.match(
       assertSuccess(await sluiceCommand(last, remote)),
-      /^\S+Z +command line \(root\) +- +user\.remove +bob@example\.org\n\S+Z +account admin +127\.0\.0\.1 +user\.remove +ada@example\.org\n$/,
+      /^TIME +ACTOR +CLIENT +ACTION +TARGET\n\S+Z +command line \(root\) +- +user\.remove +bob@example\.org\n\S+Z +account admin +127\.0\.0\.1 +user\.remove +ada@example\.org\n$/,
     );
     assert.equal((await server.ask('GET', '/audit')).status, 401);
     const other = await server.makeUser('eve@example.org');

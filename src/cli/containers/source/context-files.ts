@@ -1,21 +1,21 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { directoryTree, type Found, walkTree } from '../../../buildkit/index.ts';
-import { CommandError } from '../../command.ts';
+import { CommandError } from '../../command/command.ts';
 import { readIgnoreFile } from './ignore-file.ts';
 
 const ignoreFile = '.dockerignore';
 
-/** The files of a directory that a build may see. */
+/** The files of a build context. */
 export interface ContextFiles {
   readonly files: readonly Found[];
-  /** True where another file than the `.dockerignore` among them has decided. */
+  /** True when `<Dockerfile>.dockerignore` decided, instead of the `.dockerignore` among the files. */
   readonly isFiltered: boolean;
 }
 
 /**
- * What a build may see of a directory, in a fixed order: all but what its .dockerignore names, or
- * `<Dockerfile>.dockerignore` in place of that. Throws a {@link CommandError} for what cannot be read.
+ * Returns the files of a directory in a fixed order, without those that `<Dockerfile>.dockerignore`, or else
+ * `.dockerignore`, excludes. Throws a {@link CommandError} for files that cannot be read.
  * Source: Docker, Build context, .dockerignore files.
  */
 export async function contextFiles(
@@ -32,7 +32,10 @@ export async function contextFiles(
       found.push(file);
     }
   } catch (error) {
-    throw new CommandError(`The directory ${directory}: ${(error as Error).message}`, 2);
+    throw new CommandError(
+      `Cannot read the directory ${directory}: ${(error as Error).message}`,
+      2,
+    );
   }
   return { files: found, isFiltered: own !== undefined };
 }
@@ -42,6 +45,6 @@ async function read(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new CommandError(`${path} cannot be read (${(error as Error).message})`, 2);
+    throw new CommandError(`Cannot read ${path}: ${(error as Error).message}`, 2);
   }
 }

@@ -1,8 +1,7 @@
 import { posix } from 'node:path';
 
 /**
- * The patterns in a .dockerignore, cleaned as a builder cleans them: without comments, blanks, `./` and a
- * leading `/`. Source: github.com/moby/patternmatcher, ignorefile.
+ * Returns the patterns in a .dockerignore as a builder normalizes them: without comments, spaces, `./` and a leading `/`. Source: github.com/moby/patternmatcher, ignorefile.
  */
 export function readIgnoreFile(text: string): string[] {
   return text

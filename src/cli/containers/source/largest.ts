@@ -1,15 +1,15 @@
 import type { Found } from '../../../buildkit/index.ts';
 
-/** A directory, or a file at the top, and the bytes of all that is in it. */
+/** A directory, or a file at the top, and its size. */
 export interface Share {
   readonly path: string;
   readonly bytes: number;
 }
 
-// A directory that holds nearly all of what is above it says more than that.
+// A directory with nearly all bytes of its parent is more informative than the parent.
 const nearlyAll = 0.9;
 
-/** The largest directories and files at the top of a tree, as deep down as they tell the most, largest first. */
+/** Returns the largest directories and files at the top of a tree, largest first; see {@link nearlyAll}. */
 export function largestIn(files: readonly Found[], count: number): Share[] {
   const sizes = new Map<string, number>();
   for (const { path, entry } of files) {

@@ -3,11 +3,11 @@ import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import { digestOf } from '../../../oci/digest.ts';
 import { architectureIn } from '../../../request/layers/layers.ts';
 import type { SubmittedLayer } from '../../../request/submission.ts';
-import { CommandError } from '../../command.ts';
+import { CommandError } from '../../command/command.ts';
 import { useProxies } from '../../server/use-proxies.ts';
 
 /**
- * A layer of a request as the server will find it to be; it is fetched where it has an address. Throws
+ * Returns the digests and the size of a layer, as the server will compute them. A layer with a URL is downloaded. Throws
  * {@link CommandError}.
  */
 export async function measureLayer({ location }: SubmittedLayer): Promise<InjectedLayer> {
@@ -27,16 +27,19 @@ async function fetched(url: string): Promise<Buffer> {
   try {
     const answer = await fetch(url);
     if (answer.ok) return Buffer.from(await answer.arrayBuffer());
-    throw new Error(`it answered ${answer.status}`);
+    throw new Error(`status ${answer.status}`);
   } catch (error) {
-    throw new CommandError(`${url} cannot be fetched (${(error as Error).message})`);
+    throw new CommandError(`Cannot download ${url}: ${(error as Error).message}`);
   }
 }
 
 function inlined(location: string): Buffer {
   const [, base64] = /^data:(?:[^,;]*;base64,)?(.*)$/s.exec(location) ?? [];
   if (base64 !== undefined) return Buffer.from(base64, 'base64');
-  throw new CommandError("A layer's location is neither a URL nor 'data:' followed by base64", 2);
+  throw new CommandError(
+    "The location of a layer is neither a URL nor 'data:' followed by base64",
+    2,
+  );
 }
 
 function unpacked(gzip: Buffer, name: string): Buffer {

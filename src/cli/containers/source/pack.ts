@@ -3,7 +3,7 @@ import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { type Header, pack as startTar } from 'tar-stream';
-import { CommandError } from '../../command.ts';
+import { CommandError } from '../../command/command.ts';
 
 /** A layer as a container request carries it. */
 export interface PackedLayer {
@@ -13,18 +13,18 @@ export interface PackedLayer {
   readonly tarDigest: string;
 }
 
-// Byte 9 of the gzip header tells the system it was made on (RFC 1952, section 2.3): 255 is unknown.
+// Byte 9 of the gzip header is the operating system (RFC 1952, section 2.3); 255 means unknown.
 const gzipSystemByte = 9;
 
 /**
- * Packs what is in a directory into a layer for the root of the image. The same files give the same
- * bytes wherever and whenever they are packed: sorted by name, without times and owners.
+ * Packs the content of a directory into a layer for the root of the image. The same files give the same bytes on every
+ * machine: entries are sorted by name and have neither times nor owners.
  */
 export function packDirectory(directory: string): Promise<PackedLayer> {
   return pack(add => addEntries(directory, '', add));
 }
 
-/** Packs the entries that are added, in the order in which they are. */
+/** Packs the added entries, in the order of their addition. */
 export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
   const tar = startTar();
   const parts: Buffer[] = [];
@@ -44,7 +44,7 @@ export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedL
   return { ...layerOf(gzip), tarDigest: sha256(bytes) };
 }
 
-/** A tar.gz file as a layer, its bytes as they are. */
+/** Returns a tar.gz file as a layer with unchanged bytes. */
 export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   return {
     location: `data:${gzip.toString('base64')}`,
@@ -53,7 +53,7 @@ export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   };
 }
 
-/** The name of a directory ends in `/`. */
+/** An entry of a layer. The name of a directory ends in `/`. */
 export type PackedEntry = Pick<Header, 'name'> &
   Partial<Pick<Header, 'type' | 'mode' | 'linkname'>>;
 

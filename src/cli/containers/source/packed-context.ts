@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Found } from '../../../buildkit/index.ts';
-import { CommandError } from '../../command.ts';
+import { CommandError } from '../../command/command.ts';
 import { contextFiles } from './context-files.ts';
 import { largestIn } from './largest.ts';
 import { type PackedLayer, pack } from './pack.ts';
@@ -9,17 +9,17 @@ import { type PackedLayer, pack } from './pack.ts';
 /** A build context as a request carries it. */
 export interface PackedContext {
   readonly layer: { readonly location: string; readonly isFiltered?: true } & Partial<PackedLayer>;
-  /** What to do when a server finds it too large. */
+  /** What to do when a server refuses it as too large. */
   readonly advice: string | undefined;
 }
 
-// What would take long to pack, and which no server takes inside a request.
+// Packing more takes long, and no server accepts it in a request.
 const mostBytes = 256 * 1024 * 1024;
 const shownShares = 5;
 
 /**
- * A directory packed for a request without what its .dockerignore names, the same bytes for the same files;
- * or the address of a tar.gz file as it is. Throws {@link CommandError}.
+ * Packs the files of a directory that its .dockerignore does not exclude; the same files give the same bytes. The URL of
+ * a tar.gz file stays a URL. Throws {@link CommandError}.
  */
 export async function packContext(
   location: string,
@@ -37,7 +37,7 @@ export async function packContext(
   const bytes = files.reduce((sum, { entry }) => sum + entry.size, 0);
   const advice = adviceFor(location, files, bytes);
   if (bytes > mostBytes) {
-    throw new CommandError(`The build context is too large to be sent with a request. ${advice}`);
+    throw new CommandError(`The build context is too large for a request. ${advice}`);
   }
   const layer = await pack(async add => {
     for (const { path, entry } of files) {
@@ -47,9 +47,9 @@ export async function packContext(
       else add({ name: path, type: kind, mode }, await readFile(join(location, path)));
     }
   });
-  // Only where the server would apply it: other contexts have the same key with and without.
+  // The mark matters only where the server would apply a .dockerignore. Elsewhere it would change the key for nothing.
   const marked = isFiltered && hasIgnoreFile ? { ...layer, isFiltered: true as const } : layer;
-  return { layer: marked, advice: `${advice} Packed it has ${sizeText(layer.gzipSize)}.` };
+  return { layer: marked, advice: `${advice} The packed context has ${sizeText(layer.gzipSize)}.` };
 }
 
 function adviceFor(location: string, files: readonly Found[], bytes: number): string {
@@ -58,9 +58,9 @@ function adviceFor(location: string, files: readonly Found[], bytes: number): st
     share => `  ${sizeText(share.bytes).padStart(9)}  ${share.path}`,
   );
   return [
-    `${location} has ${sizeText(bytes)} in ${count} files; the largest in it:`,
+    `${location} has ${sizeText(bytes)} in ${count} files. The largest entries:`,
     ...largest,
-    'Name in .dockerignore what the build does not need, or put a tar.gz file of it on a web server and give its URL in place of the directory.',
+    'Exclude files that the build does not need in .dockerignore, or put a tar.gz file of the directory on a web server and give its URL instead of the directory.',
   ].join('\n');
 }
 

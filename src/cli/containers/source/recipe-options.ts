@@ -1,39 +1,39 @@
 import { readFile } from 'node:fs/promises';
 import type { Submission } from '../../../request/submission.ts';
-import { CommandError, type Option, text, texts, type Values } from '../../command.ts';
+import { CommandError, type Option, text, texts, type Values } from '../../command/command.ts';
 
-/** The options that say how something is built. */
+/** The options that specify how an image is built. */
 export const recipeOptions: Readonly<Record<string, Option>> = {
-  target: { type: 'string', value: 'STAGE', description: 'Stage of the Dockerfile that is built' },
+  target: { type: 'string', value: 'STAGE', description: 'Stage of the Dockerfile to build' },
   label: {
     type: 'string',
     multiple: true,
     value: 'NAME=VALUE',
-    description: 'Label of the image; repeatable',
+    description: 'Label of the image',
   },
   annotation: {
     type: 'string',
     multiple: true,
     value: 'NAME=VALUE',
-    description: "Annotation of the image's manifest; repeatable",
+    description: "Annotation of the image's manifest",
   },
   created: {
     type: 'string',
     value: 'TIME',
     description:
-      'Date of the image, ISO 8601 or now. Default: a fixed one, for the same digest each time',
+      'Creation date of the image, in ISO 8601, or now. Default: a fixed date, so that the same build has the same digest',
   },
-  'no-cache': { type: 'boolean', description: 'Run all steps, also when the image exists' },
+  'no-cache': { type: 'boolean', description: 'Run all steps, even if the image exists' },
   secret: {
     type: 'string',
     multiple: true,
     value: 'id=ID[,src=FILE|,env=NAME]',
-    description: 'Secret for RUN --mount=type=secret,id=ID; needs --push-to; repeatable',
+    description: 'Secret for RUN --mount=type=secret,id=ID. Requires --push-to',
   },
   'cache-repository': {
     type: 'string',
     value: 'REPOSITORY',
-    description: 'Where the layers of steps are kept for later builds',
+    description: 'Repository that caches the layers of steps for later builds, registry/path',
   },
 };
 
@@ -42,7 +42,7 @@ type Options = Pick<
   'buildTarget' | 'labels' | 'annotations' | 'created' | 'noCache' | 'secrets' | 'cacheRepository'
 >;
 
-/** What these options ask for. Throws {@link CommandError}. */
+/** Returns the members of the request for these options. Throws {@link CommandError}. */
 export async function recipeOptionsOf(values: Values): Promise<Options> {
   const created = text(values, 'created');
   const secrets = await secretsOf(texts(values, 'secret'));
@@ -64,12 +64,12 @@ function pairsOf(values: Values, option: string): Record<string, string> | undef
     given.map(pair => {
       const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
       if (name !== undefined && value !== undefined) return [name, value];
-      throw new CommandError(`--${option} ${pair}: write NAME=VALUE`, 2);
+      throw new CommandError(`--${option} ${pair}: expected NAME=VALUE`, 2);
     }),
   );
 }
 
-/** As Docker has it: without a source the environment variable of that name, else the file. */
+/** Reads secrets as Docker does: without a file, from the environment variable of that name. */
 async function secretsOf(given: readonly string[]): Promise<Record<string, string>> {
   const secrets: Record<string, string> = {};
   for (const option of given) {
@@ -81,7 +81,7 @@ async function secretsOf(given: readonly string[]): Promise<Record<string, strin
     );
     const id = parts.get('id');
     const file = parts.get('src') ?? parts.get('source');
-    if (!id) throw new CommandError(`--secret: write id=ID,src=FILE or id=ID,env=NAME`, 2);
+    if (!id) throw new CommandError('--secret: expected id=ID,src=FILE or id=ID,env=NAME', 2);
     secrets[id] = (await secretOf(id, file, parts.get('env'))).toString('base64');
   }
   return secrets;
@@ -96,7 +96,7 @@ async function secretOf(
   if (file === undefined) {
     if (fromEnvironment !== undefined) return Buffer.from(fromEnvironment);
     throw new CommandError(
-      `--secret id=${id}: the environment has no ${variable ?? id}; name a file with src=FILE`,
+      `--secret id=${id}: the environment variable ${variable ?? id} is not set. Set it, or specify a file: src=FILE`,
       2,
     );
   }

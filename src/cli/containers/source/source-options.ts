@@ -3,121 +3,152 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { configFields } from '../../../images/augment/container-config.ts';
 import type { Submission } from '../../../request/submission.ts';
-import { CommandError, type Option, text, texts, type Values } from '../../command.ts';
+import {
+  CommandError,
+  type Option,
+  text,
+  texts,
+  UsageError,
+  type Values,
+} from '../../command/command.ts';
 import { packContext } from './packed-context.ts';
 import { recipeOptions, recipeOptionsOf } from './recipe-options.ts';
 
-/** The options that say what to build. */
+/** The options that specify what to build. */
 export const sourceOptions: Readonly<Record<string, Option>> = {
   file: {
     type: 'string',
     short: 'f',
     value: 'FILE',
-    description: 'Dockerfile, - for standard input; default: the one in the context',
+    completes: 'file',
+    description:
+      'Dockerfile or Singularity definition file; - is standard input. Default: Dockerfile in the build context',
   },
   conda: {
     type: 'string',
     multiple: true,
     value: 'PACKAGE',
-    description: 'Conda package, such as samtools=1.20; repeatable',
+    description: 'Conda package, such as samtools=1.20',
   },
   channel: {
     type: 'string',
     multiple: true,
     value: 'CHANNEL',
-    description: 'Conda channel, the first one first; repeatable',
+    description: 'Conda channel, in the order of priority',
   },
-  environment: { type: 'string', value: 'FILE', description: 'Conda environment file' },
+  environment: {
+    type: 'string',
+    value: 'FILE',
+    completes: 'file',
+    description: 'Conda environment file',
+  },
   'mamba-image': {
     type: 'string',
     value: 'IMAGE',
-    description: 'Image with the package manager, in which Conda packages are installed',
+    description: 'Image with the package manager that installs the Conda packages',
   },
   'base-image': {
     type: 'string',
     value: 'IMAGE',
-    description: 'Image that Conda packages are put into',
+    description: 'Image that the Conda packages are added to',
   },
   'base-packages': {
     type: 'string',
     value: 'PACKAGES',
-    description: "Conda packages that every image gets, separated by blanks; '' for none",
+    description: "Conda packages to add to the given ones, separated by spaces; '' adds none",
   },
   command: {
     type: 'string',
     multiple: true,
     value: 'COMMAND',
-    description: 'Command that is run in the image with Conda packages; repeatable',
+    description: 'Command to run in the image after the Conda packages are installed',
   },
   'build-context': {
     type: 'string',
     multiple: true,
     value: 'NAME=IMAGE',
     description:
-      'Take docker-image://IMAGE in place of an image or stage of the Dockerfile; repeatable',
+      'Use an image in place of another image or stage of the Dockerfile. IMAGE is docker-image://NAME',
   },
   'build-arg': {
     type: 'string',
     multiple: true,
     value: 'NAME=VALUE',
-    description: 'Build argument of a Dockerfile or Singularity definition file; repeatable',
+    description: 'Build argument of a Dockerfile or Singularity definition file',
   },
   ...recipeOptions,
   'no-test': {
     type: 'boolean',
-    description: 'Do not run the %test of a Singularity definition file',
+    description: 'Skip the %test section of a Singularity definition file',
   },
   compression: {
     type: 'string',
     value: 'gzip|zstd[:LEVEL]',
-    description: 'Compression of a Singularity image; default: gzip:6. zstd:9 takes half the time',
+    description:
+      'Compression of a Singularity image. zstd:9 takes half the time of gzip:6. Default: gzip:6',
   },
-  platform: { type: 'string', value: 'OS/ARCH', description: 'Default: linux/amd64' },
+  platform: {
+    type: 'string',
+    value: 'OS/ARCH',
+    completes: ['linux/amd64', 'linux/arm64'],
+    description: 'Platform to build for. Default: linux/amd64',
+  },
   'push-to': {
     type: 'string',
     value: 'REPOSITORY',
-    description: 'Where the image is pushed; default: what the server is configured for',
+    description:
+      'Repository to push the image to, registry/path. Default: the build repository of the server',
   },
   'name-strategy': {
     type: 'string',
     value: 'none|tagPrefix|imageSuffix',
-    description: 'Where the image is named after its packages; default: tagPrefix',
+    completes: ['none', 'tagPrefix', 'imageSuffix'],
+    description:
+      'Where the names of the packages go: nowhere, before the tag, or after the repository. Default: tagPrefix',
   },
-  config: {
+  'container-config': {
     type: 'string',
     value: 'FILE',
-    description: `JSON of containerConfig: ${configFields.join(', ')}, layers`,
+    completes: 'file',
+    description: `JSON file with the containerConfig: ${configFields.join(', ')}, layers`,
   },
   freeze: {
     type: 'boolean',
     description:
-      'Put the configuration into the image itself, with --push-to; the name is for good',
+      'Store the configuration in the image and push it to a repository. Its name does not expire',
   },
   format: {
     type: 'string',
     value: 'docker|sif',
-    description: 'sif, with --freeze: a Singularity image',
+    completes: ['docker', 'sif'],
+    description:
+      'Format of the image. sif, a Singularity image, requires --freeze. Default: docker',
   },
 };
 
-/** How commands that take these options are called. */
-export const sourceUsage =
-  '([-f FILE] [DIRECTORY|URL] | --conda PACKAGE... | --environment FILE) [options]';
+/** How commands with these options are called. */
+export const sourceUsage: readonly string[] = [
+  'DIRECTORY',
+  '-f FILE [DIRECTORY|URL]',
+  '--conda PACKAGE',
+  '--environment FILE',
+];
 
-/** What is asked for, and what to do when the server finds the build context too large. */
+/** A request for a build. */
 export interface BuildRequest {
   readonly submission: Submission;
+  /** What to do when the server refuses the build context as too large. */
   readonly contextAdvice: string | undefined;
 }
 
-/** What the options and the build context ask for. Throws {@link CommandError}. */
+/** Returns the request that the options and the build context describe. Throws {@link CommandError}. */
 export async function buildRequestOf(
   values: Values,
   positionals: readonly string[],
 ): Promise<BuildRequest> {
   const [context, ...others] = positionals;
   if (others.length > 0) {
-    throw new CommandError(`One build context can be given, not ${positionals.join(' and ')}`, 2);
+    throw new UsageError(`Expected one build context, got ${positionals.join(' and ')}`);
   }
   const dockerfile = dockerfileOf(values, context);
   const packed = context === undefined ? undefined : await packContext(context, dockerfile);
@@ -128,7 +159,7 @@ export async function buildRequestOf(
     containerPlatform: text(values, 'platform'),
     buildRepository: text(values, 'push-to'),
     nameStrategy: choiceOf(values, 'name-strategy', nameStrategies),
-    containerConfig: await configOf(text(values, 'config')),
+    containerConfig: await configOf(text(values, 'container-config')),
     buildContext: packed?.layer,
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
@@ -141,13 +172,13 @@ export async function buildRequestOf(
   return { submission, contextAdvice: packed?.advice };
 }
 
-/** The one that is named, else that of the context. */
+/** Returns the given Dockerfile, or the one in the context. */
 function dockerfileOf(values: Values, context: string | undefined): string | undefined {
   const file = text(values, 'file');
   const hasPackages = texts(values, 'conda').length > 0 || values.environment !== undefined;
   if (file !== undefined || hasPackages || context === undefined) return file;
   if (/^https?:/i.test(context)) {
-    throw new CommandError(`Name the Dockerfile for ${context}: -f FILE`, 2);
+    throw new UsageError(`Missing option: -f FILE, the Dockerfile for ${context}`);
   }
   return join(context, 'Dockerfile');
 }
@@ -158,18 +189,14 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
   const channels = texts(values, 'channel');
   const given = [dockerfile, environment, entries[0]].filter(value => value !== undefined);
   if (given.length !== 1) {
-    throw new CommandError(
-      'Say what to build: a directory with a Dockerfile, or one of --file, --conda and --environment',
-      2,
+    throw new UsageError(
+      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda and --environment',
     );
   }
   if (dockerfile !== undefined) {
     const stray = ['channel', ...condaOptions].find(option => values[option] !== undefined);
     if (stray !== undefined) {
-      throw new CommandError(
-        `--${stray} goes with --conda or --environment, not with a Dockerfile`,
-        2,
-      );
+      throw new CommandError(`--${stray} requires --conda or --environment`, 2);
     }
     return { containerFile: await base64Of(dockerfile) };
   }
@@ -192,27 +219,24 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
 const condaTexts = ['mamba-image', 'base-image', 'base-packages'] as const;
 const condaOptions = [...condaTexts, 'command'] as const;
 
-/** `NAME=docker-image://IMAGE` each, as Docker has it. */
+/** Reads `NAME=docker-image://IMAGE`, as Docker writes it. */
 function namedContextsOf(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map(context => {
       const [, name, image] = /^([^=]+)=docker-image:\/\/(.+)$/s.exec(context) ?? [];
       if (name !== undefined && image !== undefined) return [name, image];
-      throw new CommandError(
-        `--build-context ${context}: write NAME=docker-image://IMAGE; only images can be named`,
-        2,
-      );
+      throw new CommandError(`--build-context ${context}: expected NAME=docker-image://IMAGE`, 2);
     }),
   );
 }
 
-/** `NAME=VALUE` each, as Apptainer has it. */
+/** Reads `NAME=VALUE`, as Apptainer writes it. */
 function buildArgsOf(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map(argument => {
       const [, name, value] = /^(\w+)=(.*)$/s.exec(argument) ?? [];
       if (name !== undefined && value !== undefined) return [name, value];
-      throw new CommandError(`--build-arg ${argument}: write NAME=VALUE`, 2);
+      throw new CommandError(`--build-arg ${argument}: expected NAME=VALUE`, 2);
     }),
   );
 }
@@ -221,7 +245,10 @@ function compressionOf(given: string | undefined): Pick<Submission, 'buildCompre
   if (given === undefined) return {};
   const [, mode, level] = /^(gzip|zstd)(?::(\d+))?$/.exec(given) ?? [];
   if (mode === undefined) {
-    throw new CommandError(`--compression ${given}: write gzip or zstd, or zstd:LEVEL`, 2);
+    throw new CommandError(
+      `--compression ${given}: expected gzip, zstd, gzip:LEVEL or zstd:LEVEL`,
+      2,
+    );
   }
   return { buildCompression: { mode, ...(level === undefined ? {} : { level: Number(level) }) } };
 }
@@ -233,7 +260,7 @@ async function configOf(path: string | undefined): Promise<Submission['container
     const config: unknown = JSON.parse(content.toString());
     if (config !== null && typeof config === 'object' && !Array.isArray(config)) return config;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw new CommandError(`${path} is not a JSON object`, 2);
 }
@@ -249,7 +276,7 @@ function choiceOf<T extends string>(
   const given = text(values, option);
   const chosen = choices.find(choice => choice === given);
   if (given === undefined || chosen !== undefined) return chosen;
-  throw new CommandError(`--${option} ${given}: write ${choices.join(' or ')}`, 2);
+  throw new CommandError(`--${option} ${given}: expected ${choices.join(' or ')}`, 2);
 }
 
 async function base64Of(path: string): Promise<string> {
@@ -261,7 +288,7 @@ async function contentOf(path: string): Promise<Buffer> {
     return path === '-' ? await buffer(process.stdin) : await readFile(path);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === 'ENOENT' ? 'there is no such file' : message;
-    throw new CommandError(`${path} cannot be read (${why})`, 2);
+    const why = code === 'ENOENT' ? 'the file does not exist' : message;
+    throw new CommandError(`Cannot read ${path}: ${why}`, 2);
   }
 }

@@ -1,5 +1,5 @@
 import { readTlsFiles, type TlsFiles } from '../../../buildkit/index.ts';
-import { ConfigError } from '../load.ts';
+import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
 /** The TLS files of builders by address, all of them readable now. Throws {@link ConfigError}. */

@@ -3,7 +3,7 @@ import { canonicalRegistry } from '../../../oci/reference.ts';
 import { type CredentialSource, firstOf } from '../../../upstream/auth/credentials.ts';
 import { dockerConfigCredentials } from '../../../upstream/auth/docker-config.ts';
 import type { Registries, RegistrySettings } from '../../../upstream/registry-settings.ts';
-import { ConfigError } from '../load.ts';
+import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
 /** What the configuration says about registries, by canonical host; Sluice's own host is among them. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createSifSigner, type SifSigner } from '../../../images/sif/signing/signer.ts';
-import { ConfigError } from '../load.ts';
+import { ConfigError } from '../config-error.ts';
 
 /** The signer of Singularity images; undefined where none is configured. Throws {@link ConfigError}. */
 export function configuredSifSigner(path: string | undefined): SifSigner | undefined {

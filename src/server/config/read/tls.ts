@@ -1,4 +1,4 @@
-import { ConfigError } from '../load.ts';
+import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
 /** How the server speaks TLS. */

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { BringBuilder } from '../builds/builder/find-builders.ts';
-import { Fault } from '../foundation/fault.ts';
+import type { BringBuilder } from '../../builds/builder/find-builders.ts';
+import { Fault } from '../../foundation/fault.ts';
 
-const install = fileURLToPath(new URL('../../scripts/buildkit.ts', import.meta.url));
+const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));
 // What it has begun is removed meanwhile.
 const endMs = 15_000;
 const keptCharacters = 2000;

@@ -1,0 +1,19 @@
+import type { Command } from './command.ts';
+
+/** What the exit codes of all commands mean. */
+export const exitCodes: Readonly<Record<number, string>> = {
+  0: 'The command succeeded',
+  1: 'The command failed. The message says why',
+  2: 'The command line or a setting is wrong. Nothing was changed',
+};
+
+/** The exit codes of commands that follow a build. */
+export const followExits: Readonly<Record<number, string>> = {
+  1: 'The command or the build failed',
+  130: 'Interrupted with Ctrl-C. The build continues unless you cancelled it',
+};
+
+/** Returns the meaning of each exit code of a command. */
+export function exitsOf({ exits }: Pick<Command, 'exits'>): readonly [string, string][] {
+  return Object.entries({ ...exitCodes, ...exits });
+}

@@ -1,0 +1,42 @@
+import { pullName } from '../../builds/plan/build-plan.ts';
+import { planBuild } from '../../builds/plan/plan.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { containerRequestSchema, parseBody } from '../../http/api/container/container-schema.ts';
+import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { checkRules } from '../../request/rules.ts';
+import { changeOf } from '../../request/wanted-change.ts';
+import { CommandError, type Values } from '../command/command.ts';
+import { print } from '../command/output.ts';
+import { serverAddress } from '../server/server-client.ts';
+import { measureLayer } from './source/measure-layer.ts';
+import { buildRequestOf } from './source/source-options.ts';
+
+/** Prints the key and the name of a build. Throws {@link CommandError}. */
+export async function printName(values: Values, args: readonly string[]): Promise<void> {
+  const server = serverAddress(values);
+  if (!URL.canParse(server)) {
+    throw new CommandError(`The address of the server '${server}' is not a URL`, 2);
+  }
+  const { env } = process;
+  const repository = env.SLUICE_BUILD_REPOSITORY || `${new URL(server).host}/builds`;
+  const { SLUICE_FREEZE_REPOSITORY: docker, SLUICE_FREEZE_SIF_REPOSITORY: sif = docker } = env;
+  const frozen = { ...(docker ? { docker } : {}), ...(sif ? { sif } : {}) };
+  const wanted = await buildRequestOf(values, args);
+  try {
+    const submission = parseBody(containerRequestSchema, wanted.submission);
+    const places = { repository, cache: undefined, frozen };
+    checkRules(submission, 'v1alpha2', places);
+    const { buildContext, containerConfig, freeze } = submission;
+    const context = buildContext && (await measureLayer(buildContext));
+    const layers = freeze ? (containerConfig?.layers ?? []) : [];
+    const baked = freeze ? changeOf(submission, await Promise.all(layers.map(measureLayer))) : {};
+    const plan = planBuild({ ...submission, context }, places, baked);
+    const name = pullName(plan);
+    print(values, { key: plan.key, name }, name);
+  } catch (error) {
+    if (error instanceof Fault || error instanceof OciSyntaxError) {
+      throw new CommandError(error.message, 2);
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+import { join, resolve } from 'node:path';
+import { backup } from '../../server/upkeep/backup.ts';
+import { openContentStore } from '../../storage/content/content-store.ts';
+import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import { createHostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import { CommandError, type Values } from '../command/command.ts';
+import { print } from '../command/output.ts';
+import { withLocalData } from './data.ts';
+
+/** Copies the data directory into the given one. Returns the exit code. Throws {@link CommandError}. */
+export async function runBackup(values: Values, directory: string): Promise<number> {
+  const withSecretsKey = values['with-secrets-key'] === true;
+  const report = await withLocalData(values, async ({ config, database }) => {
+    const own = resolve(config.data);
+    if (directory === own || directory.startsWith(`${own}/`)) {
+      throw new CommandError(`${directory} is inside the data directory: name another directory`);
+    }
+    const source = {
+      directory: own,
+      content: await openContentStore(join(own, 'content'), { isReadOnly: true }),
+      database,
+      hosted: createHostedStore(database),
+      cachedBlobs: createCachedBlobStore(database),
+    };
+    const target = { directory, content: await openContentStore(join(directory, 'content')) };
+    return backup(source, target, { withSecretsKey, checksTarget: values.check === true });
+  });
+  const { copied, copiedBytes, kept, damaged } = report;
+  print(values, report, [
+    ...damaged.map(digest => `damaged, not copied: ${digest}`),
+    `${copied} contents copied, ${copiedBytes} bytes; ${kept} were there already`,
+    ...(withSecretsKey
+      ? []
+      : ['Keep secrets.key in another place: without it the stored passwords are lost.']),
+  ]);
+  return damaged.length === 0 ? 0 : 1;
+}

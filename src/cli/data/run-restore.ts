@@ -1,0 +1,27 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { restore } from '../../server/upkeep/restore.ts';
+import { openContentStore } from '../../storage/content/content-store.ts';
+import type { Values } from '../command/command.ts';
+import { print } from '../command/output.ts';
+import { withoutData } from './data.ts';
+
+/** Makes a data directory from the backup in the given one. Returns the exit code. Throws `CommandError`. */
+export async function runRestore(values: Values, directory: string): Promise<number> {
+  const { report, data } = await withoutData(values, async config => {
+    const data = resolve(config.data);
+    const openContent = (path: string, isReadOnly: boolean) =>
+      openContentStore(join(path, 'content'), { isReadOnly });
+    return { data, report: await restore(directory, data, openContent) };
+  });
+  const { copied, copiedBytes, damaged, missing } = report;
+  print(values, report, [
+    ...damaged.map(digest => `damaged, not restored: ${digest}`),
+    ...missing.map(({ repository, digest }) => `missing: ${repository} ${digest}`),
+    `${copied} contents restored to ${data}, ${copiedBytes} bytes`,
+    ...(existsSync(join(data, 'secrets.key'))
+      ? []
+      : [`Put secrets.key into ${data} before the server starts: the backup does not have it.`]),
+  ]);
+  return damaged.length + missing.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,85 @@
+import { sealAgain } from '../../platform/seal-again.ts';
+import { lockData } from '../../storage/directory/data-lock.ts';
+import type { Database } from '../../storage/rows/database.ts';
+import { openSealedRows } from '../../storage/rows/secrets/sealed-rows.ts';
+import {
+  hasPreviousKey,
+  openSecretBox,
+  removePreviousKey,
+  renewKey,
+} from '../../storage/rows/secrets/secret-keys.ts';
+import { CommandError, type Values } from '../command/command.ts';
+import { print } from '../command/output.ts';
+import { withLocalData } from './data.ts';
+import { noteLocally } from './operator.ts';
+
+/** What a rotation did. */
+interface Rotation {
+  readonly sealed: number;
+  readonly unreadable: number;
+  /** Container requests that still require the previous key. */
+  readonly requests: number;
+  /** When the last of them expires. */
+  readonly neededUntil: string | undefined;
+  readonly removedPrevious: boolean;
+}
+
+/**
+ * Encrypts the secrets with a new key, or removes the previous one, and prints the result. Returns the exit code. Throws
+ * {@link CommandError}.
+ */
+export async function runRotateKey(values: Values): Promise<number> {
+  const isRemoval = values['remove-previous'] === true;
+  const rotation = await withLocalData(values, async ({ config: { data }, database }) => {
+    using _lock = await lockData(data, () =>
+      console.error('A server uses the data directory. Stop it to change the key'),
+    );
+    return rotate(data, database, isRemoval);
+  });
+  print(values, rotation, linesOf(rotation));
+  return 0;
+}
+
+async function rotate(data: string, database: Database, isRemoval: boolean): Promise<Rotation> {
+  if (isRemoval && !hasPreviousKey(data)) {
+    throw new CommandError(`${data} contains no previous key`);
+  }
+  if (!isRemoval) {
+    if (renewKey(data)) await noteLocally(database, 'key.rotate', 'secrets.key');
+    else console.error('An earlier run made the new key and did not finish. Continuing with it');
+  }
+  const box = openSecretBox(data);
+  const rows = openSealedRows(database);
+  const { sealed, unreadable } = await sealAgain(rows, box);
+  // What the old key opened must be on the disk before that key is removed.
+  await database.settle();
+  const { count, lastEnd } = rows.requestsOfOthers(box.prefix, Date.now());
+  const neededUntil = count === 0 ? undefined : new Date(lastEnd ?? 0).toISOString();
+  if (isRemoval && neededUntil !== undefined) {
+    throw new CommandError(
+      `The previous key was not removed: ${count} container requests require it until ${neededUntil}`,
+    );
+  }
+  if (isRemoval) {
+    removePreviousKey(data);
+    await noteLocally(database, 'key.remove', 'secrets.key.previous');
+  }
+  return { sealed, unreadable, requests: count, neededUntil, removedPrevious: isRemoval };
+}
+
+function linesOf(rotation: Rotation): string[] {
+  const { sealed, unreadable, requests, neededUntil, removedPrevious } = rotation;
+  const removal = 'sluice rotate-key --remove-previous';
+  return [
+    `Encrypted ${sealed} secrets with the new key.`,
+    ...(unreadable > 0 ? [`No key opens ${unreadable} secrets.`] : []),
+    ...(removedPrevious
+      ? ['Removed secrets.key.previous.']
+      : [
+          neededUntil === undefined
+            ? `Nothing requires the previous key. To remove it: ${removal}`
+            : `${requests} container requests require the previous key until ${neededUntil}. To remove it then: ${removal}`,
+          'Back up secrets.key now, separately from sluice.db.',
+        ]),
+  ];
+}

@@ -1,0 +1,34 @@
+import { verify } from '../../server/upkeep/verify.ts';
+import { createHostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import type { Values } from '../command/command.ts';
+import { withLocalData } from './data.ts';
+import { noteLocally } from './operator.ts';
+
+/** Verifies all content and prints what is damaged or missing. Returns the exit code. Throws `CommandError`. */
+export async function runVerify(values: Values): Promise<number> {
+  const removes = values['remove-damaged'] === true;
+  const report = await withLocalData(
+    values,
+    async ({ content, database }) => {
+      const found = await verify(content, createHostedStore(database), removes);
+      if (removes && found.damaged.length > 0) {
+        await noteLocally(database, 'content.remove-damaged', `${found.damaged.length} contents`);
+      }
+      return found;
+    },
+    { adoptContent: values['adopt-content'] === true },
+  );
+  const { checked, checkedBytes, damaged, missing } = report;
+  const isWhole = damaged.length === 0 && missing.length === 0;
+  if (values.json) {
+    console.log(JSON.stringify(report, null, 2));
+  } else {
+    for (const digest of damaged) console.log(`damaged: ${digest}`);
+    for (const { repository, digest } of missing) console.log(`missing: ${repository} ${digest}`);
+    console.log(
+      `${checked} checked, ${checkedBytes} bytes; ${damaged.length} damaged, ${missing.length} missing`,
+    );
+    if (missing.length > 0) console.log('What is missing comes back when it is pushed again.');
+  }
+  return isWhole ? 0 : 1;
+}

@@ -1,0 +1,53 @@
+import { Fault } from '../../foundation/fault.ts';
+import { readVersion } from '../../foundation/version.ts';
+import { createPlatformApi } from '../../http/platform/platform-api.ts';
+import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
+import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
+import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
+import { CommandError, type Values } from '../command/command.ts';
+import { withLocalData } from '../data/data.ts';
+import { commandLine } from '../data/operator.ts';
+import type { AskPlatform } from './ask-platform.ts';
+
+/** Runs the work with the platform in the data directory. Throws {@link CommandError} with the platform's message. */
+export function withLocalPlatform<T>(
+  values: Values,
+  work: (ask: AskPlatform) => Promise<T>,
+  { create }: { readonly create: boolean },
+): Promise<T> {
+  return withLocalData(
+    values,
+    async ({ config, database }) => {
+      const secrets = openSecretBox(config.data);
+      const platform = createBuiltInPlatform({ database, secrets });
+      const audit = createAuditLog(database, error => {
+        console.error(`Cannot write to the audit log: ${(error as Error).message}`);
+      });
+      try {
+        return await work(askLocal(createPlatformApi({ platform, version: readVersion(), audit })));
+      } finally {
+        await audit.flush();
+      }
+    },
+    { create },
+  );
+}
+
+function askLocal(api: ReturnType<typeof createPlatformApi>): AskPlatform {
+  return async (method, target, body) => {
+    const { pathname, searchParams } = new URL(target, 'http://localhost');
+    try {
+      return await api({
+        method,
+        path: pathname,
+        query: Object.fromEntries(searchParams),
+        // A person who can write to the directory could change the database as well.
+        identify: async () => ({ kind: 'administrator', name: commandLine() }),
+        readBody: async () => body,
+      });
+    } catch (error) {
+      if (error instanceof Fault) throw new CommandError(error.message);
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,39 @@
+import { type Command, none } from '../command/command.ts';
+import { dataOptions, dataVariables, environmentWith } from '../command/common-options.ts';
+
+/** The options of the server, in the order of their names. */
+export const serverSettings = ['config', 'data', 'listen'] as const;
+
+/** `sluice serve`: runs the server. */
+export const serveCommand: Command = {
+  summary: 'Run the server. Log lines are JSON on standard output',
+  usage: [''],
+  options: {
+    ...dataOptions,
+    listen: {
+      type: 'string',
+      value: 'ADDRESS:PORT',
+      description: 'Address and port to listen on. Default: SLUICE_LISTEN, then 127.0.0.1:9090',
+    },
+    'bring-builder': {
+      type: 'boolean',
+      description: 'Install BuildKit into the project if there is no builder, as npm start does',
+    },
+  },
+  variables: {
+    ...dataVariables,
+    SLUICE_LISTEN: 'Address and port; --listen wins',
+    'SLUICE_...': "All settings: 'sluice config' lists them, docs/configuration.md explains them",
+  },
+  exits: { 1: 'The server cannot start or has failed. The log says why' },
+
+  async run(values, args) {
+    none(args);
+    const { serve } = await import('../../server/life/serve.ts');
+    const bring =
+      values['bring-builder'] === true
+        ? (await import('./bring-builder.ts')).bringBuilder
+        : undefined;
+    return serve(environmentWith(values, serverSettings), bring);
+  },
+};
