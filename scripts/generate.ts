@@ -1,7 +1,7 @@
 /** Writes what is made from the code: `npm run generate`. Continuous integration wants no difference. */
 import { writeFileSync } from 'node:fs';
 import { readVersion } from '../src/foundation/version.ts';
-import { createOpenApi } from '../src/http/api/description/openapi.ts';
+import { describeJsonApi } from '../src/http/api/json-api.ts';
 import { describePlatformApi } from '../src/http/platform/platform-api.ts';
 import {
   accountFileSettings,
@@ -17,7 +17,7 @@ const docs = new URL('../docs/', import.meta.url);
 writeFileSync(new URL('configuration.md', docs), configurationPage());
 writeFileSync(new URL('fields.md', docs), fieldsPage());
 const { version } = readVersion();
-writeJson('openapi.json', createOpenApi(version));
+writeJson('openapi.json', describeJsonApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));
 
 function writeJson(name: string, value: object): void {

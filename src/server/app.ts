@@ -1,16 +1,8 @@
-import { Router } from '@koa/router';
 import Koa from 'koa';
 import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
-import { buildRoutes } from '../http/api/build-routes.ts';
-import { containerRoutes } from '../http/api/container/container-routes.ts';
-import { createOpenApi } from '../http/api/description/openapi.ts';
-import { inspectRoutes } from '../http/api/inspect-routes.ts';
-import { metricsRoutes } from '../http/api/metrics-routes.ts';
-import { serviceRoutes } from '../http/api/service-routes.ts';
-import { validateRoutes } from '../http/api/validate-credentials.ts';
-import { viewRoutes } from '../http/api/view-routes.ts';
+import { describeJsonApi, jsonApi } from '../http/api/json-api.ts';
 import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
 import { createNoteDeed } from '../http/callers/audit-notes.ts';
 import { createAdministratorCheck, createCheckAccount } from '../http/callers/basic-auth.ts';
@@ -18,7 +10,6 @@ import { createCallers } from '../http/callers/callers.ts';
 import { createIdentify } from '../http/callers/identify.ts';
 import { requireHost } from '../http/errors/broken-requests.ts';
 import { outermost } from '../http/errors/error-answers.ts';
-import { wrongMethod } from '../http/errors/wrong-method.ts';
 import { createGate } from '../http/gates/access-gate.ts';
 import { createCrossOrigin } from '../http/gates/cross-origin.ts';
 import { refuseForeignPages } from '../http/gates/foreign-page.ts';
@@ -73,7 +64,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
   let isDraining = false;
   const readiness = createReadiness({ ...state, directory: state.pathOf('content') });
 
-  const router = new Router<RequestState>();
   const { bodyBytes: maxBodyBytes } = config.limits;
   const logins = createLoginLimit(config.limits.logins, config.trustedProxies);
   const callers = createCallers();
@@ -84,37 +74,25 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const accessGate = createGate(rules);
   log.info({ access: rules }, 'who may use this server');
   const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
-  const asking = {
+  const metrics = createMetricsRegistry();
+  const api = jsonApi({
+    ...containers,
+    ...building,
     gate: accessGate,
     identify,
+    requireAdministrator,
     maxBodyBytes,
     trustedProxies: config.trustedProxies,
     limiter: createLimiter('container requests'),
     rates: config.limits.requests,
-  };
-  containerRoutes(router, {
-    ...containers,
-    ...asking,
-    noteDeed,
-    requireAdministrator,
     buildLimiter: createLimiter('builds'),
     buildRates: config.limits.builds,
-    usage,
-    builds: building.builds,
-    logUrlOf: building.logUrlOf,
-    space,
+    credentialsOf: identities.credentialsOf,
+    reportVersion: config.reportVersion,
+    isStopping: () => isDraining,
+    openapi: describeJsonApi(version.version),
+    ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
   });
-  buildRoutes(router, { ...building, ...asking, requireAdministrator, urlOf, noteDeed });
-  const { credentialsOf } = identities;
-  inspectRoutes(router, { ...asking, inspect: containers.inspect, credentialsOf });
-  validateRoutes(router, { ...asking, checkLogin, logins });
-  metricsRoutes(router, { usage, requireAdministrator });
-  const metrics = createMetricsRegistry();
-  const openapi = createOpenApi(version.version);
-  const isStopping = () => isDraining;
-  viewRoutes(router);
-  const { reportVersion } = config;
-  serviceRoutes(router, { version, reportVersion, readiness, isStopping, metrics, openapi });
 
   const koa = new Koa<RequestState>();
   // Whatever goes wrong is in the log already; Koa would also print it, even for clients that leave.
@@ -153,7 +131,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
-  koa.use(router.routes());
+  koa.use(api);
   const limits = createCallLimits();
   koa.use(
     platformRoutes({
@@ -161,7 +139,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       ...{ audit: state.audit, trustedProxies: config.trustedProxies },
     }),
   );
-  koa.use(noRoute(router));
+  koa.use(noRoute);
 
   await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
   const work = startRegularWork(deps, state, registries, people, containers);
@@ -191,11 +169,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   };
 }
 
-/** Answers what no route has taken: 405 for a path that has other methods. */
-function noRoute(router: Router<RequestState>): Koa.Middleware<RequestState> {
-  return ({ path, method }) => {
-    const methods = router.match(path, method).path.flatMap(layer => layer.methods);
-    if (methods.length > 0) throw wrongMethod(method, methods);
-    throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
-  };
+/** Answers what no route has taken. */
+function noRoute(): never {
+  throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readVersion } from '../../src/foundation/version.ts';
-import { createOpenApi } from '../../src/http/api/description/openapi.ts';
+import { describeJsonApi } from '../../src/http/api/json-api.ts';
 import { settings } from '../../src/server/config/settings.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
@@ -17,7 +17,7 @@ test('the configuration page has every variable, and each has a meaning', () => 
 });
 
 test('the kept API description is the one that is served, and its references lead somewhere', () => {
-  const api = createOpenApi(readVersion().version);
+  const api = describeJsonApi(readVersion().version);
   assert.deepEqual(JSON.parse(readFileSync(join(docs, 'openapi.json'), 'utf8')), api);
   const { schemas } = api.components as { schemas: Record<string, object> };
   const references = JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g);

@@ -1,7 +1,8 @@
 import { pullName } from '../../builds/plan/build-plan.ts';
 import { planBuild } from '../../builds/plan/plan.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { containerRequestSchema, parseBody } from '../../http/api/container/container-schema.ts';
+import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
+import { parseBody } from '../../http/route/parse-input.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { checkRules } from '../../request/rules.ts';
 import { changeOf } from '../../request/wanted-change.ts';

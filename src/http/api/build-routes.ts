@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
-import type { Router, RouterContext } from '@koa/router';
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { BuildLogs } from '../../builds/build-logs.ts';
 import type { Builds, Cancellation } from '../../builds/builds.ts';
@@ -10,18 +11,20 @@ import { parseReference } from '../../oci/reference.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
 import type { NoteDeed } from '../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../callers/basic-auth.ts';
-import { callerAddress, networkOf } from '../callers/client-address.ts';
-import type { Identify } from '../callers/identify.ts';
-import type { RequestState } from '../request-state.ts';
-import { queryOf } from '../request-target.ts';
+import { networkOf } from '../callers/client-address.ts';
+import { ok } from '../route/declaration.ts';
+import { apiRoute } from './api-route.ts';
+import {
+  buildCancelSchema,
+  buildDetailsSchema,
+  buildStatusSchema,
+} from './container/answer-schema.ts';
 import { logEvents } from './log-events.ts';
 
 export interface BuildRoutesDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
   readonly requireAdministrator: RequireAdministrator;
-  readonly identify: Identify;
-  readonly trustedProxies: number;
   readonly noteDeed: NoteDeed;
   /** Address of a registry. */
   readonly urlOf: (registry: string) => string;
@@ -30,82 +33,140 @@ export interface BuildRoutesDeps {
 // Below the minute after which proxies end a connection that is quiet.
 const quietMs = 15_000;
 
+const tag = 'Builds';
+const params = { buildId: z.string().describe('`buildId` of the answer to the container request') };
+const plainText = 'text/plain; charset=utf-8';
+const eventStream = 'text/event-stream';
+
+const followQuery = z.object({
+  follow: z
+    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
+    .optional()
+    .describe('`true`: the log as it is written, until the build is finished'),
+});
+const platformQuery = z.object({
+  towerEndpoint: z
+    .string()
+    .optional()
+    .describe('The platform of the access token in the Authorization header'),
+});
+
 /** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
-export function buildRoutes(
-  router: Router<RequestState>,
-  {
-    builds,
-    logs,
-    requireAdministrator,
-    identify,
-    trustedProxies,
-    urlOf,
-    noteDeed,
-  }: BuildRoutesDeps,
-): void {
-  const idOf = (ctx: RouterContext<RequestState>): string => ctx.params.id ?? '';
-
-  router.get('/v1alpha1/builds/:id', async ctx => {
-    const build = await builds.get(idOf(ctx));
-    const isQueued = build.startedAt === null && build.finishedAt === null;
-    ctx.body = {
-      ...details(build, urlOf),
-      ...(isQueued ? { waitsFor: builds.waitsFor(build) } : {}),
-    };
-  });
-
-  router.get('/v1alpha1/builds/:id/status', async ctx => {
-    ctx.body = status(await builds.get(idOf(ctx)));
-  });
-
-  router.get('/v1alpha1/builds/:id/logs', async ctx => {
-    const { id } = await builds.get(idOf(ctx));
-    const asEvents = ctx.get('accept').includes('text/event-stream');
-    const isFollowed =
-      asEvents || ['true', '1', ''].includes(queryOf(ctx.req).get('follow') ?? 'no');
-    if (!isFollowed) {
-      ctx.type = 'text/plain; charset=utf-8';
-      ctx.body = (await logs.read(id)) ?? '';
-      return;
-    }
-    const gone = new AbortController();
-    ctx.res.once('close', () => gone.abort());
-    const pieces = logs.follow(id, gone.signal);
-    ctx.type = asEvents ? 'text/event-stream' : 'text/plain; charset=utf-8';
-    ctx.set('cache-control', 'no-store');
-    // nginx would keep lines back until it has some kilobytes of them.
-    ctx.set('x-accel-buffering', 'no');
-    const sent = asEvents ? logEvents(pieces, quietMs) : pieces;
-    ctx.body = Readable.from(sent, { objectMode: false });
-    // A build that waits writes nothing, and clients wait for headers as long as they have a mind to.
-    ctx.flushHeaders();
-  });
-
-  router.get('/v1alpha1/builds/:id/condalock', async ctx => {
-    const { lockFile } = await builds.get(idOf(ctx));
-    if (lockFile === null) {
+export const buildRoutes = [
+  apiRoute({
+    id: 'getBuild',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}',
+    tag,
+    summary: 'What is built, where to, and its state',
+    access: 'anybody',
+    params,
+    answers: ok(buildDetailsSchema, 'The build'),
+    faults: ['not-found'],
+    async run({ params: { buildId } }, { builds, urlOf }: BuildRoutesDeps) {
+      const build = await builds.get(buildId);
+      const isQueued = build.startedAt === null && build.finishedAt === null;
+      return {
+        ...details(build, urlOf),
+        ...(isQueued ? { waitsFor: builds.waitsFor(build) } : {}),
+      };
+    },
+  }),
+  apiRoute({
+    id: 'getBuildStatus',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/status',
+    tag,
+    summary: 'State of a build',
+    access: 'anybody',
+    params,
+    answers: ok(buildStatusSchema, 'The state'),
+    faults: ['not-found'],
+    run: async ({ params: { buildId } }, { builds }: BuildRoutesDeps) =>
+      status(await builds.get(buildId)),
+  }),
+  apiRoute({
+    id: 'getBuildLogs',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/logs',
+    tag,
+    summary: 'Log of a build',
+    description:
+      'With `Accept: text/event-stream` the log is followed too, and each line is an event; the last event is `end`.',
+    access: 'anybody',
+    params,
+    query: followQuery,
+    answers: { 200: { about: 'The log', types: [plainText, eventStream] } },
+    faults: ['not-found'],
+    async run({ ctx, params: { buildId }, query }, { builds, logs }: BuildRoutesDeps) {
+      const { id } = await builds.get(buildId);
+      const asEvents = ctx.get('accept').includes(eventStream);
+      if (asEvents) ctx.type = eventStream;
+      if (asEvents || query.follow) return followed(logs, id, asEvents, ctx);
+      return (await logs.read(id)) ?? '';
+    },
+  }),
+  apiRoute({
+    id: 'getBuildLockFile',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/condalock',
+    tag,
+    summary: 'Lock file of the packages that were installed',
+    access: 'anybody',
+    params,
+    answers: { 200: { about: 'The lock file', types: [plainText] } },
+    faults: ['not-found'],
+    async run({ params: { buildId } }, { builds }: BuildRoutesDeps) {
+      const { lockFile } = await builds.get(buildId);
+      if (lockFile !== null) return lockFile;
       throw new Fault('not-found', 'This build has no lock file', { phase: 'request' });
-    }
-    ctx.type = 'text/plain; charset=utf-8';
-    ctx.body = lockFile;
-  });
+    },
+  }),
+  apiRoute({
+    id: 'cancelBuild',
+    method: 'delete',
+    path: '/v1alpha1/builds/{buildId}',
+    tag,
+    summary: 'Cancel a build: for the caller who requested it, and for administrators',
+    access: 'caller',
+    params,
+    query: platformQuery,
+    answers: ok(buildCancelSchema, 'Whether the build was cancelled'),
+    faults: ['not-found', 'unauthorized', 'denied', 'too-many-requests'],
+    claim: ({ query }) => ({ platformEndpoint: query.towerEndpoint }),
+    async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
+      const { builds, requireAdministrator, noteDeed } = deps;
+      // The same as that of the builds.
+      const owner = caller.user ?? networkOf(caller.address);
+      const { id } = await builds.get(buildId);
+      const isOwn = await builds.isAsker(id, owner);
+      if (!isOwn) await requireAdministrator(ctx.req).catch(refuseCancel);
+      const outcome = await builds.cancel(id, isOwn ? owner : undefined);
+      if (outcome === 'cancelled') noteDeed(ctx.req, 'build.cancel', id);
+      return { id, cancelled: outcome === 'cancelled', message: cancelWords[outcome] };
+    },
+  }),
+];
 
-  /** The owner of what a caller asks for: the same as that of the builds. */
-  const ownerOf = async ({ req }: RouterContext<RequestState>): Promise<string> => {
-    const platformEndpoint = queryOf(req).get('towerEndpoint') ?? undefined;
-    const identity = await identify(req, { platformEndpoint });
-    return identity?.user ?? networkOf(callerAddress(req, trustedProxies));
-  };
-
-  router.delete('/v1alpha1/builds/:id', async ctx => {
-    const owner = await ownerOf(ctx);
-    const { id } = await builds.get(idOf(ctx));
-    const isOwn = await builds.isAsker(id, owner);
-    if (!isOwn) await requireAdministrator(ctx.req).catch(refuseCancel);
-    const outcome = await builds.cancel(id, isOwn ? owner : undefined);
-    if (outcome === 'cancelled') noteDeed(ctx.req, 'build.cancel', id);
-    ctx.body = { id, cancelled: outcome === 'cancelled', message: cancelWords[outcome] };
-  });
+/** The log of a build as it is written. Sends the headers at once. */
+function followed(
+  logs: BuildLogs,
+  id: string,
+  asEvents: boolean,
+  ctx: ParameterizedContext,
+): Readable {
+  const gone = new AbortController();
+  ctx.res.once('close', () => gone.abort());
+  const pieces = logs.follow(id, gone.signal);
+  ctx.set('cache-control', 'no-store');
+  // nginx would keep lines back until it has some kilobytes of them.
+  ctx.set('x-accel-buffering', 'no');
+  const sent = asEvents ? logEvents(pieces, quietMs) : pieces;
+  const body = Readable.from(sent, { objectMode: false });
+  ctx.body = body;
+  // A build that waits writes nothing, and some clients wait only briefly for headers.
+  ctx.flushHeaders();
+  return body;
 }
 
 const cancelWords: Readonly<Record<Cancellation, string>> = {

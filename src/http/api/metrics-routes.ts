@@ -1,64 +1,74 @@
-import type { Router } from '@koa/router';
+import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
-import type { RequireAdministrator } from '../callers/basic-auth.ts';
-import type { RequestState } from '../request-state.ts';
-import { queryOf } from '../request-target.ts';
+import { ok } from '../route/declaration.ts';
 import { mountedAlias } from './aliases.ts';
+import { apiRoute } from './api-route.ts';
+import { metricAnswerSchema } from './container/answer-schema.ts';
 
 export interface MetricsDeps {
   readonly usage: UsageStore;
-  readonly requireAdministrator: RequireAdministrator;
 }
+
+const metrics: ReadonlyArray<{ id: string; path: string; metric: Metric; alias?: string }> = [
+  { id: 'Builds', path: 'builds', metric: 'builds' },
+  { id: 'Pulls', path: 'pulls', metric: 'pulls' },
+  { id: 'MountedPulls', path: 'mounted/pulls', metric: 'mounted', alias: `${mountedAlias}/pulls` },
+];
+
+const versions = [
+  { version: 'v1alpha2', id: 'count' },
+  { version: 'v1alpha3', id: 'countByOrganisation' },
+];
+
+const metricQuery = z.object({
+  date: z
+    .string()
+    .refine(text => text === '' || isDay(text), 'must be a day of the form yyyy-mm-dd')
+    .optional()
+    .describe('Day, yyyy-mm-dd (UTC)'),
+  org: z.string().optional().describe('Domain of an organisation'),
+  arch: z.string().optional().describe('Not counted by this server: v1alpha3 refuses it'),
+});
 
 /**
  * Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6; the later version
  * of the reference service answers a day of an organisation in the form of all others.
  */
-export function metricsRoutes(
-  router: Router<RequestState>,
-  { usage, requireAdministrator }: MetricsDeps,
-): void {
-  const metrics: ReadonlyArray<readonly [string, Metric]> = [
-    ['builds', 'builds'],
-    ['pulls', 'pulls'],
-    ['mounted/pulls', 'mounted'],
-    [`${mountedAlias}/pulls`, 'mounted'],
-  ];
-  const routes = (['v1alpha2', 'v1alpha3'] as const).flatMap(version =>
-    metrics.map(([path, metric]) => ({ version, path, metric })),
-  );
-  for (const { version, path, metric } of routes) {
-    router.get(`/${version}/metrics/${path}`, async ctx => {
-      await requireAdministrator(ctx.req);
-      const asked = queryOf(ctx.req);
-      const day = asked.get('date') || undefined;
-      const org = asked.get('org') || undefined;
-      if (day !== undefined && !isDay(day)) {
-        throw new Fault('bad-request', "'date' must be a day of the form yyyy-mm-dd", {
-          phase: 'request',
-        });
-      }
-      if (version === 'v1alpha3' && asked.get('arch')) {
-        throw new Fault(
-          'bad-request',
-          "'arch': this server does not count by architecture: leave it out",
-          { phase: 'request' },
-        );
-      }
-      const query = { day, org };
-      const count = usage.count(metric, query);
-      ctx.body =
-        version === 'v1alpha2' && day !== undefined && org !== undefined
-          ? { count }
-          : {
-              metric,
-              count,
-              orgs: { ...(org && { [org]: 0 }), ...usage.countByOrg(metric, query) },
-            };
-    });
-  }
-}
+export const metricsRoutes = versions.flatMap(({ version, id }) =>
+  metrics.map(({ id: name, path, metric, alias }) =>
+    apiRoute({
+      id: `${id}${name}`,
+      method: 'get',
+      path: `/${version}/metrics/${path}`,
+      ...(alias === undefined ? {} : { aliases: [`/${version}/metrics/${alias}`] }),
+      tag: 'Metrics',
+      summary: `Usage: ${path}`,
+      access: 'administrator',
+      query: metricQuery,
+      answers: ok(metricAnswerSchema, 'The count', {
+        metric,
+        count: 7,
+        orgs: { 'example.org': 7 },
+      }),
+      run({ query: { date, org: sentOrg, arch } }, { usage }: MetricsDeps) {
+        if (version === 'v1alpha3' && arch) {
+          throw new Fault(
+            'bad-request',
+            "'arch': this server does not count by architecture: leave it out",
+            { phase: 'request' },
+          );
+        }
+        const [day, org] = [date || undefined, sentOrg || undefined];
+        const query = { day, org };
+        const count = usage.count(metric, query);
+        if (version === 'v1alpha2' && day !== undefined && org !== undefined) return { count };
+        const orgs = { ...(org && { [org]: 0 }), ...usage.countByOrg(metric, query) };
+        return { metric, count, orgs };
+      },
+    }),
+  ),
+);
 
 function isDay(text: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;

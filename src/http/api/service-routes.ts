@@ -1,13 +1,14 @@
-import type { Router } from '@koa/router';
 import type { Registry } from 'prom-client';
+import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { pageHeaders } from '../../foundation/security-headers.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/readiness.ts';
-import type { RequestState } from '../request-state.ts';
-import { queryOf } from '../request-target.ts';
+import { ok } from '../route/declaration.ts';
+import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
-import type { OpenApi } from './description/api-description.ts';
+import { apiRoute } from './api-route.ts';
+import { documentSchema, serviceInfoSchema, stateSchema } from './container/answer-schema.ts';
 import { docsPage, docsStyleHash } from './description/docs-page.ts';
 
 export interface ServiceDeps {
@@ -15,44 +16,90 @@ export interface ServiceDeps {
   /** Whether `/service-info` reports the version of the service, or the level of its API. */
   readonly reportVersion: 'own' | 'api';
   readonly readiness: Readiness;
-  /** True from the moment on at which the server begins to stop. */
+  /** True as soon as the server begins to stop. */
   readonly isStopping: () => boolean;
   readonly metrics: Registry;
   readonly openapi: OpenApi;
 }
 
-/** The service about itself. Source: container service specification, section 2.6. */
-export function serviceRoutes(router: Router<RequestState>, deps: ServiceDeps): void {
-  router.get('/service-info', ctx => {
-    const { version, commitId } = deps.version;
-    const reported = deps.reportVersion === 'api' ? `${apiLevel}+sluice.${version}` : version;
-    ctx.body = { serviceInfo: { version: reported, commitId, apiLevel } };
-  });
-  router.get('/healthz', ctx => {
-    ctx.body = { status: 'ok' };
-  });
-  // The form that health checks of Wave expect.
-  router.get('/health', ctx => {
-    ctx.body = { status: 'UP' };
-  });
-  router.get('/readyz', async ctx => {
-    if (deps.isStopping()) throw new Fault('unavailable', 'The server is stopping');
-    // A balancer that has no other server keeps pulls going with a disk that is full.
-    await (queryOf(ctx.req).get('for') === 'pulls'
-      ? deps.readiness.forReading()
-      : deps.readiness.forAll());
-    ctx.body = { status: 'ready' };
-  });
-  router.get('/metrics', async ctx => {
-    ctx.body = await deps.metrics.metrics();
-    ctx.type = deps.metrics.contentType;
-  });
-  router.get('/openapi.json', ctx => {
-    ctx.body = deps.openapi;
-  });
-  router.get('/docs', ctx => {
-    ctx.set(pageHeaders([docsStyleHash]));
-    ctx.type = 'html';
-    ctx.body = docsPage(deps.openapi);
-  });
-}
+const shared = { method: 'get', tag: 'Service', access: 'anybody' } as const;
+
+const readyQuery = z.object({
+  for: z
+    .string()
+    .optional()
+    .describe('`pulls`: only whether images can be pulled, which a full disk does not prevent'),
+});
+
+/** The service itself. Source: container service specification, section 2.6. */
+export const serviceRoutes = [
+  apiRoute({
+    ...shared,
+    id: 'getServiceInfo',
+    path: '/service-info',
+    summary: 'Version and commit',
+    answers: ok(serviceInfoSchema, 'The version'),
+    run(_, { version: { version, commitId }, reportVersion }: ServiceDeps) {
+      const reported = reportVersion === 'api' ? `${apiLevel}+sluice.${version}` : version;
+      return { serviceInfo: { version: reported, commitId, apiLevel } };
+    },
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getLiveness',
+    path: '/healthz',
+    summary: 'The process is alive',
+    answers: ok(stateSchema, 'It is', { status: 'ok' }),
+    run: (_, __: object) => ({ status: 'ok' }),
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getHealth',
+    path: '/health',
+    summary: 'The same, in the form that health checks of Wave expect',
+    answers: ok(stateSchema, 'It is', { status: 'UP' }),
+    run: (_, __: object) => ({ status: 'UP' }),
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getReadiness',
+    path: '/readyz',
+    summary: 'Requests can be served',
+    query: readyQuery,
+    answers: ok(stateSchema, 'They can', { status: 'ready' }),
+    faults: ['unavailable', 'storage-full'],
+    async run({ query }, { isStopping, readiness }: ServiceDeps) {
+      if (isStopping()) throw new Fault('unavailable', 'The server is stopping');
+      // A balancer that has no other server keeps pulls going with a disk that is full.
+      await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
+      return { status: 'ready' };
+    },
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getMetrics',
+    path: '/metrics',
+    summary: 'Metrics in the format of Prometheus',
+    answers: { 200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] } },
+    run: (_, { metrics }: ServiceDeps) => metrics.metrics(),
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getOpenApi',
+    path: '/openapi.json',
+    summary: 'This description',
+    answers: ok(documentSchema, 'The description'),
+    run: (_, { openapi }: ServiceDeps) => openapi,
+  }),
+  apiRoute({
+    ...shared,
+    id: 'getDocs',
+    path: '/docs',
+    summary: 'The page of this description',
+    answers: { 200: { about: 'The page', types: ['text/html; charset=utf-8'] } },
+    run({ ctx }, { openapi }: ServiceDeps) {
+      ctx.set(pageHeaders([docsStyleHash]));
+      return docsPage(openapi);
+    },
+  }),
+];

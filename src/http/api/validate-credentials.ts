@@ -1,60 +1,74 @@
-import type { Router, RouterContext } from '@koa/router';
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { registryHost } from '../../oci/registry-name.ts';
 import type { CheckLogin } from '../../upstream/auth/login.ts';
 import { faultOfError } from '../../upstream/exchange/failure.ts';
-import { readJsonBody } from '../bodies/json-body.ts';
-import { callerAddress } from '../callers/client-address.ts';
-import type { Identify } from '../callers/identify.ts';
-import type { Gate } from '../gates/access-gate.ts';
-import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
-import { type Limiter, limitHeaders } from '../limits/limiter.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
-import type { RequestState } from '../request-state.ts';
-import { credentialsSchema, parseBody } from './container/container-schema.ts';
+import { ok } from '../route/declaration.ts';
+import { apiRoute } from './api-route.ts';
+import { credentialsSchema } from './container/container-schema.ts';
 
 export interface ValidateDeps {
   readonly checkLogin: CheckLogin;
-  readonly gate: Gate;
-  readonly identify: Identify;
-  readonly trustedProxies: number;
-  /** The same as for container requests: registries are asked here, too. */
-  readonly limiter: Limiter;
-  readonly rates: CallerRates;
-  /** Nobody is to find out through this service what the passwords of a registry are. */
+  /** Keeps callers from finding out passwords of registries through this service. */
   readonly logins: LoginLimit;
-  readonly maxBodyBytes: number;
 }
 
-/** Whether a registry takes a user name and a password: `true` or `false`. */
-export function validateRoutes(router: Router<RequestState>, deps: ValidateDeps): void {
-  const validate = async (ctx: RouterContext<RequestState>, unwrap: (body: unknown) => unknown) => {
-    deps.gate.beforeRequest();
-    const identity = await deps.identify(ctx.req, {});
-    deps.gate.request({ ...identity });
-    const limit = rateFor(deps.rates, identity ?? {}, callerAddress(ctx.req, deps.trustedProxies));
-    if (limit) ctx.set(limitHeaders(deps.limiter.take(limit.key, limit.rate, limit.advice)));
-    const body = await readJsonBody(ctx.req, deps.maxBodyBytes);
-    const { registry, userName, password } = parseBody(credentialsSchema, unwrap(body));
-    const host = hostOf(registry);
-    const credentials = { kind: 'password', username: userName, password } as const;
-    const end = deps.logins.begin(ctx.req);
-    try {
-      const isGood = await deps.checkLogin(host, credentials);
-      if (!isGood) deps.logins.fail(ctx.req);
-      ctx.body = JSON.stringify(isGood);
-      ctx.type = 'application/json';
-    } catch (error) {
-      const access = { registry: host, repository: '', credentials: undefined };
-      throw faultOfError(error, access, { what: 'a login' });
-    } finally {
-      end();
-    }
-  };
+const shared = {
+  method: 'post',
+  tag: 'Registries',
+  access: 'requests',
+  limit: 'requests',
+  answers: ok(z.boolean(), 'Whether the registry accepts them', true),
+  faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
+} as const;
+const example = { registry: 'quay.io', userName: 'ada', password: 'secret' };
 
-  router.post('/v1alpha2/validate-creds', ctx => validate(ctx, body => body));
-  // The older name, whose clients put the same fields into a member.
-  router.post('/validate-creds', ctx => validate(ctx, requestIn));
+/** The older route, whose clients put the same fields into a member. */
+const wrappedSchema = z
+  .preprocess(requestIn, credentialsSchema)
+  .meta({ title: 'RegistryCredentials' });
+
+/** Whether a registry accepts a user name and a password: `true` or `false`. */
+export const validateRoutes = [
+  apiRoute({
+    ...shared,
+    id: 'validateCredentials',
+    path: '/v1alpha2/validate-creds',
+    summary: 'Whether a registry accepts a user name and a password',
+    body: { schema: credentialsSchema, example },
+    run: ({ ctx, body }, deps: ValidateDeps) => isAccepted(ctx.req, body, deps),
+  }),
+  apiRoute({
+    ...shared,
+    id: 'validateCredentialsOld',
+    path: '/validate-creds',
+    summary: 'The same; the fields may be in a member `request`',
+    body: { schema: wrappedSchema, example },
+    isDeprecated: true,
+    run: ({ ctx, body }, deps: ValidateDeps) => isAccepted(ctx.req, body, deps),
+  }),
+];
+
+async function isAccepted(
+  request: IncomingMessage,
+  { registry, userName, password }: z.output<typeof credentialsSchema>,
+  { checkLogin, logins }: ValidateDeps,
+): Promise<boolean> {
+  const host = hostOf(registry);
+  const credentials = { kind: 'password', username: userName, password } as const;
+  const end = logins.begin(request);
+  try {
+    const isGood = await checkLogin(host, credentials);
+    if (!isGood) logins.fail(request);
+    return isGood;
+  } catch (error) {
+    const access = { registry: host, repository: '', credentials: undefined };
+    throw faultOfError(error, access, { what: 'a login' });
+  } finally {
+    end();
+  }
 }
 
 /** The member `request` of a body that has one, else the body. */

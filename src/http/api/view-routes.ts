@@ -1,22 +1,48 @@
-import type { Router, RouterContext } from '@koa/router';
-import type { RequestState } from '../request-state.ts';
+import type { ParameterizedContext } from 'koa';
+import { apiRoute } from './api-route.ts';
+import { locationSchema } from './container/answer-schema.ts';
+
+const answers = {
+  303: {
+    about: 'The address of the same as JSON',
+    schema: locationSchema,
+    headers: { Location: 'The address' },
+  },
+};
 
 /**
  * Addresses of pages that clients and their users have from other services: each redirects to the route that
  * has the same as JSON. A build whose number is written with `-` is the one with `_`, as in the reference service.
  */
-export function viewRoutes(router: Router<RequestState>): void {
-  router.get('/view/builds/:id', ctx => {
-    const id = (ctx.params.id ?? '').replace(/-(\d+)$/, '_$1');
-    redirect(ctx, `/v1alpha1/builds/${encodeURIComponent(id)}`);
-  });
-  router.get('/view/containers/:token', ctx => {
-    redirect(ctx, `/v1alpha2/container/${encodeURIComponent(ctx.params.token ?? '')}`);
-  });
-}
+export const viewRoutes = [
+  apiRoute({
+    id: 'viewBuild',
+    method: 'get',
+    path: '/view/builds/{buildId}',
+    tag: 'Builds',
+    summary: 'Redirects to the details of a build',
+    access: 'anybody',
+    answers,
+    run({ ctx, params }, _: object) {
+      const id = params.buildId.replace(/-(\d+)$/, '_$1');
+      return redirect(ctx, `/v1alpha1/builds/${encodeURIComponent(id)}`);
+    },
+  }),
+  apiRoute({
+    id: 'viewContainer',
+    method: 'get',
+    path: '/view/containers/{token}',
+    tag: 'Containers',
+    summary: 'Redirects to the details of a container request',
+    access: 'anybody',
+    answers,
+    run: ({ ctx, params }, _: object) =>
+      redirect(ctx, `/v1alpha2/container/${encodeURIComponent(params.token)}`),
+  }),
+];
 
-function redirect(ctx: RouterContext<RequestState>, location: string): void {
+function redirect(ctx: Pick<ParameterizedContext, 'set' | 'status'>, location: string): object {
   ctx.status = 303;
   ctx.set('location', location);
-  ctx.body = { location };
+  return { location };
 }

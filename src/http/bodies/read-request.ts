@@ -1,8 +1,8 @@
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
 import { usesAliases } from '../api/aliases.ts';
-import { parseBody } from '../api/container/container-schema.ts';
 import type { RequestState } from '../request-state.ts';
+import { parseBody } from '../route/parse-input.ts';
 import { readJsonBody } from './json-body.ts';
 
 /**

@@ -49,7 +49,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       const isWhole = res.writableFinished;
       observe(
         req.method ?? '',
-        target === undefined ? 'other' : routeOf(path),
+        target === undefined ? 'other' : routeOf(path, ctx.state),
         res.statusCode,
         ms / 1000,
       );
@@ -128,11 +128,9 @@ function notPath(): Fault {
   );
 }
 
-/** The path with what varies cut out, so that metrics stay few. */
-function routeOf(path: string): string {
+/** The route as metrics count it. Parts that vary are cut out, so that there are few. */
+function routeOf(path: string, { route = 'other' }: RequestState): string {
+  if (!path.startsWith('/v2')) return route;
   const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
-  if (path.startsWith('/v2')) return registry ? `/v2/.../${registry[1]}` : '/v2/';
-  const known =
-    /^\/(?:v1alpha[123]\/(?:container|inspect|metrics|builds|validate-creds)|container-token|validate-creds|view\/(?:builds|containers)|service-info|healthz?|readyz|metrics|openapi\.json|docs|platform)/;
-  return known.exec(path)?.[0] ?? 'other';
+  return registry ? `/v2/.../${registry[1]}` : '/v2/';
 }

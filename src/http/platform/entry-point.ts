@@ -4,7 +4,8 @@ import type { Version } from '../../foundation/version.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { User } from '../../platform/built-in/users.ts';
 import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
-import { parseBody } from '../api/container/container-schema.ts';
+import type { Declaration, ParamSchemas, ParamsOf } from '../route/declaration.ts';
+import { parseBody, parseParams, parseQuery } from '../route/parse-input.ts';
 
 /** Who may call. */
 export type Access = 'anybody' | 'user' | 'administrator' | 'either';
@@ -49,22 +50,21 @@ export interface ApiRequest {
   readonly client?: string;
 }
 
-interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodType> {
-  readonly method: 'get' | 'post' | 'put' | 'delete';
-  /** Below the base, with names in braces for what varies. */
-  readonly path: string;
-  readonly summary: string;
+interface Definition<
+  Path extends string,
+  A extends Access,
+  P extends ParamSchemas,
+  Q extends z.ZodObject,
+  B extends z.ZodType,
+> extends Declaration<Path, P, Q, B> {
   readonly access: A;
-  readonly query?: Q;
-  readonly body?: B;
-  readonly answer?: z.ZodType;
   /** True for one that changes nothing, whatever its method says. */
   readonly isIdle?: true;
   /** Returns the answer; nothing for an answer without a body. Only one that changes nothing may wait. */
   run(
     call: {
       readonly actor: Actors[A];
-      readonly params: Readonly<Record<string, string>>;
+      readonly params: ParamsOf<Path, P>;
       readonly query: z.output<Q>;
       readonly body: z.output<B>;
       /** Notes in the audit log what the call has done. */
@@ -74,41 +74,37 @@ interface Definition<A extends Access, Q extends z.ZodObject, B extends z.ZodTyp
   ): object | undefined | Promise<object>;
 }
 
-export interface EntryPoint
-  extends Pick<
-    Definition<Access, z.ZodObject, z.ZodType>,
-    'method' | 'path' | 'summary' | 'access' | 'query' | 'body' | 'answer'
-  > {
-  /** Throws a {@link Fault}: 401 and 403 for who may not, 400 for a wrong query or body, and what else goes wrong. */
+export interface EntryPoint extends Declaration {
+  /** Throws a {@link Fault}: 401 and 403 for callers without the right, 400 for a wrong query or body, and others. */
   call(request: ApiRequest, backend: Backend): Promise<object | undefined>;
 }
 
 export function entryPoint<
+  const Path extends string,
   A extends Access,
+  // biome-ignore lint/complexity/noBannedTypes: a path without typed parameters
+  P extends ParamSchemas = {},
   Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
   B extends z.ZodType = z.ZodUndefined,
->(definition: Definition<A, Q, B>): EntryPoint {
-  const { access, run, ...described } = definition;
-  const { query: querySchema, body: bodySchema } = definition;
+>(definition: Definition<Path, A, P, Q, B>): EntryPoint {
+  const { run, isIdle, ...declaration } = definition;
   return {
-    ...described,
-    access,
+    ...declaration,
 
     async call({ params, query, identify, readBody, client }, backend) {
-      const actor = await admitted(access, identify);
+      const actor = await admitted(definition.access, identify);
+      const bodySchema = definition.body?.schema;
       const call = {
         actor: actor as Actors[A],
-        params,
-        query: (querySchema ? parseBody(querySchema, query) : {}) as z.output<Q>,
+        params: parseParams(declaration, params) as ParamsOf<Path, P>,
+        query: parseQuery(declaration, query) as z.output<Q>,
         body: (bodySchema ? parseBody(bodySchema, await readBody()) : undefined) as z.output<B>,
         note: (action: string, target: string) =>
           backend.audit.add({ actor: nameOf(actor), client, action, target }),
       };
       const work = () => run(call, backend);
       // What is checked and what is changed are one: nobody else writes in between.
-      return definition.method === 'get' || definition.isIdle
-        ? work()
-        : await backend.platform.write(work);
+      return definition.method === 'get' || isIdle ? work() : await backend.platform.write(work);
     },
   };
 }
@@ -132,12 +128,4 @@ async function admitted(
       : "This needs the name and password of an administrator's account (HTTP basic)",
     { phase: 'credentials' },
   );
-}
-
-/** The number that stands in a path; throws a {@link Fault} (400) for what is none. */
-export function numberOf(text = ''): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new Fault('bad-request', `'${text.slice(0, 40)}' in the path must be a number`, {
-    phase: 'request',
-  });
 }

@@ -1,6 +1,15 @@
 import { Fault } from '../../foundation/fault.ts';
-import { describeApi, type OpenApi } from '../api/description/api-description.ts';
-import { type ApiRequest, type Backend, type EntryPoint, entryPoint } from './entry-point.ts';
+import { documentSchema } from '../api/container/answer-schema.ts';
+import { ok } from '../route/declaration.ts';
+import { describeApi, type OpenApi } from '../route/describe-api.ts';
+import { createRouter } from '../route/router.ts';
+import {
+  type Access,
+  type ApiRequest,
+  type Backend,
+  type EntryPoint,
+  entryPoint,
+} from './entry-point.ts';
 import { auditEntryPoints } from './entry-points/audit-entry-points.ts';
 import { credentialEntryPoints } from './entry-points/credential-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
@@ -33,27 +42,33 @@ const entryPoints: readonly EntryPoint[] = [
   ...auditEntryPoints,
   ...runEntryPoints,
   entryPoint({
+    id: 'getServiceInfo',
     method: 'get',
     path: '/service-info',
+    tag: 'Service',
     summary: 'Version and commit',
     access: 'anybody',
-    answer: platformInfoAnswer,
+    answers: ok(platformInfoAnswer),
     run: (_, { version }) => ({ serviceInfo: { ...version, apiVersion } }),
   }),
   entryPoint({
+    id: 'getOpenApi',
     method: 'get',
     path: '/openapi.json',
+    tag: 'Service',
     summary: 'This description',
     access: 'anybody',
+    answers: ok(documentSchema, 'The description'),
     run: (_, { version }) => describePlatformApi(version.version),
   }),
 ];
 
 export function createPlatformApi(backend: Backend): PlatformApi {
+  const find = createRouter(entryPoints);
   return async ({ method, path, ...request }) => {
-    for (const candidate of entryPoints) {
-      const params = candidate.method === method.toLowerCase() && match(candidate.path, path);
-      if (params) return candidate.call({ ...request, params }, backend);
+    const found = find(method, path);
+    if (found && 'route' in found) {
+      return found.route.call({ ...request, params: found.params }, backend);
     }
     throw new Fault(
       'denied',
@@ -63,54 +78,37 @@ export function createPlatformApi(backend: Backend): PlatformApi {
   };
 }
 
+const loginFaults = ['unauthorized', 'denied', 'too-many-requests'] as const;
+
+const access = {
+  anybody: { security: [], faults: [] },
+  user: { security: ['token'], faults: loginFaults },
+  administrator: { security: ['account'], faults: loginFaults },
+  either: { security: ['token', 'account'], faults: loginFaults },
+} satisfies Record<Access, object>;
+
 /** The OpenAPI document of the built-in platform. */
 export function describePlatformApi(version: string): OpenApi {
-  const security = {
-    anybody: undefined,
-    user: ['token'],
-    administrator: ['account'],
-    either: ['token', 'account'],
-  };
   return describeApi({
     title: 'Sluice platform',
     version,
     description:
       'Users, access tokens, workspaces and registry credentials of the platform that is part of Sluice.',
     base: '/platform',
-    operations: entryPoints.map(({ access, query, body, ...described }) => ({
-      ...described,
-      request: body,
-      ...(described.method === 'delete' ? { status: 204 } : {}),
-      ...(query ? { query: describeQuery(query) } : {}),
-      ...(security[access] ? { security: security[access] } : {}),
-    })),
+    routes: entryPoints,
+    tags: {
+      Users: 'Users and the holder of an access token',
+      Tokens: 'Access tokens',
+      Workspaces: 'Workspaces and their members',
+      Credentials: 'Registry credentials',
+      Audit: 'The audit log',
+      Runs: 'Reports of workflow runs, which are not kept',
+      Service: 'The platform itself',
+    },
+    access,
     securitySchemes: {
       token: { type: 'http', scheme: 'bearer', description: 'An access token of a user' },
       account: { type: 'http', scheme: 'basic', description: 'An account that administers Sluice' },
     },
   });
-}
-
-function describeQuery(schema: NonNullable<EntryPoint['query']>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(schema.shape).map(([name, member]) => [
-      name,
-      (member as { description?: string }).description ?? '',
-    ]),
-  );
-}
-
-/** What stands for the names in braces; undefined for another path. */
-function match(template: string, path: string): Record<string, string> | undefined {
-  const wanted = template.split('/');
-  const found = path.split('/');
-  if (wanted.length !== found.length) return undefined;
-  const params: Record<string, string> = {};
-  for (const [at, word] of wanted.entries()) {
-    const text = found[at] ?? '';
-    const name = /^\{(\w+)\}$/.exec(word)?.[1];
-    if (name === undefined ? word !== text : text === '') return undefined;
-    if (name !== undefined) params[name] = text;
-  }
-  return params;
 }

@@ -36,6 +36,7 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
   return async (ctx, next) => {
     const base = bases.find(one => ctx.path === one || ctx.path.startsWith(`${one}/`));
     if (base === undefined) return next();
+    ctx.state.route = '/platform';
     // Tokens and passwords are in the answers.
     ctx.set('cache-control', 'no-store');
     requireVersion(ctx.get('accept-version'));

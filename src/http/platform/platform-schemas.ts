@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { queryNumber } from '../route/declaration.ts';
 
 // null is what some clients send for a member that is not set.
 const optional = <T extends z.ZodType>(schema: T) =>
@@ -16,16 +17,15 @@ const workspaceNumber = z
   .refine(value => Number.isSafeInteger(value), wholeNumber);
 
 const largestPage = 1000;
-const queryNumber = z.string().regex(/^\d{1,9}$/, wholeNumber);
+const outsidePage = `expected 1 to ${largestPage}`;
+const mostOffset = 999_999_999;
 
 /** Query of every list. */
 export const pageQuery = z.object({
-  max: queryNumber
-    .transform(Number)
-    .refine(value => value >= 1 && value <= largestPage, `expected 1 to ${largestPage}`)
+  max: queryNumber(1, largestPage, outsidePage)
     .default(largestPage)
-    .describe(`Entries in the answer, ${largestPage} at most`),
-  offset: queryNumber.transform(Number).default(0).describe('Entries left out before them'),
+    .describe('Entries in the answer'),
+  offset: queryNumber(0, mostOffset).default(0).describe('Entries that are skipped before them'),
 });
 
 const ownerOptions = {
@@ -45,7 +45,7 @@ export const tokensQuery = pageQuery.extend({ user: ownerOptions.user });
 export const credentialsQuery = pageQuery.extend(ownerOptions);
 export const auditQuery = z.object({
   max: pageQuery.shape.max,
-  before: queryNumber.transform(Number).optional().describe('Only entries before this id'),
+  before: queryNumber(0, mostOffset).optional().describe('Only entries before this id'),
 });
 export const workspaceQuery = z.object({ workspaceId: ownerOptions.workspaceId });
 

@@ -163,6 +163,15 @@ export const serviceInfoSchema = z
   })
   .meta({ title: 'ServiceInfo' });
 
-export const errorAnswerSchema = z
-  .object({ message: z.string().describe('What happened, what to do, and the id of its log line') })
-  .meta({ title: 'Error' });
+export const stateSchema = z.object({ status: z.string() }).meta({ title: 'ServiceState' });
+
+export const locationSchema = z
+  .object({ location: z.string().describe('The same as the header') })
+  .meta({ title: 'Location' });
+
+export const emptySchema = z.object({}).meta({ title: 'Nothing' });
+
+/** An OpenAPI document; its own specification says what is in it. */
+export const documentSchema = z
+  .looseObject({ openapi: z.string(), info: z.looseObject({}), paths: z.looseObject({}) })
+  .meta({ title: 'OpenApi' });

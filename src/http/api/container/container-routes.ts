@@ -1,30 +1,34 @@
-import type { Router, RouterContext } from '@koa/router';
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
 import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { formatReference } from '../../../oci/reference.ts';
 import type { Accept } from '../../../request/accept.ts';
 import type { Caller } from '../../../request/container-request.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
-import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
+import { type ApiVersion, isToBeMade, type Submission } from '../../../request/submission.ts';
 import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
 import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
 import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
-import { readRequest } from '../../bodies/read-request.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
-import type { RequireAdministrator } from '../../callers/basic-auth.ts';
-import { callerAddress, networkOf } from '../../callers/client-address.ts';
-import type { Identify } from '../../callers/identify.ts';
-import type { Gate } from '../../gates/access-gate.ts';
 import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
-import { limited } from '../../limits/limited.ts';
 import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
-import type { RequestState } from '../../request-state.ts';
+import { ok } from '../../route/declaration.ts';
+import { apiRoute } from '../api-route.ts';
+import {
+  containerAnswerSchema,
+  containerDetailsSchema,
+  containerStatusSchema,
+  emptySchema,
+  legacyAnswerSchema,
+} from './answer-schema.ts';
 import {
   containerAnswer,
   describeRequest,
   forecastAnswer,
   isDryRunId,
 } from './container-answer.ts';
+import { containerExample } from './container-examples.ts';
 import { containerRequestSchema } from './container-schema.ts';
 import { containerStatus } from './container-status.ts';
 import { createFieldCheck } from './field-check.ts';
@@ -33,15 +37,8 @@ export interface ContainerDeps {
   readonly accept: Accept;
   readonly dryRun: DryRun;
   readonly noteDeed: NoteDeed;
-  readonly gate: Gate;
-  readonly identify: Identify;
   readonly tokens: TokenRegistry;
-  readonly requireAdministrator: RequireAdministrator;
-  readonly maxBodyBytes: number;
-  readonly trustedProxies: number;
-  readonly limiter: Limiter;
-  readonly rates: CallerRates;
-  /** Builds that begin, apart from the requests themselves. */
+  /** The limit of builds that begin, apart from that of the requests. */
   readonly buildLimiter: Limiter;
   readonly buildRates: CallerRates;
   readonly usage: UsageStore;
@@ -54,73 +51,145 @@ export interface ContainerDeps {
 // About what a request takes in the database.
 const rowBytes = 4096;
 
+const tag = 'Containers';
+const token = z.string().describe('`containerToken` or `requestId` of the answer to the request');
+const requestBody = {
+  schema: containerRequestSchema,
+  example: containerExample.request,
+  review: createFieldCheck(containerRequestSchema),
+  isBuild: isToBeMade,
+};
+const upstreamFaults = [
+  ...(['not-found', 'internal', 'not-provided', 'upstream'] as const),
+  ...(['unavailable', 'upstream-timeout', 'storage-full'] as const),
+];
+
 /** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
-export function containerRoutes(router: Router<RequestState>, deps: ContainerDeps): void {
-  const checkFields = createFieldCheck(containerRequestSchema);
-  const create = async (ctx: RouterContext<RequestState>, version: ApiVersion) => {
-    deps.gate.beforeRequest();
-    const { value: submission, body } = await readRequest(
-      ctx,
-      containerRequestSchema,
-      deps.maxBodyBytes,
-    );
-    const warnings = checkFields(body);
-    const address = callerAddress(ctx.req, deps.trustedProxies);
-    const identity = await deps.identify(ctx.req, submission);
-    const caller: Caller = identity
-      ? { address, ...identity }
-      : { address, network: networkOf(address) };
-    deps.gate.request(caller);
-    if (isToBeMade(submission)) deps.gate.build(caller);
-    const limit = rateFor(deps.rates, caller, caller.address);
-    const onBuild = (requests: Allowance | undefined) => {
-      const builds = rateFor(deps.buildRates, caller, caller.address);
-      const left = builds && deps.buildLimiter.take(builds.key, builds.rate, builds.advice);
-      // The headers are those of the limit that is reached first.
-      if (left && left.remaining < (requests?.remaining ?? Number.POSITIVE_INFINITY)) {
-        ctx.set(limitHeaders(left));
-      }
-      deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
-      return () => builds && deps.buildLimiter.giveBack(builds.key, builds.rate);
-    };
-    const gone = new AbortController();
-    ctx.res.once('close', () => gone.abort());
-    const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
-    ctx.body = await limited(deps.limiter, limit, setHeaders, async left => {
-      if (submission.dryRun) {
-        const forecast = await deps.dryRun(submission, version, caller, gone.signal);
-        return forecastAnswer(forecast, submission, warnings);
-      }
-      deps.space.take(rowBytes);
-      const begin = () => onBuild(left);
-      const accepted = await deps.accept(submission, version, caller, begin, gone.signal);
-      return containerAnswer(accepted, version, submission.freeze, warnings);
-    });
+export const containerRoutes = [
+  apiRoute({
+    id: 'requestContainer',
+    method: 'post',
+    path: '/v1alpha2/container',
+    tag,
+    summary: 'Request a container',
+    description:
+      'Answers with the name of an image: an existing one, with changes to it or not, or one that is built.',
+    access: 'requests',
+    limit: 'requests',
+    body: requestBody,
+    answers: ok(containerAnswerSchema, 'The name to pull', containerExample.answer),
+    faults: upstreamFaults,
+    claim: ({ body }) => body,
+    run: (call, deps: ContainerDeps) => create(call, 'v1alpha2', deps),
+  }),
+  apiRoute({
+    id: 'requestContainerToken',
+    method: 'post',
+    path: '/container-token',
+    tag,
+    summary: 'Request a container; superseded by /v1alpha2/container',
+    access: 'requests',
+    limit: 'requests',
+    body: requestBody,
+    answers: ok(legacyAnswerSchema, 'The name to pull'),
+    faults: upstreamFaults,
+    isDeprecated: true,
+    claim: ({ body }) => body,
+    run: (call, deps: ContainerDeps) => create(call, 'v1alpha1', deps),
+  }),
+  apiRoute({
+    id: 'getContainer',
+    method: 'get',
+    path: '/v1alpha2/container/{token}',
+    tag,
+    summary: 'Details of a container request',
+    access: 'anybody',
+    params: { token },
+    answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
+    faults: ['not-found'],
+    run: async ({ params }, { tokens }: ContainerDeps) =>
+      describeRequest(await tokens.describe(params.token)),
+  }),
+  apiRoute({
+    id: 'getContainerToken',
+    method: 'get',
+    path: '/container-token/{token}',
+    tag,
+    summary: 'Details of a container request; superseded by /v1alpha2/container/{token}',
+    access: 'anybody',
+    params: { token },
+    answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
+    faults: ['not-found'],
+    isDeprecated: true,
+    run: async ({ params }, { tokens }: ContainerDeps) =>
+      describeRequest(await tokens.describe(params.token)),
+  }),
+  apiRoute({
+    id: 'getContainerStatus',
+    method: 'get',
+    path: '/v1alpha2/container/{token}/status',
+    tag,
+    summary: 'State of a container request',
+    access: 'anybody',
+    params: { token },
+    answers: ok(containerStatusSchema, 'The state', containerExample.status),
+    faults: ['not-found'],
+    async run({ params }, { builds, logUrlOf, tokens }: ContainerDeps) {
+      if (isDryRunId(params.token)) throw dryRunHasNoStatus();
+      return containerStatus(builds, logUrlOf, await tokens.get(params.token));
+    },
+  }),
+  apiRoute({
+    id: 'endContainer',
+    method: 'delete',
+    path: '/container-token/{token}',
+    tag,
+    summary: 'End a container request now',
+    access: 'administrator',
+    params: { token },
+    answers: ok(emptySchema, 'The request has ended: its name can no longer be pulled'),
+    faults: ['not-found'],
+    async run({ ctx, params }, { tokens, noteDeed }: ContainerDeps) {
+      await tokens.revoke(params.token);
+      const { label, image } = await tokens.describe(params.token);
+      noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
+      return {};
+    },
+  }),
+];
+
+interface CreateCall {
+  readonly ctx: Pick<ParameterizedContext, 'res' | 'set'>;
+  readonly body: Submission;
+  readonly caller: Caller;
+  readonly warnings: readonly string[];
+  readonly left: Allowance | undefined;
+}
+
+async function create(
+  { ctx, body: submission, caller, warnings, left }: CreateCall,
+  version: ApiVersion,
+  deps: ContainerDeps,
+) {
+  const gone = new AbortController();
+  ctx.res.once('close', () => gone.abort());
+  if (submission.dryRun) {
+    const forecast = await deps.dryRun(submission, version, caller, gone.signal);
+    return forecastAnswer(forecast, submission, warnings);
+  }
+  const onBuild = () => {
+    const limit = rateFor(deps.buildRates, caller, caller.address);
+    const builds = limit && deps.buildLimiter.take(limit.key, limit.rate, limit.advice);
+    // The headers are those of the limit that is reached first.
+    if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
+      ctx.set(limitHeaders(builds));
+    }
+    deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
+    return () => limit && deps.buildLimiter.giveBack(limit.key, limit.rate);
   };
-
-  router.post('/v1alpha2/container', ctx => create(ctx, 'v1alpha2'));
-  router.post('/container-token', ctx => create(ctx, 'v1alpha1'));
-
-  router.get('/container-token/:token', async ctx => {
-    ctx.body = describeRequest(await deps.tokens.describe(ctx.params.token ?? ''));
-  });
-  router.get('/v1alpha2/container/:token', async ctx => {
-    ctx.body = describeRequest(await deps.tokens.describe(ctx.params.token ?? ''));
-  });
-  router.get('/v1alpha2/container/:token/status', async ctx => {
-    const id = ctx.params.token ?? '';
-    if (isDryRunId(id)) throw dryRunHasNoStatus();
-    ctx.body = await containerStatus(deps.builds, deps.logUrlOf, await deps.tokens.get(id));
-  });
-  router.delete('/container-token/:token', async ctx => {
-    await deps.requireAdministrator(ctx.req);
-    const token = ctx.params.token ?? '';
-    await deps.tokens.revoke(token);
-    const { label, image } = await deps.tokens.describe(token);
-    deps.noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
-    ctx.status = 200;
-    ctx.body = {};
-  });
+  deps.space.take(rowBytes);
+  const accepted = await deps.accept(submission, version, caller, onBuild, gone.signal);
+  return containerAnswer(accepted, version, submission.freeze, warnings);
 }
 
 function dryRunHasNoStatus(): Fault {

@@ -1,11 +1,8 @@
 import { z } from 'zod';
 import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/recipe/submitted.ts';
 import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
-import { Fault } from '../../../foundation/fault.ts';
 import type { LayeredConfig } from '../../../images/augment/image-change.ts';
 import type { Submission, SubmittedLayer } from '../../../request/submission.ts';
-import { withoutAliases } from '../aliases.ts';
-import { tooLongIn } from './list-lengths.ts';
 
 /** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */
 type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
@@ -221,36 +218,3 @@ export const credentialsSchema = z
     password: filled,
   })
   .meta({ title: 'RegistryCredentials' });
-
-// Of a name that a client chose.
-const shownName = 80;
-
-/** The body as the schema types it; throws a {@link Fault} (400) that names the field and what is wrong with it. */
-export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
-  const given = withoutAliases(body);
-  const tooLong = tooLongIn(schema, given);
-  if (tooLong) {
-    const { path, count, most } = tooLong;
-    throw malformed(path, `has ${count} entries, at most ${most} are allowed`);
-  }
-  const result = schema.safeParse(given);
-  if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  throw malformed(issue?.path ?? [], inWords(issue?.message));
-}
-
-function malformed(path: readonly PropertyKey[], what: string): Fault {
-  const field = path
-    .map(part => (typeof part === 'number' ? `[${part}]` : `.${String(part).slice(0, shownName)}`))
-    .join('')
-    .slice(1);
-  const subject = field === '' ? 'The body' : `'${field}'`;
-  const joint = /^(?:is|has) /.test(what) ? ' ' : ': ';
-  return new Fault('bad-request', `${subject}${joint}${what}`, { phase: 'request' });
-}
-
-/** What zod found, as the rest of a sentence on the field. */
-function inWords(message = 'is malformed'): string {
-  if (message.endsWith('received undefined')) return 'is required';
-  return message.replace(/^Invalid (?:input|option): /, '');
-}

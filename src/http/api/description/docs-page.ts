@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ApiOperation, OpenApi } from './api-description.ts';
+import type { ApiOperation, OpenApi } from '../../route/describe-api.ts';
 
 const style = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }

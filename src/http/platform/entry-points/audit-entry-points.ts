@@ -1,3 +1,4 @@
+import { ok } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
 import { auditAnswer, auditQuery } from '../platform-schemas.ts';
 import { auditView } from '../platform-views.ts';
@@ -5,12 +6,14 @@ import { auditView } from '../platform-views.ts';
 /** Who did what to what. */
 export const auditEntryPoints = [
   entryPoint({
+    id: 'listAuditLog',
     method: 'get',
     path: '/audit',
+    tag: 'Audit',
     summary: 'Who did what to what, the newest first',
     access: 'administrator',
     query: auditQuery,
-    answer: auditAnswer,
+    answers: ok(auditAnswer),
     async run({ query: { max, before } }, { audit }) {
       const entries = await audit.list({ before, limit: max });
       return { entries: entries.map(auditView) };

@@ -2,6 +2,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { type KeptCredentials, unknownCredentials } from '../../../platform/built-in/vault.ts';
 import { keysDocument, readKeys } from '../../../platform/credentials/keys-document.ts';
 import type { CredentialOwner } from '../../../storage/rows/people/credential-rows.ts';
+import { noContent, ok } from '../../route/declaration.ts';
 import { type Actor, type Backend, entryPoint } from '../entry-point.ts';
 import { ownerOf } from '../owner.ts';
 import {
@@ -17,13 +18,15 @@ import { credentialsView } from '../platform-views.ts';
 /** Registry credentials. What is secret of them is for users alone; administrators can replace it. */
 export const credentialEntryPoints = [
   entryPoint({
+    id: 'listCredentials',
     method: 'get',
     path: '/credentials',
+    tag: 'Credentials',
     summary:
       'Your own credentials, or those of a workspace; for administrators, all unless one is named',
     access: 'either',
     query: credentialsQuery,
-    answer: credentialsAnswer,
+    answers: ok(credentialsAnswer),
     run({ actor, query: { max, offset, ...named } }, backend) {
       const owner = ownerOf(actor, named, backend);
       const { entries, total } = backend.platform.vault.list(owner, { limit: max, offset });
@@ -34,13 +37,16 @@ export const credentialEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'addCredentials',
     method: 'post',
     path: '/credentials',
+    tag: 'Credentials',
     summary: 'Add credentials, of your own or of a workspace',
     access: 'either',
     query: workspaceQuery,
-    body: newCredentialsSchema,
-    answer: newCredentialsAnswer,
+    body: { schema: newCredentialsSchema },
+    answers: ok(newCredentialsAnswer),
+    faults: ['in-use', 'not-found', 'storage-full'],
     run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
       const owner = ownerOf(
         actor,
@@ -62,23 +68,30 @@ export const credentialEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'getKeys',
     method: 'get',
     path: '/credentials/{credentialsId}/keys',
+    tag: 'Credentials',
     summary: 'The secret of your own credentials, or of those of a workspace',
     access: 'user',
     query: workspaceQuery,
-    answer: keysAnswer,
+    answers: ok(keysAnswer),
+    faults: ['not-found'],
     run({ actor, params, query: { workspaceId } }, { platform }) {
-      const keys = platform.keysFor(actor.user, params.credentialsId ?? '', workspaceId);
+      const keys = platform.keysFor(actor.user, params.credentialsId, workspaceId);
       return { keys: JSON.stringify(keysDocument(keys)) };
     },
   }),
   entryPoint({
+    id: 'removeCredentials',
     method: 'delete',
     path: '/credentials/{credentialsId}',
+    tag: 'Credentials',
     summary: 'Remove credentials',
     access: 'either',
-    run({ actor, params: { credentialsId = '' }, note }, backend) {
+    answers: noContent,
+    faults: ['not-found'],
+    run({ actor, params: { credentialsId }, note }, backend) {
       const { platform } = backend;
       const kept = platform.vault.find(credentialsId);
       if (!mayManage(actor, kept.owner, platform)) throw unknownCredentials(credentialsId);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ok } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
 import { newRunAnswer, runAnswer, startedRunAnswer } from '../platform-schemas.ts';
 
@@ -13,11 +14,13 @@ const runIdBytes = 10;
  */
 export const runEntryPoints = [
   entryPoint({
+    id: 'announceRun',
     method: 'post',
     path: '/trace/create',
+    tag: 'Runs',
     summary: 'Announce a run; nothing is kept',
     access: 'user',
-    answer: newRunAnswer,
+    answers: ok(newRunAnswer),
     isIdle: true,
     run: () => ({
       workflowId: randomBytes(runIdBytes).toString('hex'),
@@ -25,21 +28,25 @@ export const runEntryPoints = [
     }),
   }),
   entryPoint({
+    id: 'beginRun',
     method: 'put',
     path: '/trace/{workflowId}/begin',
+    tag: 'Runs',
     summary: 'Report that a run begins; nothing is kept',
     access: 'user',
-    answer: startedRunAnswer,
+    answers: ok(startedRunAnswer),
     isIdle: true,
     run: ({ params }) => ({ workflowId: params.workflowId, watchUrl: `none. ${notKept}` }),
   }),
   ...['progress', 'heartbeat', 'complete'].map(event =>
     entryPoint({
+      id: `${event}Run`,
       method: 'put',
+      tag: 'Runs',
       path: `/trace/{workflowId}/${event}`,
       summary: `Report of a run (${event}); nothing is kept`,
       access: 'user',
-      answer: runAnswer,
+      answers: ok(runAnswer),
       isIdle: true,
       run: ({ params }) => ({ workflowId: params.workflowId, message: notKept }),
     }),

@@ -1,5 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { entryPoint, numberOf } from '../entry-point.ts';
+import { noContent, ok, pathNumber } from '../../route/declaration.ts';
+import { entryPoint } from '../entry-point.ts';
 import { userIdOf } from '../owner.ts';
 import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from '../platform-schemas.ts';
 import { tokenView } from '../platform-views.ts';
@@ -7,12 +8,14 @@ import { tokenView } from '../platform-views.ts';
 /** Access tokens: users have their own to look after, administrators all. */
 export const tokenEntryPoints = [
   entryPoint({
+    id: 'listTokens',
     method: 'get',
     path: '/tokens',
+    tag: 'Tokens',
     summary: 'Access tokens: your own; for administrators, those of a user or all',
     access: 'either',
     query: tokensQuery,
-    answer: tokensAnswer,
+    answers: ok(tokensAnswer),
     run({ actor, query: { user, max, offset } }, backend) {
       const { platform } = backend;
       const holder = userIdOf(actor, user, backend);
@@ -21,12 +24,15 @@ export const tokenEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'createToken',
     method: 'post',
     path: '/tokens',
+    tag: 'Tokens',
     summary: 'Create an access token',
     access: 'either',
-    body: newTokenSchema,
-    answer: newTokenAnswer,
+    body: { schema: newTokenSchema },
+    answers: ok(newTokenAnswer),
+    faults: ['in-use', 'not-found', 'storage-full'],
     run({ actor, body: { name, expiration, user }, note }, backend) {
       const { platform } = backend;
       const holder = userIdOf(actor, user, backend);
@@ -50,13 +56,18 @@ export const tokenEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'revokeToken',
     method: 'delete',
     path: '/tokens/{tokenId}',
+    tag: 'Tokens',
     summary: 'Revoke an access token',
     access: 'either',
+    params: { tokenId: pathNumber },
+    answers: noContent,
+    faults: ['not-found'],
     run({ actor, params, note }, { platform }) {
       const holder = actor.kind === 'user' ? actor.user.id : undefined;
-      const { name, user } = platform.tokens.revoke(numberOf(params.tokenId), holder);
+      const { name, user } = platform.tokens.revoke(params.tokenId, holder);
       note('token.revoke', `'${name}' of ${platform.users.get(user).email}`);
       return undefined;
     },

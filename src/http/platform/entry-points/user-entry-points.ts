@@ -1,36 +1,44 @@
-import { entryPoint, numberOf } from '../entry-point.ts';
+import { noContent, ok, pathNumber } from '../../route/declaration.ts';
+import { entryPoint } from '../entry-point.ts';
 import { newUserSchema, userAnswer, usersAnswer, usersQuery } from '../platform-schemas.ts';
 import { userView } from '../platform-views.ts';
 
 /** Who is known, and who asks. */
 export const userEntryPoints = [
   entryPoint({
+    id: 'getUserInfo',
     method: 'get',
     path: '/user-info',
+    tag: 'Users',
     summary: 'Whose access token it is',
     access: 'user',
-    answer: userAnswer,
+    answers: ok(userAnswer),
     run: ({ actor }) => ({ user: userView(actor.user) }),
   }),
   entryPoint({
+    id: 'listUsers',
     method: 'get',
     path: '/users',
+    tag: 'Users',
     summary: 'Users',
     access: 'administrator',
     query: usersQuery,
-    answer: usersAnswer,
+    answers: ok(usersAnswer),
     run({ query: { email, max, offset } }, { platform }) {
       const { entries, total } = platform.users.list(email, { limit: max, offset });
       return { users: entries.map(userView), totalSize: total };
     },
   }),
   entryPoint({
+    id: 'addUser',
     method: 'post',
     path: '/users',
+    tag: 'Users',
     summary: 'Add a user',
     access: 'administrator',
-    body: newUserSchema,
-    answer: userAnswer,
+    body: { schema: newUserSchema },
+    answers: ok(userAnswer),
+    faults: ['in-use', 'not-found', 'storage-full'],
     run({ body, note }, { platform }) {
       const user = platform.users.add(body.email);
       note('user.add', user.email);
@@ -38,12 +46,17 @@ export const userEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'removeUser',
     method: 'delete',
     path: '/users/{userId}',
+    tag: 'Users',
     summary: 'Remove a user, with all tokens and personal credentials',
     access: 'administrator',
+    params: { userId: pathNumber },
+    answers: noContent,
+    faults: ['not-found'],
     run({ params, note }, { platform }) {
-      const { id, email } = platform.users.get(numberOf(params.userId));
+      const { id, email } = platform.users.get(params.userId);
       platform.users.remove(id);
       note('user.remove', email);
       return undefined;

@@ -1,5 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { entryPoint, numberOf } from '../entry-point.ts';
+import { noContent, ok, pathNumber } from '../../route/declaration.ts';
+import { entryPoint } from '../entry-point.ts';
 import {
   memberAnswer,
   membersAnswer,
@@ -19,12 +20,14 @@ const mostWorkspaces = 1000;
 /** Workspaces and who is in them. */
 export const workspaceEntryPoints = [
   entryPoint({
+    id: 'listWorkspaces',
     method: 'get',
     path: '/workspaces',
+    tag: 'Workspaces',
     summary: 'Workspaces that you are a member of; for administrators, all',
     access: 'either',
     query: workspacesQuery,
-    answer: workspacesAnswer,
+    answers: ok(workspacesAnswer),
     run({ actor, query: { name, max, offset } }, { platform }) {
       const member = actor.kind === 'user' ? actor.user.id : undefined;
       const page = { limit: max, offset };
@@ -33,13 +36,16 @@ export const workspaceEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'listUserWorkspaces',
     method: 'get',
     path: '/user/{userId}/workspaces',
+    tag: 'Workspaces',
     summary: 'Workspaces that you are a member of, in the form that workflow engines read',
     access: 'user',
-    answer: userWorkspacesAnswer,
+    params: { userId: pathNumber },
+    answers: ok(userWorkspacesAnswer),
     run({ actor, params }, { platform }) {
-      const member = numberOf(params.userId);
+      const member = params.userId;
       if (member !== actor.user.id) {
         throw new Fault('denied', 'This access token is of another user', {
           phase: 'credentials',
@@ -51,12 +57,15 @@ export const workspaceEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'addWorkspace',
     method: 'post',
     path: '/workspaces',
+    tag: 'Workspaces',
     summary: 'Add a workspace',
     access: 'administrator',
-    body: newWorkspaceSchema,
-    answer: workspaceAnswer,
+    body: { schema: newWorkspaceSchema },
+    answers: ok(workspaceAnswer),
+    faults: ['in-use', 'not-found', 'storage-full'],
     run({ body, note }, { platform }) {
       const workspace = platform.workspaces.add(body.name);
       note('workspace.add', workspace.name);
@@ -64,53 +73,71 @@ export const workspaceEntryPoints = [
     },
   }),
   entryPoint({
+    id: 'removeWorkspace',
     method: 'delete',
     path: '/workspaces/{workspaceId}',
+    tag: 'Workspaces',
     summary: 'Remove a workspace, with its credentials',
     access: 'administrator',
+    params: { workspaceId: pathNumber },
+    answers: noContent,
+    faults: ['not-found'],
     run({ params, note }, { platform }) {
-      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
+      const { id, name } = platform.workspaces.get(params.workspaceId);
       platform.workspaces.remove(id);
       note('workspace.remove', name);
       return undefined;
     },
   }),
   entryPoint({
+    id: 'listMembers',
     method: 'get',
     path: '/workspaces/{workspaceId}/members',
+    tag: 'Workspaces',
     summary: 'Members of a workspace',
     access: 'administrator',
+    params: { workspaceId: pathNumber },
     query: pageQuery,
-    answer: membersAnswer,
+    answers: ok(membersAnswer),
+    faults: ['not-found'],
     run({ params, query: { max, offset } }, { platform }) {
-      const id = numberOf(params.workspaceId);
+      const id = params.workspaceId;
       const { entries, total } = platform.workspaces.members(id, { limit: max, offset });
       return { members: entries.map(userView), totalSize: total };
     },
   }),
   entryPoint({
+    id: 'addMember',
     method: 'post',
     path: '/workspaces/{workspaceId}/members',
+    tag: 'Workspaces',
     summary: 'Make a user a member of a workspace',
     access: 'administrator',
-    body: newMemberSchema,
-    answer: memberAnswer,
+    params: { workspaceId: pathNumber },
+    body: { schema: newMemberSchema },
+    answers: ok(memberAnswer),
+    faults: ['in-use', 'not-found', 'storage-full'],
     run({ params, body, note }, { platform }) {
       const user = platform.users.withEmail(body.user);
-      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
+      const { id, name } = platform.workspaces.get(params.workspaceId);
       platform.workspaces.addMember(id, user.id);
       note('workspace.add-member', `${user.email} in ${name}`);
       return { member: userView(user) };
     },
   }),
   entryPoint({
+    id: 'removeMember',
     method: 'delete',
     path: '/workspaces/{workspaceId}/members/{userId}',
+    tag: 'Workspaces',
     summary: 'End the membership of a user',
     access: 'administrator',
+    params: { workspaceId: pathNumber, userId: pathNumber },
+    answers: noContent,
+    faults: ['not-found'],
     run({ params, note }, { platform }) {
-      const { id, name } = platform.workspaces.get(numberOf(params.workspaceId));
-      const member = numberOf(params.userId);
+      const { id, name } = platform.workspaces.get(params.workspaceId);
+      const member = params.userId;
       platform.workspaces.removeMember(id, member);
       note('workspace.remove-member', `${platform.users.get(member).email} in ${name}`);
       return undefined;

@@ -1,0 +1,93 @@
+import type { Middleware } from 'koa';
+import { wrongMethod } from '../errors/wrong-method.ts';
+import type { RequestState } from '../request-state.ts';
+import { describeApi, type OpenApi } from '../route/describe-api.ts';
+import { createRouter, labelOf } from '../route/router.ts';
+import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
+import { type BuildRoutesDeps, buildRoutes } from './build-routes.ts';
+import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
+import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
+import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
+import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
+import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
+import { viewRoutes } from './view-routes.ts';
+
+export type JsonApiDeps = ApiBasis &
+  ContainerDeps &
+  BuildRoutesDeps &
+  InspectDeps &
+  ValidateDeps &
+  MetricsDeps &
+  ServiceDeps;
+
+const routes: readonly ApiRoute<JsonApiDeps>[] = [
+  ...containerRoutes,
+  ...buildRoutes,
+  ...inspectRoutes,
+  ...validateRoutes,
+  ...metricsRoutes,
+  ...serviceRoutes,
+  ...viewRoutes,
+];
+
+/** Answers the calls of the JSON API; throws a `Fault` (405) for a path that has other methods. */
+export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
+  const find = createRouter(routes);
+  return async (ctx, next) => {
+    const found = find(ctx.method, ctx.path);
+    if (!found) return next();
+    ctx.state.route = labelOf('route' in found ? found.route : found.other);
+    if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
+    await found.route.answer(ctx, found.params, deps);
+  };
+}
+
+const access = {
+  anybody: { security: [], faults: [] },
+  caller: {
+    security: ['nothing', 'token', 'account'],
+    faults: ['unauthorized', 'denied', 'too-many-requests'],
+  },
+  requests: {
+    security: ['nothing', 'token', 'account'],
+    faults: ['unauthorized', 'denied', 'too-many-requests'],
+  },
+  administrator: {
+    security: ['account'],
+    faults: ['unauthorized', 'denied', 'too-many-requests'],
+  },
+} as const satisfies Record<ApiAccess, object>;
+
+/** The description of the JSON API. */
+export function describeJsonApi(version: string): OpenApi {
+  return describeApi({
+    title: 'Sluice',
+    version,
+    description:
+      'Container requests, builds and image metadata. The names in the answers are pulled by the OCI distribution API below /v2/; the built-in platform has its own description, /platform/openapi.json.',
+    base: '/',
+    routes,
+    tags: {
+      Containers: 'Container requests',
+      Builds: 'Builds and their logs',
+      Images: 'Image metadata',
+      Registries: 'Logins at registries',
+      Metrics: 'Usage, for administrators',
+      Service: 'The server itself',
+    },
+    access,
+    securitySchemes: {
+      account: {
+        type: 'http',
+        scheme: 'basic',
+        description: 'Name and password of an account of the server',
+      },
+      token: {
+        type: 'http',
+        scheme: 'bearer',
+        description:
+          'Access token of a workflow platform. Bodies have their own field for it, which comes first',
+      },
+    },
+  });
+}

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import type { FaultKind } from '../../foundation/fault.ts';
+
+export type Method = 'get' | 'post' | 'put' | 'delete';
+
+/** The answer with one status. */
+export interface AnswerDeclaration {
+  readonly about: string;
+  /** Of a JSON answer. */
+  readonly schema?: z.ZodType;
+  /** Media types of an answer that is not JSON; the first one is the default. */
+  readonly types?: readonly string[];
+  /** Description by header name. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly example?: unknown;
+}
+
+export type Answers = Readonly<Record<number, AnswerDeclaration>>;
+
+export interface BodyDeclaration<B extends z.ZodType = z.ZodType> {
+  readonly schema: B;
+  readonly example?: unknown;
+}
+
+/** The names in braces of a path: `token` for `/container-token/{token}`. */
+export type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | NamesIn<Rest>
+  : never;
+
+export type ParamSchemas = Readonly<Record<string, z.ZodType>>;
+
+/** The values of the names in braces: strings, except where a schema says otherwise. */
+export type ParamsOf<Path extends string, P extends ParamSchemas> = {
+  readonly [Name in NamesIn<Path>]: Name extends keyof P ? z.output<P[Name]> : string;
+};
+
+/**
+ * Everything that is public about a route, stated once: the router, the OpenAPI document, the checks of its input,
+ * its rate limit and its errors come from here.
+ */
+export interface Declaration<
+  Path extends string = string,
+  P extends ParamSchemas = ParamSchemas,
+  Q extends z.ZodObject = z.ZodObject,
+  B extends z.ZodType = z.ZodType,
+> {
+  /** Name of the operation, unique in its API: generated clients use it as the name of a function. */
+  readonly id: string;
+  readonly method: Method;
+  /** Below the base of the API, with names in braces for the parts that vary. */
+  readonly path: Path;
+  /** Other paths of the same route. */
+  readonly aliases?: readonly string[];
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  /** Who may call; each API has its own list. */
+  readonly access: string;
+  /** Schemas of the names in braces. Default: strings. */
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: BodyDeclaration<B>;
+  readonly answers: Answers;
+  /** Failures beyond those that follow from the access, the input and the limit. */
+  readonly faults?: readonly FaultKind[];
+  /** The rate limit that each call counts for. */
+  readonly limit?: 'requests';
+  readonly isDeprecated?: true;
+}
+
+/** The names in braces of a path. */
+export function namesIn(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+}
+
+/** The answers of a route that has one kind of success, with JSON. */
+export function ok(schema: z.ZodType, about = 'Done', example?: unknown): Answers {
+  return { 200: { about, schema, ...(example === undefined ? {} : { example }) } };
+}
+
+/** The answers of a route that has nothing to report. */
+export const noContent: Answers = { 204: { about: 'Done' } };
+
+/** A whole number that arrives as text. Its schema is that of a number. */
+export function digits(most: number, schema: z.ZodInt) {
+  const pattern = new RegExp(`^\\d{1,${most}}$`);
+  return z.preprocess(
+    value => (typeof value === 'string' && pattern.test(value) ? Number(value) : value),
+    schema,
+  );
+}
+
+/** A number in a path. */
+export const pathNumber = digits(15, z.int('must be a number'));
+
+/** A whole number in a query. */
+export const queryNumber = (least: number, most: number, outside?: string) =>
+  digits(9, z.int('expected a whole number').min(least, outside).max(most, outside));

@@ -1,0 +1,211 @@
+import { z } from 'zod';
+import type { FaultKind } from '../../foundation/fault.ts';
+import { type AnswerDeclaration, type Declaration, namesIn } from './declaration.ts';
+import {
+  faultAnswers,
+  faultStatuses,
+  type HeaderName,
+  headers,
+  limitHeaderNames,
+} from './fault-answers.ts';
+
+/** What the document says of one kind of access. */
+export interface AccessDescription {
+  /** Names of security schemes, of which one is enough; `nothing` for a call without a login. */
+  readonly security: readonly string[];
+  readonly faults: readonly FaultKind[];
+}
+
+export interface Api {
+  readonly title: string;
+  readonly version: string;
+  readonly description: string;
+  /** What comes before every path. */
+  readonly base: string;
+  readonly routes: readonly Declaration[];
+  readonly tags: Readonly<Record<string, string>>;
+  readonly access: Readonly<Record<string, AccessDescription>>;
+  readonly securitySchemes: Readonly<Record<string, object>>;
+}
+
+export interface OpenApi {
+  readonly openapi: string;
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    readonly license: object;
+  };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, ApiOperation>>>>;
+  readonly components: object;
+  readonly [member: string]: unknown;
+}
+
+export interface ApiOperation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly [member: string]: unknown;
+}
+
+/** The body of every error. */
+const errorSchema = z
+  .object({
+    message: z.string().describe('What happened, what to do, and the id of its log line'),
+  })
+  .meta({ title: 'Error', example: { message: 'No such route: ... - Error ID: 6Tq1' } });
+
+/** Describes an API by the declarations of its routes. Source: OpenAPI 3.1. */
+export function describeApi(api: Api): OpenApi {
+  const { title, version, description } = api;
+  const schemas: Record<string, object> = {};
+  const schemaOf: SchemaOf = schema => {
+    const { title: name, ...found } = jsonSchema(schema);
+    if (name === undefined) return found;
+    schemas[name] ??= found;
+    return { $ref: `#/components/schemas/${name}` };
+  };
+  const paths: Record<string, Record<string, ApiOperation>> = {};
+  for (const route of api.routes) {
+    const path = paths[route.path] ?? {};
+    paths[route.path] = path;
+    path[route.method] = describeRoute(route, api, schemaOf);
+  }
+  const error = { 'application/json': { schema: schemaOf(errorSchema) } };
+  return {
+    openapi: '3.1.0',
+    info: {
+      title,
+      version,
+      description,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: api.base, description: 'This server' }],
+    tags: Object.entries(api.tags).map(([name, about]) => ({ name, description: about })),
+    paths,
+    components: {
+      schemas,
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([key, { name: _, ...header }]) => [key, header]),
+      ),
+      responses: {
+        Error: {
+          description: 'Any other failure',
+          headers: headersOf(['RequestId']),
+          content: error,
+        },
+        ...Object.fromEntries(
+          Object.values(faultAnswers).map(({ name, about, headers: also = [] }) => [
+            name,
+            { description: about, headers: headersOf(['RequestId', ...also]), content: error },
+          ]),
+        ),
+      },
+      securitySchemes: api.securitySchemes,
+    },
+  };
+}
+
+type SchemaOf = (schema: z.ZodType) => JsonSchema;
+
+function describeRoute(route: Declaration, { access }: Api, schemaOf: SchemaOf): ApiOperation {
+  const { id, tag, summary, description, body, limit, aliases } = route;
+  const { security, faults } = access[route.access] ?? { security: [], faults: [] };
+  const parameters = [...pathParameters(route, schemaOf), ...queryParameters(route, schemaOf)];
+  const statuses = faultStatuses(route, faults);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description === undefined ? {} : { description }),
+    ...(route.isDeprecated ? { deprecated: true } : {}),
+    ...(aliases ? { 'x-aliases': aliases } : {}),
+    security: security.map(name => (name === 'nothing' ? {} : { [name]: [] })),
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body
+      ? {
+          requestBody: {
+            required: true,
+            content: { 'application/json': { schema: schemaOf(body.schema), ...exampleOf(body) } },
+          },
+        }
+      : {}),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(route.answers).map(([status, answer]) => [
+          status,
+          describeAnswer(answer, limit ? limitHeaderNames : [], schemaOf),
+        ]),
+      ),
+      ...Object.fromEntries(
+        statuses.map(status => [
+          status,
+          { $ref: `#/components/responses/${faultAnswers[status]?.name ?? 'Error'}` },
+        ]),
+      ),
+      default: { $ref: '#/components/responses/Error' },
+    },
+  };
+}
+
+function describeAnswer(
+  answer: AnswerDeclaration,
+  also: readonly HeaderName[],
+  schemaOf: SchemaOf,
+): object {
+  const { about, schema, types = [] } = answer;
+  const text = { schema: { type: 'string' }, ...exampleOf(answer) };
+  const content = schema
+    ? { 'application/json': { schema: schemaOf(schema), ...exampleOf(answer) } }
+    : Object.fromEntries(types.map(type => [type.replace(/;.*/, ''), text]));
+  const own = Object.entries(answer.headers ?? {}).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ]);
+  return {
+    description: about,
+    headers: { ...headersOf(['RequestId', ...also]), ...Object.fromEntries(own) },
+    ...(Object.keys(content).length > 0 ? { content } : {}),
+  };
+}
+
+function pathParameters({ path, params = {} }: Declaration, schemaOf: SchemaOf): object[] {
+  return namesIn(path).map(name => {
+    const { description, ...schema }: JsonSchema = params[name]
+      ? schemaOf(params[name])
+      : { type: 'string' };
+    return { name, in: 'path', required: true, ...(description ? { description } : {}), schema };
+  });
+}
+
+function queryParameters({ query }: Declaration, schemaOf: SchemaOf): object[] {
+  if (!query) return [];
+  const { properties = {} }: JsonSchema = schemaOf(query);
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    name,
+    in: 'query',
+    ...(description ? { description } : {}),
+    schema,
+  }));
+}
+
+function exampleOf({ example }: { readonly example?: unknown }): object {
+  return example === undefined ? {} : { example };
+}
+
+function headersOf(names: readonly HeaderName[]): Record<string, object> {
+  return Object.fromEntries(
+    names.map(key => [headers[key].name, { $ref: `#/components/headers/${key}` }]),
+  );
+}
+
+interface JsonSchema {
+  readonly title?: string;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly [member: string]: unknown;
+}
+
+function jsonSchema(schema: z.ZodType): JsonSchema {
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return rest as JsonSchema;
+}

@@ -1,0 +1,101 @@
+import { Fault, type FaultKind } from '../../foundation/fault.ts';
+import type { Declaration } from './declaration.ts';
+
+/** Headers that answers may have, by their name in the document. */
+export const headers = {
+  RateLimitLimit: {
+    name: 'RateLimit-Limit',
+    description: 'Calls that the limit allows in its time span',
+    schema: { type: 'integer' },
+  },
+  RateLimitRemaining: {
+    name: 'RateLimit-Remaining',
+    description: 'Calls that are left',
+    schema: { type: 'integer' },
+  },
+  RateLimitReset: {
+    name: 'RateLimit-Reset',
+    description:
+      'Seconds until all calls are available again; with none left, until the next one is',
+    schema: { type: 'integer' },
+  },
+  RetryAfter: {
+    name: 'Retry-After',
+    description: 'Seconds after which a new attempt makes sense',
+    schema: { type: 'integer' },
+  },
+  RequestId: {
+    name: 'X-Request-Id',
+    description: 'Id under which the log of the server has this request',
+    schema: { type: 'string' },
+  },
+  Challenge: {
+    name: 'WWW-Authenticate',
+    description: 'The login that the server accepts',
+    schema: { type: 'string' },
+  },
+} as const;
+
+export type HeaderName = keyof typeof headers;
+
+export const limitHeaderNames: readonly HeaderName[] = [
+  'RateLimitLimit',
+  'RateLimitRemaining',
+  'RateLimitReset',
+];
+
+interface FaultAnswer {
+  /** Name in the document. */
+  readonly name: string;
+  readonly about: string;
+  readonly headers?: readonly HeaderName[];
+}
+
+/** What a failure with a status means, for the document. */
+export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
+  400: {
+    name: 'BadRequest',
+    about: 'The request is malformed, or what it asks for is not possible',
+  },
+  401: {
+    name: 'Unauthorized',
+    about: 'A login is required, or it is wrong',
+    headers: ['Challenge'],
+  },
+  403: { name: 'Denied', about: 'The caller has no right to this' },
+  404: { name: 'NotFound', about: 'What the path or the body names does not exist' },
+  408: { name: 'TooSlow', about: 'The body did not arrive in time' },
+  409: { name: 'Conflict', about: 'What the body names exists already, or is in use' },
+  413: { name: 'TooLarge', about: 'The body is too large' },
+  415: { name: 'UnsupportedMediaType', about: 'The body is not JSON' },
+  429: {
+    name: 'TooManyRequests',
+    about: 'A limit is reached: repeat the request after the time in `Retry-After`',
+    headers: ['RetryAfter', ...limitHeaderNames],
+  },
+  500: { name: 'InternalError', about: 'A fault of the server, which its log has by its id' },
+  501: { name: 'NotProvided', about: 'This server does not provide this' },
+  502: { name: 'UpstreamFailed', about: 'Another registry or a platform failed' },
+  503: {
+    name: 'Unavailable',
+    about: 'The server cannot do this at the moment: repeat the request',
+    headers: ['RetryAfter'],
+  },
+  504: { name: 'UpstreamTimeout', about: 'Another registry or a platform did not answer in time' },
+  507: { name: 'StorageFull', about: 'The disk of the server is full' },
+};
+
+/** The failures of a route that follow from its declaration, and those that it lists. */
+export function faultStatuses(
+  { faults = [], params = {}, query, body, limit, method }: Declaration,
+  ofAccess: readonly FaultKind[],
+): number[] {
+  const kinds: FaultKind[] = [...faults, ...ofAccess];
+  if (query || body || Object.keys(params).length > 0) kinds.push('bad-request');
+  if (body) kinds.push('too-slow', 'too-large', 'unsupported-media');
+  // A page of another origin had a browser send it.
+  if (method !== 'get') kinds.push('denied');
+  if (limit) kinds.push('too-many-requests');
+  const statuses = new Set(kinds.map(kind => new Fault(kind, '').apiStatus));
+  return [...statuses].sort((one, other) => one - other);
+}
