@@ -14,8 +14,8 @@ import { parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { DiskSpace } from '../storage/directory/disk-space.ts';
+import type { HostedSums } from '../storage/rows/hosted/hosted-store.ts';
 import type { BuildStore } from '../storage/rows/images/build-rows.ts';
-import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
 import type { Access } from '../upstream/access.ts';
 import { type CredentialSource, credentialKey } from '../upstream/auth/credentials.ts';
 import type { FetchToken } from '../upstream/auth/fetch-token.ts';
@@ -85,10 +85,9 @@ export interface BuildServiceDeps {
   readonly sifDirectory: string;
   readonly sif: SifSettings;
   readonly space: DiskSpace;
-  readonly hosted: Pick<HostedManifests, 'removeAll' | 'removeImage'>;
+  readonly hosted: Pick<HostedManifests, 'removeAll'>;
   /** Bytes of a hosted repository and of those below it. */
-  readonly hostedBytes: (repository: string) => number;
-  readonly tidily: HostedStore['tidily'];
+  readonly hostedBytes: HostedSums['bytesBelow'];
   /** Bytes of a hosted repository, beyond which nobody unknown begins a build into it; undefined for no limit. */
   readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
@@ -177,7 +176,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       }
     },
     async admit(plan, { grant, isTrusted }) {
-      if (grant === undefined) requireAnonymousRoom(deps, parseReference(plan.target));
+      if (grant === undefined) await requireAnonymousRoom(deps, parseReference(plan.target));
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (plan.origin.kind === 'recipe') await builders.require(isTrusted ? 'known' : 'stranger');
       await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
@@ -192,16 +191,15 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       failed: limits.keepFailed,
       anonymous: limits.keepAnonymous,
     },
-    remove: ({ id, target, digest, isTrusted }, at) =>
-      deps.tidily(() => {
-        if (!store.remove(id, at) || isTrusted || digest === null) return;
-        // Nobody unknown can name a repository here: the image is where builds go by default, or where frozen
-        // images do, which stay.
-        const image = parseReference(target);
-        const { repository, tag = 'latest' } = image;
-        if (image.registry !== ownHost || placeOf(image, frozen) !== undefined) return;
-        deps.hosted.removeImage(repository, tag, digest);
-      }),
+    remove: async ({ id, target, digest, isTrusted }, at) => {
+      // Nobody unknown can name a repository here: the image is where builds go by default, or where frozen
+      // images do, which stay.
+      const image = parseReference(target);
+      const { registry, repository, tag = 'latest' } = image;
+      const isKept = isTrusted || registry !== ownHost || placeOf(image, frozen) !== undefined;
+      const removed = digest === null || isKept ? undefined : { repository, tag, digest };
+      await store.remove(id, at, removed);
+    },
     waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
   });
 
@@ -234,14 +232,14 @@ function placeOf(
 }
 
 /** Throws a {@link Fault} (507) when the builds of strangers fill the repository. */
-function requireAnonymousRoom(
+async function requireAnonymousRoom(
   { ownHost, hostedBytes, maxAnonymousBytes: most, places }: BuildServiceDeps,
   image: Reference,
-): void {
+): Promise<void> {
   // Names can make a repository of their own for each image, below the one that is meant.
   const place = placeOf(image, [places.repository, ...Object.values(places.frozen)]);
-  const bytes = () => hostedBytes(place ?? image.repository);
-  if (most === undefined || image.registry !== ownHost || bytes() < most) return;
+  if (most === undefined || image.registry !== ownHost) return;
+  if ((await hostedBytes(place ?? image.repository)) < most) return;
   throw new Fault(
     'storage-full',
     `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, name a repository of yours as 'buildRepository', or have the operator raise anonymous.maxBuildBytes`,

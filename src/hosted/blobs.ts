@@ -1,8 +1,8 @@
 import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
+import type { HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
-import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
 import type { Rights } from './rights.ts';
 import type { Quota } from './uploads/quota.ts';
 
@@ -45,19 +45,22 @@ export function createHostedBlobs({
   cachedBlobs,
   quota,
 }: HostedBlobsDeps): HostedBlobs {
-  const link = (repository: string, digest: Digest, size: number): Promise<void> =>
-    store.atomically(() => {
-      const isNew = store.blobSize(repository, digest) === undefined;
-      if (isNew) quota.take(repository, digest, size);
-      if (!content.claim(digest)) throw gone(digest);
-      store.putBlob(repository, digest, size, Date.now());
-      // It may have been a mere copy of an upstream blob until now, which the cache could drop.
-      cachedBlobs.forget(digest);
-    });
+  const link = async (repository: string, digest: Digest, size: number): Promise<void> => {
+    // It may have been a mere copy of an upstream blob until now, which the cache could drop.
+    await cachedBlobs.adopt(digest);
+    if (!(await content.claim(digest))) throw gone(digest);
+    const push = { repository, digest, size, at: Date.now(), limits: quota.limits };
+    const limit = await store.putBlob(push);
+    if (limit) throw quota.refusal(repository, limit);
+    // A sweep that looked for references before this one was written can have removed the content since.
+    if (await content.claim(digest)) return;
+    await store.takeBack(push);
+    throw gone(digest);
+  };
 
   return {
     async size(repository, digest) {
-      const size = store.blobSize(repository, digest);
+      const size = await store.blobSize(repository, digest);
       if (size === undefined || (await content.size(digest)) !== size) {
         throw unknown(repository, digest);
       }
@@ -67,11 +70,11 @@ export function createHostedBlobs({
     link,
 
     async mount(repository, digest, from, rights) {
-      const holders = from === undefined ? store.holdersOf(digest, mostHolders) : [from];
+      const holders = from === undefined ? await store.holdersOf(digest, mostHolders) : [from];
       for (const holder of holders) {
         if (!rights(holder).includes('pull')) continue;
-        const size = store.blobSize(holder, digest);
-        if (size === undefined || !content.claim(digest)) continue;
+        const size = await store.blobSize(holder, digest);
+        if (size === undefined || !(await content.claim(digest))) continue;
         await link(repository, digest, size);
         return true;
       }
@@ -79,17 +82,15 @@ export function createHostedBlobs({
     },
 
     async remove(repository, digest) {
-      await store.atomically(() => {
-        const manifest = store.needs(repository, digest);
-        if (manifest !== undefined) {
-          throw new Fault(
-            'in-use',
-            `The blob is a part of the manifest ${manifest}: delete that first`,
-            { phase: 'request' },
-          );
-        }
-        if (!store.removeBlob(repository, digest)) throw unknown(repository, digest);
-      });
+      const removal = await store.removeBlob(repository, digest);
+      if (removal.kind === 'unknown') throw unknown(repository, digest);
+      if (removal.kind === 'needed') {
+        throw new Fault(
+          'in-use',
+          `The blob is a part of the manifest ${removal.manifest}: delete that manifest first`,
+          { phase: 'request' },
+        );
+      }
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { ContentStore } from '../storage/content/content-store.ts';
+import type { HostedLimits, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
-import type { HostedStore } from '../storage/rows/images/hosted-rows.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
@@ -12,7 +12,7 @@ import { createKeeper, type Keeper } from './keeper.ts';
 import { createHostedListings, type HostedListings } from './listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
 import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
-import { createQuota, type HostedLimits } from './uploads/quota.ts';
+import { createQuota } from './uploads/quota.ts';
 import { createUploads, type Uploads } from './uploads/uploads.ts';
 
 /** The repositories that this service hosts itself. */

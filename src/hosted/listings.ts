@@ -1,7 +1,7 @@
 import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { HostedManifest, HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import type { HostedManifest, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import { pageSize } from './page-size.ts';
 
 /** A page of a listing. */
@@ -17,9 +17,9 @@ export interface Listing {
 /** Source: OCI distribution specification 1.1, Content Discovery. */
 export interface HostedListings {
   /** Tags in the order of their bytes; the query may have `n` and `last`. Throws a {@link Fault} (404). */
-  tags(repository: string, query: URLSearchParams): Listing;
+  tags(repository: string, query: URLSearchParams): Promise<Listing>;
   /** A page of an index of what has the digest as its subject; the query may have `artifactType` and `last`. */
-  referrers(repository: string, subject: Digest, query: URLSearchParams): Listing;
+  referrers(repository: string, subject: Digest, query: URLSearchParams): Promise<Listing>;
 }
 
 const largestPage = 10_000;
@@ -29,12 +29,12 @@ const referrersPageBytes = 1024 * 1024;
 
 export function createHostedListings(store: HostedStore): HostedListings {
   return {
-    tags(repository, query) {
-      if (!store.hasRepository(repository)) {
+    async tags(repository, query) {
+      if (!(await store.hasRepository(repository))) {
         throw new Fault('not-found', `There is no repository ${repository}`, { phase: 'request' });
       }
       const size = Math.min(pageSize(query) ?? largestPage, largestPage);
-      const found = store.tags(repository, query.get('last') ?? '', size + 1);
+      const found = await store.tags(repository, query.get('last') ?? '', size + 1);
       const tags = found.slice(0, size);
       const last = tags.at(-1);
       const hasMore = found.length > size && last !== undefined;
@@ -45,17 +45,17 @@ export function createHostedListings(store: HostedStore): HostedListings {
       };
     },
 
-    referrers(repository, subject, query) {
+    async referrers(repository, subject, query) {
       const wanted = query.get('artifactType') || undefined;
       const after = query.get('last') ?? '';
-      const found = store.referrers(repository, subject, after, referrersPage + 1);
+      const found = await store.referrers(repository, subject, after, referrersPage + 1);
       const page: HostedManifest[] = [];
       let bytes = 0;
       let last = '';
       let hasMore = found.length > referrersPage;
       for (const { digest, artifactType } of found.slice(0, referrersPage)) {
         const isWanted = wanted === undefined || artifactType === wanted;
-        const manifest = isWanted ? store.manifest(repository, digest) : undefined;
+        const manifest = isWanted ? await store.manifest(repository, digest) : undefined;
         bytes += manifest ? sizeOf(manifest) : 0;
         if (bytes > referrersPageBytes && page.length > 0) {
           hasMore = true;

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache';
 import { Fault } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import {
   type Digest,
   type DigestAlgorithm,
@@ -14,7 +13,12 @@ import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { bareMediaType, isElsewhere, isManifestLikeType, mediaTypes } from '../oci/media-type.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
-import type { HostedManifest, HostedStore } from '../storage/rows/images/hosted-rows.ts';
+import type {
+  HostedManifest,
+  HostedStore,
+  ManifestPushed,
+  NeededPart,
+} from '../storage/rows/hosted/hosted-store.ts';
 import type { Quota } from './uploads/quota.ts';
 
 /** The manifests and tags of hosted repositories. */
@@ -22,18 +26,13 @@ export interface HostedManifests {
   /** By tag or digest. Throws a {@link Fault} (404). */
   get(repository: string, reference: string): Promise<Document>;
   /** What a tag or digest stands for, without its bytes. Throws a {@link Fault} (404). */
-  head(repository: string, reference: string): HostedManifest;
+  head(repository: string, reference: string): Promise<HostedManifest>;
   /** Throws a {@link Fault}: 400 for a malformed one, 404 when it refers to what was never pushed. */
   put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
   /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
   remove(repository: string, reference: string): Promise<void>;
   /** Deletes whatever manifests and tags there are, a few at a time. */
   removeAll(repository: string): Promise<void>;
-  /**
-   * Deletes a tag that stands for the image, and the image itself unless it has another one, with what is there for it
-   * alone: the images of an index, and what has it as its subject. Synchronous, for within a transaction.
-   */
-  removeImage(repository: string, tag: string, digest: Digest): void;
 }
 
 export interface PushedManifest {
@@ -58,8 +57,6 @@ export interface HostedManifestsDeps {
 }
 
 const memoryBytes = 32 * 1024 * 1024;
-// Of an image that is deleted: a lock file, and what a user has attached.
-const mostReferrers = 100;
 
 export function createHostedManifests({
   content,
@@ -71,9 +68,9 @@ export function createHostedManifests({
     sizeCalculation: bytes => bytes.length + 200,
   });
 
-  const head = (repository: string, reference: string): HostedManifest => {
-    const digest = isDigest(reference) ? reference : store.tagged(repository, reference);
-    const row = digest && store.manifest(repository, digest);
+  const head = async (repository: string, reference: string): Promise<HostedManifest> => {
+    const digest = isDigest(reference) ? reference : await store.tagged(repository, reference);
+    const row = digest && (await store.manifest(repository, digest));
     if (!row) throw unknown(repository, reference);
     return row;
   };
@@ -82,7 +79,7 @@ export function createHostedManifests({
     head,
 
     async get(repository, reference) {
-      const { digest, mediaType } = head(repository, reference);
+      const { digest, mediaType } = await head(repository, reference);
       const bytes = memory.get(digest) ?? (await content.read(digest));
       if (!bytes) throw damaged(digest);
       memory.set(digest, bytes);
@@ -99,47 +96,35 @@ export function createHostedManifests({
       const { bytes, digest } = document;
       await keepDurably(content, digest, bytes);
       const row = rowOf(document, manifest);
-      await store.atomically(() => {
-        if (!store.manifest(repository, digest)) quota.take(repository, digest, bytes.length);
-        for (const part of blobs) requireBlob(store, repository, part, manifest);
-        for (const part of manifests) requireManifest(store, repository, part);
-        if (!content.claim(digest)) throw damaged(digest);
-        const parts = [...blobs, ...manifests].map(part => part.digest);
-        store.putManifest(repository, row, parts);
-        for (const tag of pushed.tags) store.putTag(repository, tag, digest);
+      const pushedTo = await store.putManifest({
+        repository,
+        manifest: row,
+        blobs: blobs.map(part => ({
+          digest: part.digest,
+          size: part.size,
+          // What is in a manifest of an unknown type may be anything, a manifest for instance.
+          isOptional: isElsewhere(part) || manifest.kind === 'opaque',
+        })),
+        manifests,
+        tags: pushed.tags,
+        limits: quota.limits,
       });
+      if (pushedTo.kind !== 'put') throw refusalOf(repository, pushedTo, quota);
+      // A sweep that looked for references before this one was written can have removed the content since.
+      if (!(await content.claim(digest))) await keepDurably(content, digest, bytes);
       memory.set(digest, bytes);
       return { digest, subject: row.subject ?? undefined };
     },
 
     async remove(repository, reference) {
-      const isThere = await store.atomically(() =>
-        isDigest(reference)
-          ? store.removeManifest(repository, reference)
-          : store.removeTag(repository, reference),
-      );
+      const isThere = await (isDigest(reference)
+        ? store.removeManifest(repository, reference)
+        : store.removeTag(repository, reference));
       if (!isThere) throw unknown(repository, reference);
-    },
-
-    removeImage(repository, tag, digest) {
-      if (store.tagged(repository, tag) === digest) store.removeTag(repository, tag);
-      removeUnneeded(store, repository, digest);
     },
 
     removeAll: store.removeManifests,
   };
-}
-
-/** Removes a manifest that no tag and no index names, and then what it named. */
-function removeUnneeded(store: HostedStore, repository: string, digest: Digest): void {
-  const isNamed = store.isTagged(repository, digest) || store.needs(repository, digest);
-  if (isNamed || !store.manifest(repository, digest)) return;
-  const parts = store.partsOf(repository, digest);
-  store.removeManifest(repository, digest);
-  for (const part of parts) removeUnneeded(store, repository, part);
-  for (const referrer of store.referrers(repository, digest, '', mostReferrers)) {
-    removeUnneeded(store, repository, referrer.digest);
-  }
 }
 
 /** The manifest as it was pushed, after its digest and its media type have proved to be what they are said to be. */
@@ -188,44 +173,35 @@ function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): Host
   };
 }
 
-function requireBlob(
-  store: HostedStore,
+/** Returns why a manifest cannot be put into a repository. */
+function refusalOf(
   repository: string,
-  part: Descriptor,
-  { kind }: Manifest,
-): void {
-  const { digest, size } = part;
-  const kept = store.blobSize(repository, digest);
-  if (kept === undefined) {
-    // What is in a manifest of an unknown type may be anything, a manifest for instance.
-    if (isElsewhere(part) || kind === 'opaque') return;
-    throw new Fault(
-      'manifest-blob-unknown',
-      `The manifest refers to ${digest}, which ${repository} does not have: push the blob first`,
-      { phase: 'push' },
-    );
+  refused: Exclude<ManifestPushed, { kind: 'put' }>,
+  quota: Quota,
+): Fault {
+  switch (refused.kind) {
+    case 'limit':
+      return quota.refusal(repository, refused.limit);
+    case 'missing-blob':
+      return new Fault(
+        'manifest-blob-unknown',
+        `The manifest refers to ${refused.part.digest}, which ${repository} does not have: push the blob first`,
+        { phase: 'push' },
+      );
+    case 'missing-manifest':
+      return new Fault(
+        'manifest-blob-unknown',
+        `The index refers to ${refused.part.digest}, which ${repository} does not have: push that manifest first`,
+        { phase: 'push' },
+      );
+    case 'blob-size':
+      return wrongSize('manifest', refused.part, refused.kept);
+    case 'manifest-size':
+      return wrongSize('index', refused.part, refused.kept);
   }
-  if (kept !== size) throw wrongSize('manifest', digest, size, kept);
 }
 
-function requireManifest(
-  store: HostedStore,
-  repository: string,
-  { digest, size }: Descriptor,
-): void {
-  // BuildKit keeps caches as an index of layers.
-  const kept = store.manifest(repository, digest)?.size ?? store.blobSize(repository, digest);
-  if (kept === undefined) {
-    throw new Fault(
-      'manifest-blob-unknown',
-      `The index refers to ${digest}, which ${repository} does not have: push that manifest first`,
-      { phase: 'push' },
-    );
-  }
-  if (kept !== size) throw wrongSize('index', digest, size, kept);
-}
-
-function wrongSize(what: string, digest: Digest, size: number, kept: number): Fault {
+function wrongSize(what: string, { digest, size }: NeededPart, kept: number): Fault {
   return new Fault(
     'size-invalid',
     `The ${what} says that ${digest} has ${size} bytes, but it has ${kept}: correct the size in its descriptor`,

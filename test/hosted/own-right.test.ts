@@ -21,8 +21,8 @@ import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
 import { pushingTo } from '../../src/upstream/push-client.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -124,7 +124,7 @@ test('the name of a built image gives no way to other images of its repository',
   await using world = await open();
   const own = await world.image('builds', 'mine');
   const secret = await world.image('builds', 'theirs');
-  const { content, cachedBlobs, store, registry, documents, makeImage } = world;
+  const { content, cachedBlobs, registry, documents, makeImage } = world;
   const { digest, mediaType, bytes } = own.manifest;
   const signature = await world.image('builds', 'note', {
     subject: { mediaType, digest, size: bytes.length },
@@ -147,7 +147,7 @@ test('the name of a built image gives no way to other images of its repository',
   const image = await find(request);
   const manifestOf = createManifestFinder(documents, registry);
   const transfers = createTransfers(content);
-  const cache = createBlobCache({ content, cachedBlobs, hosted: store, transfers, maxBytes: 1 });
+  const cache = createBlobCache({ content, cachedBlobs, transfers, maxBytes: 1 });
   const relays = createBlobRelays(transfers, 1);
   const modeOf = () => 'relay' as const;
   const blobs = createBlobFinder({

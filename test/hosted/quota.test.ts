@@ -34,7 +34,7 @@ test('a repository is full when it is, and has room again after a deletion', asy
   const repository = new Repository(sluice, 'team/app');
   const first = pattern(700_000, 'first');
   const second = pattern(400_000, 'second');
-  const full = { status: 403, code: 'DENIED', message: /team\/app may hold 1048576 bytes/ };
+  const full = { status: 403, code: 'DENIED', message: /team\/app can hold at most 1048576 bytes/ };
   expect(await repository.pushBlob(first), 201);
   assertRegistryFault(await repository.pushBlob(second), full);
   assertRegistryFault(await stream(repository, pattern(9_000_000, 'second')), full);
@@ -57,7 +57,7 @@ test('all repositories together have a limit; what several have counts once', as
       : await repository.send('POST', `blobs/uploads/?mount=${digestOf(blob)}&from=team/one`);
     assert.equal(reply.status, 201, reply.body.toString());
   }
-  const full = { status: 403, code: 'DENIED', message: /The registry may hold/ };
+  const full = { status: 403, code: 'DENIED', message: /The registry can hold at most/ };
   assertRegistryFault(
     await new Repository(sluice, 'team/four').pushBlob(pattern(600_000, 'x')),
     full,
@@ -68,7 +68,7 @@ test('uploads beside each other do not pass the limits', async () => {
   for (const limits of [{ maxTotalBytes: '1 MiB' }, { maxRepositoryBytes: '1 MiB' }]) {
     await using sluice = await start(limits);
     const repository = new Repository(sluice, 'team/app');
-    const full = { status: 403, code: 'DENIED', message: /may hold 1048576 bytes/ };
+    const full = { status: 403, code: 'DENIED', message: /can hold at most 1048576 bytes/ };
     const open: string[] = [];
     for (let count = 0; count < 4; count += 1) {
       const location = await repository.begin();

@@ -4,7 +4,7 @@ import type { Digest } from '../../src/oci/digest.ts';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
 import { openContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
+import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { createAccessTokenStore } from '../../src/storage/rows/people/access-token-rows.ts';
 
@@ -37,7 +37,7 @@ export async function brokenOf(
   const accessTokens = createAccessTokenStore(database);
 
   const isTagged = async (repository: string, tag: string, version: number): Promise<boolean> => {
-    const digest = hosted.tagged(repository, tag);
+    const digest = await hosted.tagged(repository, tag);
     const manifest = digest && (await content.read(digest));
     if (!manifest) return false;
     const config = await content.read(JSON.parse(manifest.toString()).config.digest);
@@ -54,13 +54,13 @@ export async function brokenOf(
     switch (entry.kind) {
       case 'blob':
         return (
-          hosted.blobSize(entry.repository, entry.digest) !== undefined &&
+          (await hosted.blobSize(entry.repository, entry.digest)) !== undefined &&
           (await content.read(entry.digest)) !== undefined
         );
       case 'tag':
         return isTagged(entry.repository, entry.tag, entry.version);
       case 'deleted':
-        return hosted.tagged(entry.repository, entry.tag) === undefined;
+        return (await hosted.tagged(entry.repository, entry.tag)) === undefined;
       case 'request':
         return isServed(entry.token, entry.digest);
       case 'revoked':

@@ -8,7 +8,6 @@ import { drain, sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 /** A content store in which what is committed is in its place for a while before that is told. */
@@ -35,7 +34,6 @@ test('who comes while the copy is being put in its place reads it there', async 
   const cache = createBlobCache({
     content,
     cachedBlobs: createCachedBlobStore(database),
-    hosted: createHostedStore(database),
     transfers: createTransfers(content),
     maxBytes: 1e9,
   });

@@ -8,13 +8,10 @@ import { markRequests } from '../../src/server/upkeep/marks.ts';
 import { unlinkOrphans } from '../../src/server/upkeep/orphans.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { freeSpace, returnFreePages } from '../../src/storage/rows/file/free-pages.ts';
+import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
+import { firstPlace, type HostedPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
 import { type BuildStore, createBuildStore } from '../../src/storage/rows/images/build-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
-import {
-  createHostedStore,
-  firstPlace,
-  type HostedPlace,
-} from '../../src/storage/rows/images/hosted-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { eachRow } from '../../src/storage/rows/small-steps.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
@@ -33,7 +30,7 @@ async function purgeBuilds(store: BuildStore): Promise<void> {
   const read = () => store.expired(Date.now(), 100);
   for (let found = await read(); found.length > 0; found = await read()) {
     for (const { id } of found) {
-      store.remove(id, Date.now());
+      await store.remove(id, Date.now());
       await new Promise(setImmediate);
     }
   }
@@ -60,15 +57,15 @@ suite(`${scale / 2} million rows`, () => {
 
     const works: Record<string, () => Promise<unknown>> = {
       async 'sums of quota'() {
-        assert.equal(hosted.totalBytes(), 135_000_000 * scale);
-        assert.equal(hosted.repositoryBytes('many/kept'), 105_000_000 * scale);
-        assert.equal(cachedBlobs.total(), 100_000_000 * scale);
+        assert.equal(await hosted.totalBytes(), 135_000_000 * scale);
+        assert.equal(await hosted.repositoryBytes('many/kept'), 105_000_000 * scale);
+        assert.equal(await cachedBlobs.total(), 100_000_000 * scale);
       },
       'marks of live requests': () => markRequests(empty, requests, now, createDigestFilter()),
       async 'all hosted blobs'() {
         let place: HostedPlace = firstPlace;
         let seen = 0;
-        for await (const row of eachRow(async rows => hosted.blobsAfter(place, rows))) {
+        for await (const row of eachRow(rows => hosted.blobsAfter(place, rows))) {
           place = row;
           seen += 1;
         }
@@ -98,7 +95,7 @@ suite(`${scale / 2} million rows`, () => {
       [30_000 * scale, 0, 0],
     );
     assert.equal(
-      hosted.totalBytes(),
+      await hosted.totalBytes(),
       100_000_000 * scale,
       'blobs without manifests are orphans from now on',
     );

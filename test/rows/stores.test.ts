@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { createFetchedLayerStore } from '../../src/storage/rows/images/fetched-layer-rows.ts';
-import { createHostedStore } from '../../src/storage/rows/images/hosted-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -68,32 +68,32 @@ test('cached blobs: the least recently used is the oldest', async () => {
   const store = createCachedBlobStore(database);
   const [a, b, c] = ['a', 'b', 'c'].map(text => digestOf(text));
   assert.ok(a && b && c);
-  assert.equal(store.total(), 0);
-  assert.equal(store.oldest(), undefined);
+  assert.equal(await store.total(), 0);
+  assert.equal(await store.oldest(), undefined);
   await store.enter({ ...copy, digest: a, size: 10, places: ['one.example.com'], at: 1 });
   await store.enter({ ...copy, digest: b, size: 20, places: ['one.example.com'], at: 2 });
   await store.enter({ ...copy, digest: c, size: 30, places: ['other.example.com'], at: 3 });
   store.touch(a, 4);
   await database.commit(() => {});
-  assert.equal(store.total(), 60);
-  assert.deepEqual(store.oldest(), { digest: b, size: 20 });
-  store.forget(b);
-  assert.ok(!store.has(b) && store.has(a));
-  assert.deepEqual(store.oldest(), { digest: c, size: 30 });
-  assert.equal(store.total(), 40);
+  assert.equal(await store.total(), 60);
+  assert.deepEqual(await store.oldest(), { digest: b, size: 20 });
+  assert.equal(await store.drop(b), true);
+  assert.deepEqual([await store.has(b), await store.has(a)], [false, true]);
+  assert.deepEqual(await store.oldest(), { digest: c, size: 30 });
+  assert.equal(await store.total(), 40);
 });
 
 test('cached blobs: a copy is of the registries that have sent it', async () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const blob = digestOf('blob');
   await store.enter({ ...copy, digest: blob, size: 4, places: ['one.example.com'], at: 1 });
-  assert.equal(store.isFrom(blob, 'one.example.com'), true);
-  assert.equal(store.isFrom(blob, 'other.example.com'), false);
+  assert.equal(await store.isFrom(blob, 'one.example.com'), true);
+  assert.equal(await store.isFrom(blob, 'other.example.com'), false);
   await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 2 });
-  assert.equal(store.isFrom(blob, 'other.example.com'), true);
-  store.forget(blob);
+  assert.equal(await store.isFrom(blob, 'other.example.com'), true);
+  await store.drop(blob);
   await store.enter({ ...copy, digest: blob, size: 4, places: ['other.example.com'], at: 3 });
-  assert.equal(store.isFrom(blob, 'one.example.com'), false);
+  assert.equal(await store.isFrom(blob, 'one.example.com'), false);
 });
 
 test('cached blobs: what something else needs is not a mere copy', async () => {
@@ -110,10 +110,10 @@ test('cached blobs: what something else needs is not a mere copy', async () => {
   await enter(before);
   await enter(after);
   const adopting = store.adopt(after);
-  assert.equal(store.isMereCopy(after), false, 'from the moment of the call');
+  assert.equal(await store.isMereCopy(after), false, 'from the moment of the call');
   await adopting;
   await enter(free);
-  const mere = [here, before, after, free].map(store.isMereCopy);
+  const mere = await Promise.all([here, before, after, free].map(store.isMereCopy));
   assert.deepEqual(mere, [false, false, false, true]);
 });
 
@@ -144,17 +144,31 @@ test('hosted: all manifests of one repository are removed, with their tags and p
   const [one, other, part] = ['one', 'other', 'part'].map(text => digestOf(Buffer.from(text)));
   assert.ok(one && other && part);
   const about = { mediaType: 'x', size: 1, subject: null, artifactType: null, annotations: null };
+  const limits = {
+    maxBlobBytes: undefined,
+    maxRepositoryBytes: undefined,
+    maxTotalBytes: undefined,
+  };
+  const blobs = [{ digest: part, size: 1, isOptional: true }];
+  const push = { blobs, manifests: [], limits };
   for (const repository of ['staging/1', 'kept']) {
-    store.putManifest(repository, { ...about, digest: one }, [part]);
-    store.putManifest(repository, { ...about, digest: other }, [part]);
-    store.putTag(repository, 'latest', one);
+    const manifest = { ...about, digest: one };
+    await store.putManifest({ ...push, repository, manifest, tags: ['latest'] });
+    await store.putManifest({
+      ...push,
+      repository,
+      manifest: { ...about, digest: other },
+      tags: [],
+    });
+    await store.putBlob({ repository, digest: part, size: 1, at: 1, limits });
   }
   await store.removeManifests('staging/1');
   await store.removeManifests('unknown');
-  assert.equal(store.manifest('staging/1', one), undefined);
-  assert.equal(store.manifest('staging/1', other), undefined);
-  assert.equal(store.tagged('staging/1', 'latest'), undefined);
-  assert.equal(store.needs('staging/1', part), undefined);
-  assert.equal(store.tagged('kept', 'latest'), one);
-  assert.ok(store.manifest('kept', other) && store.needs('kept', part));
+  assert.equal(await store.manifest('staging/1', one), undefined);
+  assert.equal(await store.manifest('staging/1', other), undefined);
+  assert.equal(await store.tagged('staging/1', 'latest'), undefined);
+  assert.deepEqual(await store.removeBlob('staging/1', part), { kind: 'removed' });
+  assert.equal(await store.tagged('kept', 'latest'), one);
+  assert.ok(await store.manifest('kept', other));
+  assert.equal((await store.removeBlob('kept', part)).kind, 'needed');
 });

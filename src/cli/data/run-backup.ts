@@ -1,8 +1,8 @@
 import { join, resolve } from 'node:path';
 import { backup } from '../../server/upkeep/backup.ts';
 import { openContentStore } from '../../storage/content/content-store.ts';
+import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import { createHostedStore } from '../../storage/rows/images/hosted-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withLocalData } from './data.ts';

@@ -1,5 +1,5 @@
 import { verify } from '../../server/upkeep/verify.ts';
-import { createHostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import type { Values } from '../command/command.ts';
 import { withLocalData } from './data.ts';
 import { noteLocally } from './operator.ts';

@@ -69,7 +69,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       const { repository } = access;
       const { digest, size, isKept } = blob;
       if (await has(repository, blob)) return 'there';
-      quota.admit(repository, size);
+      await quota.admit(repository, size);
       const isHere = isKept && (await content.size(digest)) === size;
       if (!isHere) await receive(blob);
       await blobs.link(repository, digest, size);

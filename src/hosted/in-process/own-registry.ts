@@ -91,8 +91,8 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
       const parameters = new URLSearchParams(query);
       const listing =
         path === 'tags/list'
-          ? listings.tags(repository, parameters)
-          : listings.referrers(
+          ? await listings.tags(repository, parameters)
+          : await listings.referrers(
               repository,
               parseDigest(path.slice('referrers/'.length)),
               parameters,

@@ -1,64 +1,65 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Digest } from '../../oci/digest.ts';
-import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
+import type {
+  HostedLimit,
+  HostedLimits,
+  HostedSums,
+} from '../../storage/rows/hosted/hosted-store.ts';
 import type { Reserved } from './reservations.ts';
 
-/** Bytes; undefined for no limit. */
-export interface HostedLimits {
-  readonly maxBlobBytes: number | undefined;
-  readonly maxRepositoryBytes: number | undefined;
-  readonly maxTotalBytes: number | undefined;
-}
-
+/** How much the hosted repositories may hold. */
 export interface Quota {
+  readonly limits: HostedLimits;
   /**
-   * Throws a {@link Fault} when the repository may not grow by so many bytes: 413 for a blob that is
-   * too large, 403 where the repository or all of them would be. What other uploads take counts too.
+   * Throws a {@link Fault} when the repository cannot grow by so many bytes: 413 for a blob that is too large, 403 for
+   * a repository or a registry that would be. Includes what other uploads take. The store checks again when it puts the
+   * content into the repository.
    */
-  admit(repository: string, bytes: number, others?: Reserved): void;
-  /** Admits content that is about to be a part of the repository, and counts it; what is hosted already takes no more room. */
-  take(repository: string, digest: Digest, bytes: number): void;
+  admit(repository: string, bytes: number, others?: Reserved): Promise<void>;
+  /** Returns the {@link Fault} for a push that reaches a limit. */
+  refusal(repository: string, limit: HostedLimit): Fault;
 }
 
-export function createQuota(store: HostedStore, limits: HostedLimits): Quota {
+export function createQuota(store: HostedSums, limits: HostedLimits): Quota {
   const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limits;
-  const admitInto = (repository: string, bytes: number, reserved = 0): void => {
-    if (maxBlobBytes !== undefined && bytes > maxBlobBytes) {
-      throw new Fault(
-        'too-large',
-        `A blob may have ${maxBlobBytes} bytes at most here: split the layer, or have the operator raise hosted.maxBlobBytes`,
-        { phase: 'push' },
-      );
-    }
-    if (
-      maxRepositoryBytes !== undefined &&
-      store.repositoryBytes(repository) + reserved + bytes > maxRepositoryBytes
-    ) {
-      throw full(`The repository ${repository}`, maxRepositoryBytes, 'hosted.maxRepositoryBytes');
-    }
-  };
-  const admitAtAll = (bytes: number, reserved = 0): void => {
-    if (maxTotalBytes !== undefined && store.totalBytes() + reserved + bytes > maxTotalBytes) {
-      throw full('The registry', maxTotalBytes, 'hosted.maxTotalBytes');
+
+  const refusal = (repository: string, limit: HostedLimit): Fault => {
+    switch (limit) {
+      case 'maxBlobBytes':
+        return new Fault(
+          'too-large',
+          `A blob can have at most ${maxBlobBytes} bytes here: split the layer, or ask the operator to raise hosted.maxBlobBytes`,
+          { phase: 'push' },
+        );
+      case 'maxRepositoryBytes':
+        return full(`The repository ${repository}`, maxRepositoryBytes, limit);
+      case 'maxTotalBytes':
+        return full('The registry', maxTotalBytes, limit);
     }
   };
 
   return {
-    admit(repository, bytes, others) {
-      admitInto(repository, bytes, others?.inRepository);
-      admitAtAll(bytes, others?.inAll);
-    },
-    take(repository, digest, bytes) {
-      admitInto(repository, bytes);
-      if (!store.isHeld(digest)) admitAtAll(bytes);
+    limits,
+    refusal,
+
+    async admit(repository, bytes, { inRepository, inAll } = { inRepository: 0, inAll: 0 }) {
+      const isOver = (sum: number, limit: number | undefined) => limit !== undefined && sum > limit;
+      if (isOver(bytes, maxBlobBytes)) throw refusal(repository, 'maxBlobBytes');
+      if (maxRepositoryBytes !== undefined) {
+        const sum = (await store.repositoryBytes(repository)) + inRepository + bytes;
+        if (isOver(sum, maxRepositoryBytes)) throw refusal(repository, 'maxRepositoryBytes');
+      }
+      if (maxTotalBytes !== undefined) {
+        const sum = (await store.totalBytes()) + inAll + bytes;
+        if (isOver(sum, maxTotalBytes)) throw refusal(repository, 'maxTotalBytes');
+      }
     },
   };
 }
 
-function full(what: string, limit: number, setting: string): Fault {
+function full(what: string, bytes: number | undefined, limit: HostedLimit): Fault {
   return new Fault(
     'denied',
-    `${what} may hold ${limit} bytes at most, and this push goes beyond: delete what is no longer needed, or have the operator raise ${setting}`,
+    `${what} can hold at most ${bytes} bytes, and this push goes beyond: delete what is no longer needed, or ask the operator to raise hosted.${limit}`,
     { phase: 'push' },
   );
 }

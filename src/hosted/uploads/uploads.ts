@@ -150,16 +150,20 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     session.flush = batches.flush;
     let received = ingest.size;
     let admitted = received + (body.length ?? 0);
-    const admit = (bytes: number) => {
-      quota.admit(repository, bytes, reservation.others());
+    const admit = async (bytes: number): Promise<void> => {
+      // Taken before the look at what is there, so that uploads at the same moment count each other.
       reservation.set(bytes);
+      await quota.admit(repository, bytes, reservation.others());
     };
-    admit(admitted);
+    await admit(admitted).catch(error => {
+      reservation.set(ingest.size);
+      throw error;
+    });
     try {
       for await (const bytes of body.chunks) {
         received += bytes.length;
         if (received > admitted) {
-          admit(received);
+          await admit(received);
           admitted = received + uncheckedBytes;
         }
         if (body.length === undefined) reservation.set(received);

@@ -1,7 +1,6 @@
 import type { Digest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { TransferReader } from './transfer.ts';
 import type { OpenWhole, Transfers } from './transfers.ts';
@@ -19,7 +18,7 @@ export interface BlobCache {
     signal: AbortSignal,
   ): Promise<TransferReader>;
   /** True for a copy of what this repository, or any of this registry, has shown. */
-  isFrom(digest: Digest, place: BlobPlace | string): boolean;
+  isFrom(digest: Digest, place: BlobPlace | string): Promise<boolean>;
   /** Notes that a repository has what is copied here. */
   shownBy(digest: Digest, place: BlobPlace): void;
   /** Notes that a cached copy was used. */
@@ -32,7 +31,6 @@ export type BlobPlace = Pick<Access, 'registry' | 'repository'>;
 export interface BlobCacheDeps {
   readonly content: ContentStore;
   readonly cachedBlobs: CachedBlobStore;
-  readonly hosted: HostedStore;
   readonly transfers: Transfers;
   /** Bytes; the least recently used copies beyond it are removed. */
   readonly maxBytes: number;
@@ -41,23 +39,20 @@ export interface BlobCacheDeps {
 export function createBlobCache({
   content,
   cachedBlobs,
-  hosted,
   transfers,
   maxBytes,
 }: BlobCacheDeps): BlobCache {
-  // Together, so that no push can make it a hosted blob in between.
-  const drop = (digest: Digest): Promise<void> =>
-    hosted.tidily(() => {
-      // What something else may need is left to the sweep, which knows whether it does.
-      const isRemovable = cachedBlobs.isMereCopy(digest) && !hosted.isHeld(digest);
-      cachedBlobs.forget(digest);
-      if (isRemovable) content.removeUnused(digest, Number.POSITIVE_INFINITY);
-    });
+  const drop = async (digest: Digest): Promise<void> => {
+    const began = Date.now();
+    // What something else may need is left to the sweep, which knows whether it does. What comes to need it after the
+    // look uses it first, and so keeps it.
+    if (await cachedBlobs.drop(digest)) await content.removeUnused(digest, began);
+  };
 
   const sweep = async (): Promise<void> => {
-    let total = cachedBlobs.total();
+    let total = await cachedBlobs.total();
     while (total > maxBytes) {
-      const victim = cachedBlobs.oldest();
+      const victim = await cachedBlobs.oldest();
       if (!victim) return;
       await drop(victim.digest);
       total -= victim.size;

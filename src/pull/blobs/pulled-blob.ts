@@ -57,8 +57,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   /** True for what the repository has: a registry that has it elsewhere is asked whether it is there too. */
   const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
     // A hosted repository takes no manifest of what it has not.
-    if (access.registry === ownHost || cache.isFrom(digest, access)) return true;
-    if (!cache.isFrom(digest, access.registry)) return false;
+    if (access.registry === ownHost || (await cache.isFrom(digest, access))) return true;
+    if (!(await cache.isFrom(digest, access.registry))) return false;
     const isThere = await registry.headBlob(access, digest).then(
       () => true,
       () => false,

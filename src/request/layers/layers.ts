@@ -114,6 +114,8 @@ export function createLayerIntake({
       // Before it is here, so that the cache does not remove it at once.
       await cachedBlobs.adopt(file.digest());
       const gzipDigest = await file.commit();
+      // The cache removes what was not used since it looked, and a commit alone is not a use.
+      if (!(await content.claim(gzipDigest))) throw removedMeanwhile(name);
       if (isNew) await room.keep(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
       known.set(gzipDigest, measured);
@@ -306,6 +308,13 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
 
 function malformed(message: string): Fault {
   return new Fault('bad-request', message, { phase: 'layer' });
+}
+
+function removedMeanwhile(name: string): Fault {
+  return new Fault('unavailable', `${name} was removed while it was taken in: try again`, {
+    phase: 'layer',
+    retryAfterSeconds: 1,
+  });
 }
 
 function tooLarge(name: string, limit: number): Fault {

@@ -110,7 +110,6 @@ export function createContainers(
     space: state.space,
     hosted: hosted.manifests,
     hostedBytes: state.hosted.bytesBelow,
-    tidily: state.hosted.tidily,
     maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,
   });

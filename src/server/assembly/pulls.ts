@@ -15,7 +15,7 @@ import type { State } from './server-state.ts';
 /** All that pulls of served names need. */
 export function createPulls(
   { config }: AppDeps,
-  { content, cachedBlobs, hosted, usage }: State,
+  { content, cachedBlobs, usage }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens }: Containers,
 ): Omit<ServedDeps, 'guard' | 'prefix'> {
@@ -29,7 +29,7 @@ export function createPulls(
       content,
       registry,
       cache: createBlobCache({
-        ...{ content, cachedBlobs, hosted, transfers },
+        ...{ content, cachedBlobs, transfers },
         maxBytes: config.cacheBytes,
       }),
       relays: createBlobRelays(transfers, config.cacheBytes),

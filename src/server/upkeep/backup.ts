@@ -8,8 +8,8 @@ import { lockData } from '../../storage/directory/data-lock.ts';
 import { makePrivateFile } from '../../storage/directory/private-modes.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
 import type { Database } from '../../storage/rows/database.ts';
+import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
 import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
 import { examined } from './verify.ts';
 
 /** What one data directory is made of, as far as a copy needs it. */
@@ -97,25 +97,25 @@ export async function backup(
 }
 
 /** True for content that no registry elsewhere has. */
-function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): boolean {
-  return hosted.isHeld(digest) || !cachedBlobs.isMereCopy(digest);
+async function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): Promise<boolean> {
+  return (await hosted.isHeld(digest)) || !(await cachedBlobs.isMereCopy(digest));
 }
 
 interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
   /** Leaves content out. */
-  readonly isWanted?: (digest: Digest) => boolean;
+  readonly isWanted?: (digest: Digest) => Promise<boolean>;
 }
 
 /** Copies what the target lacks, hashed on its way: nothing damaged gets there. */
 export async function copyContent(
   content: ContentStore,
   target: ContentStore,
-  { isWanted = () => true, checksTarget = false }: CopyOptions = {},
+  { isWanted = async () => true, checksTarget = false }: CopyOptions = {},
 ): Promise<CopyReport> {
   let [copied, copiedBytes, kept] = [0, 0, 0];
   const damaged: Digest[] = [];
   for await (const { digest, size } of content.list()) {
-    if (!isWanted(digest)) continue;
+    if (!(await isWanted(digest))) continue;
     const isThere = (await target.size(digest)) === size;
     if (isThere && !(checksTarget && (await examined(target, digest)) === 'damaged')) {
       kept += 1;

@@ -4,7 +4,7 @@ import {
   type HostedPlace,
   type HostedRow,
   type HostedStore,
-} from '../../storage/rows/images/hosted-rows.ts';
+} from '../../storage/rows/hosted/hosted-store.ts';
 import { eachRow } from '../../storage/rows/small-steps.ts';
 
 /** All in ms since the epoch. */
@@ -42,18 +42,14 @@ export async function unlinkOrphans(
     const found = waiting;
     waiting = [];
     // Another look in the transaction: a manifest may have come.
-    const gone = isDryRun
-      ? found
-      : await hosted.tidily(() =>
-          found.filter(blob => hosted.removeOrphan(blob, times.linkedBefore)),
-        );
+    const gone = isDryRun ? found : await hosted.removeOrphans(found, times.linkedBefore);
     unlinked += gone.length;
     for (const { repository, digest, size } of gone) onUnlinked?.({ repository, digest, size });
   };
 
   let place: HostedPlace = firstPlace;
   const read = async (rows: number) => {
-    const page = hosted.loneBlobsAfter(place, rows);
+    const page = await hosted.loneBlobsAfter(place, rows);
     place = page.at(-1) ?? place;
     return page;
   };
@@ -61,7 +57,7 @@ export async function unlinkOrphans(
     if (!blob.isLone) continue;
     const { linkedAt } = blob;
     if (linkedAt > times.latest && !isDryRun) {
-      await hosted.tidily(() => hosted.redate(blob, times.now));
+      await hosted.redate(blob, times.now);
     }
     if (linkedAt < times.linkedBefore) waiting.push(blob);
     if (waiting.length >= mostAtOnce) await remove();

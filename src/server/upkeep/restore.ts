@@ -6,7 +6,8 @@ import type { ContentStore } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
 import { openDatabase } from '../../storage/rows/database.ts';
-import { createHostedStore, type HostedContent } from '../../storage/rows/images/hosted-rows.ts';
+import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
+import type { HostedContent } from '../../storage/rows/hosted/hosted-store.ts';
 import { unfinishedRestore } from '../../storage/whole-data.ts';
 import {
   type CopyReport,

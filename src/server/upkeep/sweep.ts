@@ -1,9 +1,9 @@
 import type { Digest } from '../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
+import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
 import type { AnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
 import type { BuildStore } from '../../storage/rows/images/build-rows.ts';
 import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { HostedStore } from '../../storage/rows/images/hosted-rows.ts';
 import type { RequestStore } from '../../storage/rows/images/request-rows.ts';
 import { eachRow } from '../../storage/rows/small-steps.ts';
 import { createDigestFilter } from './digest-filter.ts';
@@ -66,23 +66,23 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await markRequests(content, requests, now, marked, signal);
   await markBuilds(builds, marked, signal);
   // In a dry run the orphans are still in their repositories.
-  const isNeeded = (digest: Digest) =>
-    (isDryRun ? hosted.isNeeded(digest, since) : hosted.isHeld(digest)) || cachedBlobs.has(digest);
-  /** The last look and the removal are one: nobody can come to refer to the content in between. */
-  const remove = (digest: Digest) =>
-    hosted.tidily(() => {
-      const isRemoved = !isNeeded(digest) && content.removeUnused(digest, since);
-      if (isRemoved) anonymousUse.forget(digest);
-      return isRemoved;
-    });
+  const isNeeded = async (digest: Digest) =>
+    (await (isDryRun ? hosted.isNeeded(digest, since) : hosted.isHeld(digest))) ||
+    (await cachedBlobs.has(digest));
+  /** Content that somebody came to refer to since the look was used after it: it stays. */
+  const remove = async (digest: Digest): Promise<boolean> => {
+    const isRemoved = await content.removeUnused(digest, since);
+    if (isRemoved) await anonymousUse.forget(digest);
+    return isRemoved;
+  };
 
   let removedCount = 0;
   let removedBytes = 0;
   let keptCount = 0;
   for await (const { digest, size, usedAt } of content.list()) {
     signal?.throwIfAborted();
-    if (usedAt > times.latest && !isDryRun) content.claim(digest);
-    const isOld = usedAt < since && !marked.mayHave(digest) && !isNeeded(digest);
+    if (usedAt > times.latest && !isDryRun) await content.claim(digest);
+    const isOld = usedAt < since && !marked.mayHave(digest) && !(await isNeeded(digest));
     if (isOld && (isDryRun || (await remove(digest)))) {
       removedCount += 1;
       removedBytes += size;
@@ -100,7 +100,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
 
 /** What has gone in other ways takes no room of those who brought it either. */
 async function forgetGone(
-  { content, hosted, anonymousUse }: SweepDeps,
+  { content, anonymousUse }: SweepDeps,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   let last = '';
@@ -111,6 +111,6 @@ async function forgetGone(
   }, signal);
   for await (const digest of digests) {
     if ((await content.size(digest)) !== undefined) continue;
-    await hosted.tidily(() => anonymousUse.forget(digest));
+    await anonymousUse.forget(digest);
   }
 }

@@ -7,7 +7,7 @@ import {
   type HostedPlace,
   type HostedRow,
   type HostedStore,
-} from '../../storage/rows/images/hosted-rows.ts';
+} from '../../storage/rows/hosted/hosted-store.ts';
 import { eachRow } from '../../storage/rows/small-steps.ts';
 
 export interface VerifyReport {
@@ -56,17 +56,17 @@ export async function missingContent(
   for await (const manifest of eachAfter(hosted.manifestsAfter)) {
     // It may also be a blob, and was verified as one.
     const { repository, digest, size } = manifest;
-    if (hosted.blobSize(repository, digest) !== size) await check(manifest);
+    if ((await hosted.blobSize(repository, digest)) !== size) await check(manifest);
   }
   return missing;
 }
 
 function eachAfter(
-  rowsAfter: (place: HostedPlace, limit: number) => HostedRow[],
+  rowsAfter: (place: HostedPlace, limit: number) => Promise<HostedRow[]>,
 ): AsyncIterable<HostedRow> {
   let place: HostedPlace = firstPlace;
   return eachRow(async limit => {
-    const rows = rowsAfter(place, limit);
+    const rows = await rowsAfter(place, limit);
     place = rows.at(-1) ?? place;
     return rows;
   });

@@ -98,9 +98,13 @@ async function send(
         res,
       );
     case 'tags':
-      return sendListing(deps.listings.tags(repository, query), req, res);
+      return sendListing(await deps.listings.tags(repository, query), req, res);
     case 'referrers':
-      return sendListing(deps.listings.referrers(repository, reference as Digest, query), req, res);
+      return sendListing(
+        await deps.listings.referrers(repository, reference as Digest, query),
+        req,
+        res,
+      );
   }
 }
 

@@ -16,8 +16,8 @@ export interface AnonymousUseStore {
   of(network: string | undefined): Promise<AnonymousUse>;
   /** Enters content that was not here before. */
   enter(digest: Digest, network: string, size: number): Promise<void>;
-  /** Subtracts content that was removed. Synchronous, for use within a transaction. */
-  forget(digest: Digest): void;
+  /** Subtracts content that was removed. */
+  forget(digest: Digest): Promise<void>;
   /** Up to so many digests after one, in their order. */
   digestsAfter(digest: string, limit: number): Promise<Digest[]>;
 }
@@ -38,7 +38,7 @@ export function createAnonymousUseStore(database: Database): AnonymousUseStore {
   return {
     of: async network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
     enter: (digest, network, size) => database.commit(() => void enter.run(digest, network, size)),
-    forget: digest => void forget.run(digest),
+    forget: digest => database.commit(() => void forget.run(digest)),
     digestsAfter: async (digest, limit) => digestsAfter.all(digest, limit) as Digest[],
   };
 }

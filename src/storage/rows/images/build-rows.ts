@@ -1,6 +1,9 @@
 import { randomInt } from 'node:crypto';
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
+import { createHostedQueries } from '../hosted/hosted-queries.ts';
+import { createImageRemoval } from '../hosted/hosted-removals.ts';
+import type { HostedImage } from '../hosted/hosted-store.ts';
 
 /** A build as it is kept. Times are ms since the epoch. */
 export interface BuildRow {
@@ -82,10 +85,11 @@ export interface BuildStore {
   /** Up to so many finished builds that need not be kept at the moment. */
   expired(at: number, limit: number): Promise<ExpiredBuild[]>;
   /**
-   * Removes a build that need not be kept at the moment; false when a request has come for it. Synchronous, for within
-   * a transaction.
+   * Removes a build that need not be kept at the moment; false when a request has come for it.
+   *
+   * @param image what it has made, where that goes with it: unless something else refers to it
    */
-  remove(id: string, at: number): boolean;
+  remove(id: string, at: number, image?: HostedImage): Promise<boolean>;
 }
 
 export type ExpiredBuild = Pick<BuildRow, 'id' | 'target' | 'digest' | 'isTrusted'>;
@@ -102,6 +106,7 @@ const columns = `id, build_key AS key, number, target, plan, owner, trusted AS i
 const numbers = 2 ** 48 - 1;
 
 export function createBuildStore(database: Database): BuildStore {
+  const { removeImage } = createImageRemoval(database, createHostedQueries(database));
   const insert = database.prepare(
     `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
@@ -166,7 +171,12 @@ export function createBuildStore(database: Database): BuildStore {
     unfinished: async (afterRow, limit) =>
       unfinished.all(afterRow, limit).map(row => rowOf(row) as UnfinishedBuild),
     expired: async (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
-    remove: (id, at) => remove.run(id, at).changes > 0,
+    remove: (id, at, image) =>
+      database.commit(() => {
+        const isRemoved = remove.run(id, at).changes > 0;
+        if (isRemoved && image) removeImage(image);
+        return isRemoved;
+      }),
   };
 }
 

@@ -9,19 +9,21 @@ export interface CachedBlobStore {
   enter(copy: CachedCopy): Promise<void>;
   /** Notes a use of a copy; does nothing for other content. A use that cannot be written is dropped. */
   touch(digest: Digest, at: number): void;
-  has(digest: Digest): boolean;
+  has(digest: Digest): Promise<boolean>;
   /** True for a copy that nothing else here may need. */
-  isMereCopy(digest: Digest): boolean;
+  isMereCopy(digest: Digest): Promise<boolean>;
   /** True for a copy that this registry has sent, or one with the same bytes; or for one that a repository has. */
-  isFrom(digest: Digest, place: string): boolean;
+  isFrom(digest: Digest, place: string): Promise<boolean>;
   /** Notes that a repository, `registry/repository`, has what a copy is of; left out like a use. */
   addSource(digest: Digest, place: string): void;
   /** Bytes of all cached blobs; kept as a sum. */
-  total(): number;
+  total(): Promise<number>;
   /** The least recently used blob. */
-  oldest(): { digest: Digest; size: number } | undefined;
-  /** Synchronous, for within a transaction. */
-  forget(digest: Digest): void;
+  oldest(): Promise<{ digest: Digest; size: number } | undefined>;
+  /**
+   * Forgets a copy. True where nothing else here needs its content: it may go, unless it was used since the call.
+   */
+  drop(digest: Digest): Promise<boolean>;
   /**
    * Notes that something else needs the content: the cache does not remove it from the moment of the call. Resolves when
    * that is written down.
@@ -57,15 +59,21 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
      ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at`,
   );
   const addSource = database.prepare(
-    `INSERT OR IGNORE INTO blob_sources (digest, registry)
+    `INSERT INTO blob_sources (digest, registry)
      SELECT digest, @place FROM cached_blobs WHERE digest = @digest AND
-       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}`,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}
+     ON CONFLICT DO NOTHING`,
   );
   const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
   const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
   const isMereCopy = database
     .prepare('SELECT 1 FROM cached_blobs WHERE digest = ? AND is_shared = 0')
     .pluck();
+  const isUnshared = database.prepare(
+    `SELECT 1 FROM cached_blobs WHERE digest = @digest AND is_shared = 0
+       AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
+       AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`,
+  );
   const share = database.prepare('UPDATE cached_blobs SET is_shared = 1 WHERE digest = ?');
   const isFrom = database
     .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
@@ -88,15 +96,18 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
         for (const place of places) addSource.run({ place, digest });
       }),
     touch: (digest, at) => note(() => touch.run(at, digest)),
-    has: digest => has.get(digest) !== undefined,
-    isMereCopy: digest => !adopted.has(digest) && isMereCopy.get(digest) !== undefined,
-    isFrom: (digest, place) => isFrom.get(digest, place) !== undefined,
+    has: async digest => has.get(digest) !== undefined,
+    isMereCopy: async digest => !adopted.has(digest) && isMereCopy.get(digest) !== undefined,
+    isFrom: async (digest, place) => isFrom.get(digest, place) !== undefined,
     addSource: (digest, place) => note(() => addSource.run({ place, digest })),
-    total: () => Number(total.get()),
-    oldest: () => oldest.get() as { digest: Digest; size: number } | undefined,
-    forget(digest) {
-      forget.run(digest);
-    },
+    total: async () => Number(total.get()),
+    oldest: async () => oldest.get() as { digest: Digest; size: number } | undefined,
+    drop: digest =>
+      database.commit(() => {
+        const isAlone = !adopted.has(digest) && isUnshared.get({ digest }) !== undefined;
+        forget.run(digest);
+        return isAlone;
+      }),
     async adopt(digest) {
       adopted.set(digest, true);
       if (isMereCopy.get(digest) === undefined) return;

@@ -1,0 +1,79 @@
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
+
+const manifestColumns =
+  'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
+/** The condition of a row that is in the repository of a name. */
+export const inRepository = 'repository = (SELECT id FROM repositories WHERE name = ?)';
+
+/** Reads of single repositories, for use within transactions. */
+export type HostedQueries = ReturnType<typeof createHostedQueries>;
+
+export function createHostedQueries(database: Database) {
+  const sql = (text: string) => database.prepare(text);
+  const repositoryId = sql('SELECT id FROM repositories WHERE name = ?').pluck();
+  const hasRepository = sql(
+    `SELECT 1 FROM repositories r WHERE name = ? AND (
+       EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id) OR
+       EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id))`,
+  ).pluck();
+  const manifest = sql(
+    `SELECT ${manifestColumns} FROM hosted_manifests m WHERE ${inRepository} AND digest = ?`,
+  );
+  const referrers = sql(
+    `SELECT digest, artifact_type AS artifactType FROM hosted_manifests
+     WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
+  );
+  const tagged = sql(`SELECT digest FROM hosted_tags WHERE ${inRepository} AND name = ?`).pluck();
+  const isTagged = sql(`SELECT 1 FROM hosted_tags WHERE ${inRepository} AND digest = ? LIMIT 1`);
+  const partsOf = sql(
+    `SELECT part FROM hosted_parts WHERE ${inRepository} AND manifest = ?`,
+  ).pluck();
+  const tags = sql(
+    `SELECT name FROM hosted_tags WHERE ${inRepository} AND name > ? ORDER BY name LIMIT ?`,
+  ).pluck();
+  const blobSize = sql(
+    `SELECT size FROM hosted_blobs WHERE ${inRepository} AND digest = ?`,
+  ).pluck();
+  const holders = sql(
+    'SELECT name FROM hosted_blobs b JOIN repositories r ON r.id = b.repository WHERE digest = ? LIMIT ?',
+  ).pluck();
+  const needs = sql(
+    `SELECT manifest FROM hosted_parts WHERE ${inRepository} AND part = ? LIMIT 1`,
+  ).pluck();
+  const repositoryBytes = sql('SELECT bytes FROM repositories WHERE name = ?').pluck();
+  const bytesBelow = sql(
+    `SELECT SUM(bytes) FROM repositories
+     WHERE name = @name OR (name >= @name || '/' AND name < @name || '0')`,
+  ).pluck();
+  const totalBytes = sql("SELECT value FROM sums WHERE name = 'hosted bytes'").pluck();
+  const isHeld = sql(
+    `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
+         OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`,
+  ).pluck();
+
+  return {
+    repositoryId: (repository: string) => repositoryId.get(repository) as number | undefined,
+    hasRepository: (repository: string) => hasRepository.get(repository) !== undefined,
+    manifest: (repository: string, digest: Digest) =>
+      manifest.get(repository, digest) as HostedManifest | undefined,
+    referrers: (repository: string, subject: Digest, after: string, limit: number) =>
+      referrers.all(repository, subject, after, limit) as HostedReferrer[],
+    tagged: (repository: string, tag: string) => tagged.get(repository, tag) as Digest | undefined,
+    isTagged: (repository: string, digest: Digest) =>
+      isTagged.get(repository, digest) !== undefined,
+    partsOf: (repository: string, digest: Digest) => partsOf.all(repository, digest) as Digest[],
+    tags: (repository: string, after: string, limit: number) =>
+      tags.all(repository, after, limit) as string[],
+    blobSize: (repository: string, digest: Digest) =>
+      blobSize.get(repository, digest) as number | undefined,
+    holdersOf: (digest: Digest, limit: number) => holders.all(digest, limit) as string[],
+    /** A manifest of the repository that refers to the content. */
+    needs: (repository: string, part: Digest) => needs.get(repository, part) as Digest | undefined,
+    repositoryBytes: (repository: string) => Number(repositoryBytes.get(repository) ?? 0),
+    bytesBelow: (name: string) => Number(bytesBelow.get({ name }) ?? 0),
+    totalBytes: () => Number(totalBytes.get()),
+    isHeld: (digest: Digest) => isHeld.get({ digest }) === 1,
+  };
+}

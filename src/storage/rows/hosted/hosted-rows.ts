@@ -1,0 +1,61 @@
+import type { Database } from '../database.ts';
+import { createHostedPushes } from './hosted-pushes.ts';
+import { createHostedQueries } from './hosted-queries.ts';
+import { createHostedRemovals } from './hosted-removals.ts';
+import type { HostedRow, HostedStore } from './hosted-store.ts';
+
+export function createHostedStore(database: Database): HostedStore {
+  const sql = (text: string) => database.prepare(text);
+  const queries = createHostedQueries(database);
+  const isNeeded = sql(
+    `SELECT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)
+         OR EXISTS (SELECT 1 FROM hosted_blobs b WHERE digest = @digest
+                    AND (linked_at >= @linkedBefore OR EXISTS
+      (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)))`,
+  ).pluck();
+  const rowsAfter = (table: string, more = '') =>
+    sql(
+      `SELECT c.repository AS repositoryId, r.name AS repository, c.digest, c.size${more}
+       FROM ${table} c JOIN repositories r ON r.id = c.repository
+       WHERE (c.repository, c.digest) > (@repositoryId, @digest)
+       ORDER BY c.repository, c.digest LIMIT @limit`,
+    );
+  const blobsAfter = rowsAfter('hosted_blobs');
+  const manifestsAfter = rowsAfter('hosted_manifests');
+  const datedAfter = rowsAfter(
+    'hosted_blobs',
+    `, c.linked_at AS linkedAt, EXISTS
+       (SELECT 1 FROM hosted_parts p WHERE p.repository = c.repository AND p.part = c.digest) AS isPart`,
+  );
+
+  return {
+    ...createHostedPushes(database, queries),
+    ...createHostedRemovals(database, queries),
+
+    hasRepository: async repository => queries.hasRepository(repository),
+    manifest: async (repository, digest) => queries.manifest(repository, digest),
+    referrers: async (repository, subject, after, limit) =>
+      queries.referrers(repository, subject, after, limit),
+    tagged: async (repository, tag) => queries.tagged(repository, tag),
+    tags: async (repository, after, limit) => queries.tags(repository, after, limit),
+    blobSize: async (repository, digest) => queries.blobSize(repository, digest),
+    holdersOf: async (digest, limit) => queries.holdersOf(digest, limit),
+
+    repositoryBytes: async repository => queries.repositoryBytes(repository),
+    bytesBelow: async repository => queries.bytesBelow(repository),
+    totalBytes: async () => queries.totalBytes(),
+
+    isHeld: async digest => queries.isHeld(digest),
+    isNeeded: async (digest, linkedBefore) => isNeeded.get({ digest, linkedBefore }) === 1,
+    blobsAfter: async (place, limit) => blobsAfter.all({ ...place, limit }) as HostedRow[],
+    manifestsAfter: async (place, limit) => manifestsAfter.all({ ...place, limit }) as HostedRow[],
+    loneBlobsAfter: async (place, limit) =>
+      (datedAfter.all({ ...place, limit }) as DatedRow[]).map(({ isPart, ...row }) => ({
+        ...row,
+        isLone: isPart === 0,
+      })),
+    settle: () => database.settle(),
+  };
+}
+
+type DatedRow = HostedRow & { readonly linkedAt: number; readonly isPart: number };

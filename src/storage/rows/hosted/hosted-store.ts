@@ -1,0 +1,181 @@
+import type { Digest } from '../../../oci/digest.ts';
+
+/** A manifest of a hosted repository. A list of referrers shows the last three members. */
+export interface HostedManifest {
+  readonly digest: Digest;
+  readonly mediaType: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly subject: Digest | null;
+  readonly artifactType: string | null;
+  /** JSON text. */
+  readonly annotations: string | null;
+}
+
+/** A manifest that has a subject, without its annotations, which may be long. */
+export type HostedReferrer = Pick<HostedManifest, 'digest' | 'artifactType'>;
+
+/**
+ * What belongs to which hosted repository; the bytes are in the content store. A repository exists from the first push
+ * to it until nothing is in it. Each method that changes something is one transaction, and resolves when the change
+ * would survive a power failure, unless its description says otherwise.
+ */
+export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
+  hasRepository(repository: string): Promise<boolean>;
+  manifest(repository: string, digest: Digest): Promise<HostedManifest | undefined>;
+  /** Returns the manifests of a subject after a digest, in the order of their digests. */
+  referrers(
+    repository: string,
+    subject: Digest,
+    after: string,
+    limit: number,
+  ): Promise<HostedReferrer[]>;
+  tagged(repository: string, tag: string): Promise<Digest | undefined>;
+  /** Returns the tags after a name, in the order of their bytes. */
+  tags(repository: string, after: string, limit: number): Promise<string[]>;
+  /** Size in bytes, undefined when the repository does not have it. */
+  blobSize(repository: string, digest: Digest): Promise<number | undefined>;
+  /** Returns up to so many of the repositories that have the blob. */
+  holdersOf(digest: Digest, limit: number): Promise<string[]>;
+
+  /** True when a repository has it, as a blob or as a manifest. */
+  isHeld(digest: Digest): Promise<boolean>;
+  /** As {@link isHeld}, but ignores the orphans that were put there before the moment. */
+  isNeeded(digest: Digest, linkedBefore: number): Promise<boolean>;
+  /** Blobs, or manifests, of all repositories: at most so many after a place in their order. */
+  blobsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
+  manifestsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
+  /** The same blobs, and whether a manifest needs them. */
+  loneBlobsAfter(place: HostedPlace, limit: number): Promise<PossibleOrphan[]>;
+  /** Resolves when every earlier change would survive a power failure. */
+  settle(): Promise<void>;
+}
+
+/** Triggers maintain these sums. */
+export interface HostedSums {
+  /** Bytes of all blobs and manifests of a repository. */
+  repositoryBytes(repository: string): Promise<number>;
+  /** Bytes of a repository and of those below it; content that several of them have counts for each. */
+  bytesBelow(repository: string): Promise<number>;
+  /** Bytes of all hosted content, each counted once. */
+  totalBytes(): Promise<number>;
+}
+
+export interface HostedPushes {
+  /**
+   * Puts a manifest with its tags into a repository, after a check of the limits and of all that it refers to.
+   * Changes nothing where the result is not `put`.
+   */
+  putManifest(push: ManifestPush): Promise<ManifestPushed>;
+  /**
+   * Makes content a blob of the repository, and no longer a mere copy of an upstream blob. Returns the limit that
+   * prevents it.
+   */
+  putBlob(push: BlobPush): Promise<HostedLimit | undefined>;
+  /** Takes a blob out again that was put there at the moment, unless a manifest needs it or it was put there again. */
+  takeBack(push: BlobPush): Promise<void>;
+}
+
+export interface HostedRemovals {
+  /** Removes a manifest and its tags; false when there was none. */
+  removeManifest(repository: string, digest: Digest): Promise<boolean>;
+  removeTag(repository: string, tag: string): Promise<boolean>;
+  removeBlob(repository: string, digest: Digest): Promise<BlobRemoval>;
+  /** Removes all tags and manifests of a repository, a few at a time, and the repository once it is empty. */
+  removeManifests(repository: string): Promise<void>;
+  /**
+   * Removes orphans from their repositories in one transaction, except those that are referred to again; returns the
+   * removed ones. Does not wait for the disk.
+   */
+  removeOrphans(orphans: readonly HostedRow[], linkedBefore: number): Promise<HostedRow[]>;
+  /** Counts a blob as put into its repository at the moment. Does not wait for the disk. */
+  redate(row: HostedRow, at: number): Promise<void>;
+  /** Removes empty repositories, a few at a time. */
+  removeEmpty(signal?: AbortSignal): Promise<void>;
+}
+
+/** Bytes; undefined for no limit. */
+export interface HostedLimits {
+  readonly maxBlobBytes: number | undefined;
+  readonly maxRepositoryBytes: number | undefined;
+  readonly maxTotalBytes: number | undefined;
+}
+
+/** The limit that a push reaches. */
+export type HostedLimit = keyof HostedLimits;
+
+export interface BlobPush extends HostedContent {
+  /** ms since the epoch */
+  readonly at: number;
+  readonly limits: HostedLimits;
+}
+
+export interface ManifestPush {
+  readonly repository: string;
+  readonly manifest: HostedManifest;
+  readonly blobs: readonly NeededBlob[];
+  readonly manifests: readonly NeededPart[];
+  readonly tags: readonly string[];
+  readonly limits: HostedLimits;
+}
+
+/** Content that a manifest refers to, as its descriptor says. */
+export interface NeededPart {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+}
+
+export interface NeededBlob extends NeededPart {
+  /** The repository need not have it. */
+  readonly isOptional: boolean;
+}
+
+export type ManifestPushed =
+  | { readonly kind: 'put' }
+  | { readonly kind: 'limit'; readonly limit: HostedLimit }
+  | { readonly kind: 'missing-blob' | 'missing-manifest'; readonly part: NeededPart }
+  | {
+      readonly kind: 'blob-size' | 'manifest-size';
+      readonly part: NeededPart;
+      /** Bytes that the repository has. */
+      readonly kept: number;
+    };
+
+export type BlobRemoval =
+  | { readonly kind: 'removed' | 'unknown' }
+  | { readonly kind: 'needed'; readonly manifest: Digest };
+
+/** An image of a hosted repository, by the tag that it was pushed under. */
+export interface HostedImage {
+  readonly repository: string;
+  readonly tag: string;
+  readonly digest: Digest;
+}
+
+export interface HostedContent {
+  readonly repository: string;
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+}
+
+/** A place in the order of all hosted content: by repository, then by digest. */
+export interface HostedPlace {
+  readonly repositoryId: number;
+  readonly digest: string;
+}
+
+/** The place before everything. */
+export const firstPlace: HostedPlace = { repositoryId: 0, digest: '' };
+
+export interface HostedRow extends HostedContent, HostedPlace {
+  readonly digest: Digest;
+}
+
+export interface PossibleOrphan extends HostedRow {
+  /** No manifest of the repository refers to it. */
+  readonly isLone: boolean;
+  /** ms since the epoch */
+  readonly linkedAt: number;
+}
