@@ -22,6 +22,7 @@ export const commands: Readonly<Record<string, () => Promise<CommandNode>>> = {
   workspace: async () => (await import('./people/workspace-command.ts')).workspaceCommand,
   credentials: async () => (await import('./people/credentials-command.ts')).credentialsCommand,
   audit: async () => (await import('./people/audit-command.ts')).auditCommand,
+  config: async () => (await import('./serving/config-command.ts')).configCommand,
   account: async () => (await import('./people/account-command.ts')).accountCommand,
 };
 

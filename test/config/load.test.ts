@@ -136,7 +136,7 @@ test('a misspelled setting in the file is named', async () => {
   await withFile('registries: {r.example: {plainhttp: true}}\n', path => {
     assert.throws(
       () => loadConfig({ SLUICE_CONFIG: path }),
-      /r\.example.*unknown setting: plainhttp \(line 1\)/,
+      /r\.example' \(line 1\): unknown setting: plainhttp/,
     );
   });
   await withFile('prefixx: ct\n', path => {

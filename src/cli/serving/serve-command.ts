@@ -1,7 +1,14 @@
-import { type Command, none } from '../command/command.ts';
+import { type Command, none, type Option } from '../command/command.ts';
 import { dataOptions, dataVariables, environmentWith } from '../command/common-options.ts';
 
-/** The options of the server, in the order of their names. */
+/** The option that says where a server listens. */
+export const listenOption: Option = {
+  type: 'string',
+  value: 'ADDRESS:PORT',
+  description: 'Address and port to listen on. Default: SLUICE_LISTEN, then 127.0.0.1:9090',
+};
+
+/** The options that replace settings. */
 export const serverSettings = ['config', 'data', 'listen'] as const;
 
 /** `sluice serve`: runs the server. */
@@ -10,11 +17,7 @@ export const serveCommand: Command = {
   usage: [''],
   options: {
     ...dataOptions,
-    listen: {
-      type: 'string',
-      value: 'ADDRESS:PORT',
-      description: 'Address and port to listen on. Default: SLUICE_LISTEN, then 127.0.0.1:9090',
-    },
+    listen: listenOption,
     'bring-builder': {
       type: 'boolean',
       description: 'Install BuildKit into the project if there is no builder, as npm start does',

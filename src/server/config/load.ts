@@ -54,7 +54,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
   const sources = { environment, file };
   const result = configSchema.safeParse(written);
   if (!result.success) {
-    const faults = faultsIn(result.error, sources);
+    const faults = faultsIn(result.error, sources).map(sentenceOf);
     throw new ConfigError(`The configuration is wrong. ${faults.join('; ')}`);
   }
   const warnings = Object.keys(environment)
@@ -69,7 +69,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
   };
 }
 
-interface Sources {
+export interface Sources {
   readonly environment: Environment;
   readonly file: ConfigFile | undefined;
 }
@@ -117,24 +117,43 @@ function place(values: Record<string, unknown>, path: readonly string[], value: 
   place(object as Record<string, unknown>, below, value);
 }
 
-/** One sentence for each wrong setting: its name, its line in the file, and what is wrong. */
-export function faultsIn(error: z.ZodError, { environment, file }: Sources): string[] {
+/** One fault of a configuration. */
+export interface ConfigFault {
+  /** Path in the file, or the environment variable; undefined when the message names it. */
+  readonly setting: string | undefined;
+  /** In the configuration file. */
+  readonly line: number | undefined;
+  readonly message: string;
+}
+
+/** Returns all faults that the schema finds. */
+export function faultsIn(error: z.ZodError, { environment, file }: Sources): ConfigFault[] {
   return error.issues.flatMap(issue => {
     const path = issue.path.map(String);
     const variable = variableOf(path);
     const isVariable = variable !== undefined && environment[variable];
-    const name = isVariable ? variable : `'${path.join('.')}'`;
-    const nameAt = (at: readonly string[]): string => {
-      const line = isVariable ? undefined : file?.lineOf(at);
-      return line === undefined ? '' : ` (line ${line})`;
-    };
-    if (issue.code !== 'unrecognized_keys') return [`${name}${nameAt(path)}: ${messageOf(issue)}`];
-    const prefix = path.length > 0 ? `${name}: ` : '';
-    return issue.keys.map(key => `${prefix}unknown setting: ${key}${nameAt([...path, key])}`);
+    const setting = isVariable ? variable : path.join('.') || undefined;
+    const lineAt = (at: readonly string[]) => (isVariable ? undefined : file?.lineOf(at));
+    if (issue.code !== 'unrecognized_keys') {
+      return [{ setting, line: lineAt(path), message: messageOf(issue) }];
+    }
+    return issue.keys.map(key => ({
+      setting,
+      line: lineAt([...path, key]),
+      message: `unknown setting: ${key}`,
+    }));
   });
 }
 
-/** What is wrong with a name in a map stands inside of what is wrong with the map. */
+/** `'prefix' (line 3): expected ...`; a variable stands without quotes. */
+function sentenceOf({ setting, line, message }: ConfigFault): string {
+  const name = setting?.startsWith('SLUICE_') ? setting : setting && `'${setting}'`;
+  const place = [name, line === undefined ? undefined : `(line ${line})`];
+  const start = place.filter(part => part !== undefined).join(' ');
+  return start === '' ? message : `${start}: ${message}`;
+}
+
+/** The fault of a name in a map is inside the fault of the map. */
 function messageOf(issue: z.core.$ZodIssue): string {
   const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
   return message.replace(/^Invalid (?:input|option): /, '');

@@ -51,7 +51,11 @@ const builderTls = z.strictObject({
 
 const registry = z.strictObject({
   username: z.string().optional().describe('User name for this registry'),
-  password: z.string().optional().describe('Its password or token'),
+  password: z
+    .string()
+    .optional()
+    .describe('Password or token for this registry')
+    .meta({ secret: true }),
   anonymous: flag
     .default(false)
     .describe(
@@ -181,7 +185,8 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe(
       'Accounts: `name:password[,name:password]` administer everything; in the file also `name: {password, repositories: {"team/*": push}}` with the roles pull, push or administer for hosted repositories only. A password may be its bcrypt or argon2id hash (`sluice account hash`). Without accounts, routes that require one answer 401',
-    ),
+    )
+    .meta({ secret: true }),
   accountFiles: accountFiles
     .default([])
     .describe('More accounts, in `htpasswd` files; in the file only'),

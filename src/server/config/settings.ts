@@ -1,13 +1,15 @@
 import type { z } from 'zod';
 import { configSchema } from './settings-schema.ts';
 
-/** One setting: where it stands in the file, its environment variable, what it means. */
+/** One setting: its place in the file, its environment variable, and its meaning. */
 export interface Setting {
   readonly path: readonly string[];
-  /** Undefined for what only the file can hold. */
+  /** Undefined for a setting that only the file can hold. */
   readonly variable: string | undefined;
   readonly description: string;
   readonly default: unknown;
+  /** True for a password or token. */
+  readonly isSecret: boolean;
 }
 
 // Maps whose names are hosts and addresses, and lists of objects.
@@ -44,6 +46,7 @@ function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
         variable: fileOnly.includes(name) ? undefined : variable(path),
         description: (schema as z.ZodType).description ?? '',
         default: defaultOf(schema as z.ZodType),
+        isSecret: (schema as z.ZodType).meta()?.secret === true,
       },
     ];
   });

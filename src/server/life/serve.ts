@@ -8,6 +8,7 @@ import { readVersion } from '../../foundation/version.ts';
 import { type App, createApp } from '../app.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { loadConfig } from '../config/load.ts';
+import { publicUrlOf } from '../config/read/public-url.ts';
 import { type Entries, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
@@ -42,11 +43,7 @@ export async function serve(
   let listeners: Listeners | undefined;
   try {
     const stopping = untilSignal();
-    const { tls } = config;
-    const publicUrl = new URL(
-      config.url ??
-        (tls.listen === undefined ? `http://${config.listen}` : `https://${tls.listen}`),
-    );
+    const publicUrl = publicUrlOf(config);
     // Bound first, for a port chosen by the system belongs into the served names. Who comes this early waits.
     listeners = await openListeners(config, publicUrl, log, server => {
       entries.push(holdEntries(server, log));

@@ -54,7 +54,8 @@ export const platform = z.strictObject({
     .optional()
     .describe(
       'Token that a platform must send to pair with this server over a WebSocket. A paired platform can be behind a firewall, and encrypts the secrets that it returns. Without this token no platform can pair',
-    ),
+    )
+    .meta({ secret: true }),
   assumeRoles: flag
     .default(false)
     .describe(

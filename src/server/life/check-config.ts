@@ -1,0 +1,111 @@
+import { createLogger } from '../../foundation/telemetry.ts';
+import { createEndpoints } from '../../platform/endpoint.ts';
+import { openAccounts } from '../assembly/watched-accounts.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { type ConfigFile, readConfigFile } from '../config/config-file.ts';
+import { type ConfigFault, faultsIn } from '../config/load.ts';
+import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
+import { publicUrlOf } from '../config/read/public-url.ts';
+import { configuredCredentials, configuredRegistries } from '../config/read/registries.ts';
+import { configuredSifSigner } from '../config/read/sif-signer.ts';
+import { tlsSettings } from '../config/read/tls.ts';
+import { type Config, configSchema } from '../config/settings-schema.ts';
+import { readCertificates } from './certificates.ts';
+
+/**
+ * Returns all faults of a configuration file, by line: of its syntax, of its settings, and of the files that it names.
+ * The environment is ignored.
+ */
+export function checkConfigFile(path: string): readonly ConfigFault[] {
+  let file: ConfigFile;
+  try {
+    file = readConfigFile(path);
+  } catch (error) {
+    return [faultOf(error, undefined)];
+  }
+  const result = configSchema.safeParse(file.values);
+  const faults = result.success ? [] : faultsIn(result.error, { environment: {}, file });
+  const config = result.success ? result.data : validPart(file.values);
+  for (const [setting, check] of checksOf(config)) {
+    try {
+      check();
+    } catch (error) {
+      faults.push(faultOf(error, file.lineOf(setting)));
+    }
+  }
+  return faults.sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
+}
+
+function faultOf(error: unknown, line: number | undefined): ConfigFault {
+  if (error instanceof Error) return { setting: undefined, line, message: error.message };
+  throw error;
+}
+
+interface Schema {
+  safeParse(value: unknown): { readonly success: boolean };
+}
+
+/** The settings without those that are wrong, so that the rest can be checked as well. */
+function validPart(values: Readonly<Record<string, unknown>>): Config {
+  const shape: Readonly<Record<string, Schema>> = configSchema.shape;
+  const valid = Object.entries(values).flatMap(([name, value]) => {
+    const schema = Object.hasOwn(shape, name) ? shape[name] : undefined;
+    if (!schema) return [];
+    if (schema.safeParse(value).success) return [[name, value]];
+    const members = Object.entries(value ?? {}).filter(
+      ([key, member]) => schema.safeParse({ [key]: member }).success,
+    );
+    return members.length > 0 ? [[name, Object.fromEntries(members)]] : [];
+  });
+  return configSchema.parse(Object.fromEntries(valid));
+}
+
+type Check = readonly [setting: readonly (string | number)[], check: () => unknown];
+
+/** What the schema cannot see: settings that require each other, and files. One check for each entry of a list. */
+function checksOf(config: Config): Check[] {
+  const publicUrl = publicUrlOf(config);
+  const registries = Object.entries(config.registries).map(
+    ([host, settings]): Check => [
+      ['registries', host],
+      () => configuredRegistries({ ...config, registries: { [host]: settings } }, publicUrl),
+    ],
+  );
+  const builders = Object.entries(config.buildkitTls).map(
+    ([address, files]): Check => [
+      ['buildkitTls', address],
+      () => configuredBuilderTls({ ...config, buildkitTls: { [address]: files } }),
+    ],
+  );
+  const silent = createLogger('silent');
+  const accountFiles = config.accountFiles.map(
+    (entry, at): Check => [
+      ['accountFiles', at],
+      () => openAccounts({ ...config, accountFiles: [entry] }, silent, () => {}),
+    ],
+  );
+  return [
+    ...registries,
+    ...builders,
+    ...accountFiles,
+    [['tls'], () => checkTls(config)],
+    [['dockerConfig'], () => configuredCredentials(new Map(), config, undefined)],
+    [['sif', 'signingKey'], () => configuredSifSigner(config.sif.signingKey)],
+    [['platform'], () => checkPlatform(config, publicUrl)],
+  ];
+}
+
+function checkTls(config: Config): void {
+  const settings = tlsSettings(config);
+  if (!settings) return;
+  try {
+    readCertificates(settings);
+  } catch (error) {
+    throw new ConfigError(`Cannot use the TLS files: ${(error as Error).message}`);
+  }
+}
+
+function checkPlatform({ platform: { url, allow, aliases } }: Config, publicUrl: URL): void {
+  const own = new URL('/platform', publicUrl).href;
+  createEndpoints({ own, byDefault: url, allow, aliases });
+}
