@@ -30,8 +30,9 @@ import { type Builds, createBuilds } from './builds.ts';
 import type { BuildPlaces } from './plan/plan.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
-import type { MakeSif, SifSettings } from './solve/make-sif.ts';
 import type { RunRecipe } from './solve/run-recipe.ts';
+import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
+import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
 
 /** Everything about builds, put together. */
@@ -120,9 +121,15 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
   // The same for what makes Singularity images.
   const makeSif: MakeSif = async (...given) => {
-    const { createMakeSif } = await import('./solve/make-sif.ts');
+    const { createMakeSif } = await import('./solve/sif/make-sif.ts');
     const { sifDirectory: directory, sif: settings } = deps;
     return createMakeSif({ ...deps, directory, settings })(...given);
+  };
+  const publish = createPublish(deps);
+  const stageSifBases: StageSifBases = async (...given) => {
+    const { createStageSifBases } = await import('./solve/sif/stage-sif-bases.ts');
+    const { sifDirectory: directory, sif: limits } = deps;
+    return createStageSifBases({ ...deps, directory, limits, publish })(...given);
   };
 
   // One pipeline asks for many images in one repository.
@@ -149,8 +156,9 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       documents: deps.documents,
       makeImage: deps.makeImage,
       redate: createRedateImage(deps),
-      publish: createPublish(deps),
+      publish,
       makeSif,
+      stageSifBases,
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       staging: {

@@ -1,18 +1,18 @@
 import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
 import { type ByteSource, sourceOfBytes } from '../storage/content/byte-source.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { Access } from '../upstream/access.ts';
 import { openWhole } from '../upstream/content/open-whole.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AugmentedImage } from './augment/augment.ts';
-import type { InjectedLayer } from './augment/image-change.ts';
 
 /** An image that was made here of one in a repository. */
 export interface MadeOf {
   readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
   /** Layers of it that were added here, and are in the content store. */
-  readonly added: readonly InjectedLayer[];
+  readonly added: readonly Digest[];
   /** Where the rest of it is. */
   readonly source: Access;
 }
@@ -33,7 +33,7 @@ export function blobsOf(
     ownHost,
   }: { content: ContentStore; registry: RegistryClient; ownHost: string },
 ): MadeBlobs {
-  const addedDigests = new Set(added.map(({ gzipDigest }) => gzipDigest));
+  const addedDigests = new Set(added);
 
   // What a hosted manifest names need not be in its repository: it may be said to be elsewhere.
   const isHosted = async ({ digest, size }: Descriptor): Promise<boolean> => {

@@ -21,7 +21,7 @@ test('what a Singularity image is made of is dropped, however its build ends', a
     },
     rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
     ...{ documents: {} as SolveDeps['documents'], makeImage: unused, publish: unused },
-    ...{ makeSif: unused, attach: unused, redate: unused },
+    ...{ makeSif: unused, attach: unused, redate: unused, stageSifBases: unused },
   });
   const run = (sif: boolean) =>
     solve({

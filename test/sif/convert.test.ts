@@ -227,7 +227,7 @@ test('the environment that a script of the image sets is told, where it is in th
     { name: 'other/91-environment.sh', content: 'export A=3\n' },
   ]);
   const gone = tarLayer([{ name: '.singularity.d/env/.wh.91-environment.sh', content: '' }]);
-  const large = tarLayer([{ name: path, content: '#'.repeat(100_000) }]);
+  const large = tarLayer([{ name: path, content: '#'.repeat(300_000) }]);
   const told = async (...layers: readonly Layer[]) => {
     await using conversion = await convert(layers);
     const { metadata } = await conversion.describe();

@@ -63,7 +63,14 @@ test('what cannot be built is refused with the line and the reason', () => {
       'Bootstrap: library\nLibrary: https://library.test\nFrom: ubuntu',
       /line 1: 'ubuntu' is in a library/,
     ],
-    ['\n\nBootstrap: localimage\nFrom: x', /line 3: 'Bootstrap: localimage' is not supported/],
+    ['\n\nBootstrap: yum\nFrom: x', /line 3: 'Bootstrap: yum' is not supported/],
+    ['Bootstrap: localimage', /line 1: .* add 'From:'/],
+    [
+      'Bootstrap: localimage\nFrom: ../images/base.sif',
+      /line 2: .* 'apptainer push base.sif oras:\/\/registry.example.com\//,
+    ],
+    ['Bootstrap: oras\nFrom: oras://Not An Image', /line 2: .*Not An Image/],
+    ['Bootstrap: shub\nFrom: x/y', /line 1: Singularity Hub was closed in 2021.* 'apptainer pull/],
     ['Bootstrap: debootstrap\nMirrorURL: x', /line 1: .* add 'OSVersion:'/],
     ['Bootstrap: debootstrap\nOSVersion: warty', /line 2: 'warty' is not a release/],
     [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { sifConfig, sifManifest } from '../../src/images/sif/oras.ts';
+import { sifConfig, sifManifest } from '../../src/images/sif/format/oras.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';

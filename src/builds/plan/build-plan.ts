@@ -66,6 +66,8 @@ export interface RecipeOrigin {
   readonly options?: BuildOptions | undefined;
   /** Images that take the place of others, or of stages. */
   readonly namedContexts?: NamedContexts | undefined;
+  /** Singularity images by what the Dockerfile calls them: an image is made of each, in their places. */
+  readonly sifBases?: NamedContexts | undefined;
 }
 
 /** An image that is there already. */

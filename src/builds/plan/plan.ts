@@ -14,7 +14,7 @@ import {
 import type { Document } from '../../oci/document.ts';
 import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../oci/platform.ts';
-import { formatReference, type Reference } from '../../oci/reference.ts';
+import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { RecipeSource } from '../recipe/build-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { checkPlatforms, subdirOf } from '../recipe/platform-fit.ts';
@@ -93,12 +93,13 @@ export function planBuild(
   const { nameStrategy, context, format } = wish;
   const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatform);
   const source = readBuildSource(wish, parsed.map(subdirOf));
-  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish);
+  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish, places);
   checkPlatforms(source, parsed);
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
+  const sifBases = fullNames(definition?.sifBases ?? {});
   const compression = readSifCompression(wish.buildCompression, format);
   const options = readBuildOptions(wish, {
     what: source.kind === 'conda' ? 'packages' : definition ? 'definition' : 'Dockerfile',
@@ -120,7 +121,7 @@ export function planBuild(
   });
   const pulled = parsed.map(platform => {
     const images = baseImagesOf(dockerfile, {
-      ...{ platform, namedContexts, buildArgs },
+      ...{ platform, namedContexts: { ...namedContexts, ...sifBases }, buildArgs },
       ...(target === undefined ? {} : { target }),
     });
     return chooseFrontend(images, places.syntax ?? 'declared');
@@ -144,6 +145,7 @@ export function planBuild(
       ...(isFiltered ? { isFiltered: true as const } : {}),
       ...(definition ? { followsLinks: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
+      ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
     },
     change,
@@ -218,6 +220,7 @@ function requireImage(base: Document, name: string): void {
 function recipeIn(
   source: RecipeSource,
   { format, buildArgs, noTest }: BuildWish,
+  { repository }: BuildPlaces,
 ): Recipe & { definition?: TranslatedDefinition } {
   if (source.kind !== 'containerFile' || !isDefinition(source.text)) {
     if (noTest) {
@@ -231,9 +234,20 @@ function recipeIn(
     );
   }
   const definition = inField('containerFile', () =>
-    translateDefinition(source.text, { buildArgs, runsTest: !noTest }),
+    translateDefinition(source.text, {
+      ...{ buildArgs, runsTest: !noTest },
+      ownHost: parseReference(repository).registry,
+    }),
   );
   return { ...recipeOf({ ...source, text: definition.dockerfile }), definition };
+}
+
+/** Full names in place of names that may be short. */
+function fullNames(images: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(images);
+  return Object.fromEntries(
+    entries.map(([name, image]) => [name, formatReference(parseReference(image))]),
+  );
 }
 
 /** The arguments of a Dockerfile or definition file, as the key has them. */

@@ -14,8 +14,9 @@ import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import type { RedateImage } from './dating/redate-image.ts';
-import type { MakeSif } from './make-sif.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
+import type { MakeSif } from './sif/make-sif.ts';
+import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
 export interface SolveDeps {
   readonly runRecipe: RunRecipe;
@@ -24,6 +25,7 @@ export interface SolveDeps {
   readonly redate: RedateImage;
   readonly publish: Publish;
   readonly makeSif: MakeSif;
+  readonly stageSifBases: StageSifBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
   /** Where images are put that are not what was asked for yet. */
@@ -54,7 +56,9 @@ export function createSolve(deps: SolveDeps): Solve {
     const { root, generated } = await deps.makeImage(source, base, plan.change);
     return {
       image: { root, generated: new Map([...(written?.generated ?? []), ...generated]) },
-      added: [...(written?.layers ?? []), ...layersIn(plan.change)],
+      added: [...(written?.layers ?? []), ...layersIn(plan.change)].map(
+        ({ gzipDigest }) => gzipDigest,
+      ),
       source,
     };
   };
@@ -91,7 +95,8 @@ export function createSolve(deps: SolveDeps): Solve {
     // What is not final gets no tag: nobody is to see it under the name that is promised.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     try {
-      const made = await runRecipe(run, rights, recipe, place);
+      const ready = recipe.sifBases ? await deps.stageSifBases(run, rights, recipe, place) : recipe;
+      const made = await runRecipe(run, rights, ready, place);
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { created } = recipe.options ?? {};

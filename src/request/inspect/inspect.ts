@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { type BaseResolver, selectImage } from '../../images/base-image.ts';
 import type { Documents } from '../../images/documents.ts';
-import { sifLayerType } from '../../images/sif/oras.ts';
+import { sifLayerType } from '../../images/sif/format/oras.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';

@@ -16,6 +16,8 @@ export interface DefinitionRuntime {
   readonly help?: string | undefined;
   /** By their names. */
   readonly apps?: Readonly<Record<string, AppRuntime>>;
+  /** True where it begins with a Singularity image: how that one is run holds, as far as nothing else is said. */
+  readonly isOnSif?: true;
 }
 
 /** What a definition file says about one of the apps of an image. */

@@ -18,6 +18,8 @@ export interface TranslatedDefinition {
   readonly runtime: DefinitionRuntime;
   /** What the caller should know although it can be built. */
   readonly warnings: readonly string[];
+  /** Names of Singularity images in registries, by what the Dockerfile calls them. */
+  readonly sifBases: Readonly<Record<string, string>>;
 }
 
 export interface DefinitionOptions {
@@ -25,6 +27,8 @@ export interface DefinitionOptions {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** False where `%test` is not run at the end; true unless told. */
   readonly runsTest?: boolean | undefined;
+  /** A registry that callers can push to, for messages. */
+  readonly ownHost?: string | undefined;
 }
 
 /** True for a definition file of Singularity or Apptainer: it begins with headers, and one is `Bootstrap`. */
@@ -40,7 +44,7 @@ export function isDefinition(text: string): boolean {
  */
 export function translateDefinition(
   text: string,
-  { buildArgs = {}, runsTest = true }: DefinitionOptions = {},
+  { buildArgs = {}, runsTest = true, ownHost = 'registry.example.com' }: DefinitionOptions = {},
 ): TranslatedDefinition {
   const parts = splitStages(text);
   if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
@@ -53,11 +57,15 @@ export function translateDefinition(
     refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
   }
   const names = new Map<string, string>();
+  const sifBases = new Map<string, string>();
+  let isOnSif = false;
   const warnings: string[] = unusedArguments(text, buildArgs);
   const blocks = stages.map((stage, position) => {
     checkSections(stage);
-    const base = stageBase(stage);
-    if (base.warning !== undefined) warnings.push(base.warning);
+    const found = stageBase(stage, ownHost);
+    if (found.warning !== undefined) warnings.push(found.warning);
+    isOnSif = found.isSif === true;
+    const base = isOnSif ? { ...found, image: nameOfSif(found.image, sifBases) } : found;
     const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
     const name = stage.headers.get('stage')?.value;
     if (name) names.set(name, stageName(position + 1));
@@ -67,9 +75,20 @@ export function translateDefinition(
   if (last === undefined) refuseLine(1, "there is nothing in it: begin with 'Bootstrap: docker'");
   return {
     dockerfile: `# Translated from a definition file.\n\n${blocks.join('\n')}`,
-    runtime: runtimeOf(last, textOf(lines.flat())),
+    runtime: {
+      ...runtimeOf(last, textOf(lines.flat())),
+      ...(isOnSif ? { isOnSif: true as const } : {}),
+    },
     warnings,
+    sifBases: Object.fromEntries([...sifBases].map(([image, name]) => [name, image])),
   };
+}
+
+/** What the Dockerfile calls a Singularity image: BuildKit has no name for it until an image is made of it. */
+function nameOfSif(image: string, names: Map<string, string>): string {
+  const name = names.get(image) ?? `sluice-sif-${names.size + 1}`;
+  names.set(image, name);
+  return name;
 }
 
 function unusedArguments(text: string, given: Readonly<Record<string, string>>): string[] {

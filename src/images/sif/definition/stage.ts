@@ -1,6 +1,5 @@
 import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
-import type { StageBase } from './sections/bootstrap.ts';
 import { copyInstructions } from './sections/files.ts';
 import {
   postInstructions,
@@ -11,6 +10,7 @@ import {
 } from './sections/post.ts';
 import { scriptFile } from './sections/script-file.ts';
 import { setupScript } from './sections/setup.ts';
+import type { StageBase } from './sections/stage-base.ts';
 import { scriptOf } from './sections.ts';
 
 /** How a stage is called in the Dockerfile, counted from 1. */

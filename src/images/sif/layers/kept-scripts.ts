@@ -12,17 +12,38 @@ export interface KeptScripts {
   readonly environment?: string | undefined;
   /** Labels that `%post` has written, a line each. */
   readonly labels?: string | undefined;
+  /** The script with the variables of the image that the base was made from. */
+  readonly imageEnvironment?: string | undefined;
+  /** Whole scripts of the base, first line and all. */
+  readonly runscript?: string | undefined;
+  readonly startscript?: string | undefined;
+  readonly test?: string | undefined;
+  readonly help?: string | undefined;
+  /** The definition file of the base. */
+  readonly definition?: string | undefined;
+  /** Names of the files with the definition files of what the base was made from. */
+  readonly history?: readonly string[];
 }
 
-const paths: Readonly<Record<keyof KeptScripts, string>> = {
+type Kept = Exclude<keyof KeptScripts, 'history'>;
+
+const paths: Readonly<Record<Kept, string>> = {
   postEnvironment: postEnvironmentPath,
   environment: '.singularity.d/env/90-environment.sh',
   labels: '.build.labels',
+  imageEnvironment: '.singularity.d/env/10-docker2singularity.sh',
+  runscript: '.singularity.d/runscript',
+  startscript: '.singularity.d/startscript',
+  test: '.singularity.d/test',
+  help: '.singularity.d/runscript.help',
+  definition: '.singularity.d/Singularity',
 };
+const places = new Set(Object.values(paths));
 const fileNames = new Set(Object.values(paths).map(path => path.split('/').at(-1)));
+const historyFolder = ['.singularity.d', 'bootstrap_history'];
 
 /** What is larger is nothing that anybody reads. */
-const maxBytes = 64 * 1024;
+const maxBytes = 256 * 1024;
 
 interface KeptFile {
   readonly parts: Buffer[];
@@ -41,8 +62,10 @@ export class ScriptKeeper {
     this.#current = undefined;
     if (kind !== 'file' || size > maxBytes) return false;
     if (!fileNames.has(path.slice(path.lastIndexOf('/') + 1))) return false;
+    const place = partsOf(path).join('/');
+    if (!places.has(place)) return false;
     this.#current = { parts: [], size, layer, entry };
-    this.#files.set(partsOf(path).join('/'), this.#current);
+    this.#files.set(place, this.#current);
     return true;
   }
 
@@ -53,13 +76,12 @@ export class ScriptKeeper {
 
   /** The scripts, where all layers together have them. The labels are taken out of the image. */
   takeFrom(tree: ImageTree): KeptScripts {
-    const scripts = {
-      postEnvironment: this.#textIn(tree, paths.postEnvironment),
-      environment: this.#textIn(tree, paths.environment),
-      labels: this.#textIn(tree, paths.labels),
-    };
+    const scripts: Partial<Record<Kept, string | undefined>> = Object.fromEntries(
+      Object.entries(paths).map(([name, path]) => [name, this.#textIn(tree, path)]),
+    );
     if (scripts.labels !== undefined) tree.root.children?.delete(paths.labels);
-    return scripts;
+    const history = [...(tree.find(historyFolder)?.children?.keys() ?? [])];
+    return { ...scripts, history };
   }
 
   #textIn(tree: ImageTree, path: string): string | undefined {

@@ -39,22 +39,26 @@ export interface RuntimeWish {
 const mountPoints = ['dev', 'etc', 'home', 'proc', 'root', 'sys', 'tmp', 'var', 'var/tmp'];
 const mountedFiles = ['etc/hosts', 'etc/resolv.conf'];
 const home = '.singularity.d';
+const historyFolder = 'bootstrap_history';
 
 /** What is put into an image so that clients of every age can run it, parents before what is in them. */
 export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
   const { definition } = wish;
   const texts = textsOf(wish);
+  const past = historyOf(wish);
   const scripts = { ...runtimeScripts, ...texts.environment, ...texts.scripts };
   const plain = {
     'labels.json': JSON.stringify(texts.labels, undefined, '\t'),
     Singularity: definition.text,
-    ...(definition.help === undefined ? {} : { 'runscript.help': definition.help }),
+    ...(texts.help === undefined ? {} : { 'runscript.help': texts.help }),
+    ...past,
   };
   return [
     ...mountPoints.map(directory),
     ...mountedFiles.map(path => file(path, '', 0o644)),
     directory(home),
     ...runtimeDirectories.map(name => directory(`${home}/${name}`)),
+    ...(Object.keys(past).length > 0 ? [directory(`${home}/${historyFolder}`)] : []),
     ...Object.entries(scripts).map(([path, text]) => file(`${home}/${path}`, text, 0o755)),
     ...Object.entries(plain).map(([path, text]) => file(`${home}/${path}`, text, 0o644)),
     ...Object.entries(runtimeLinks).map(([path, target]) => link(path, target)),
@@ -63,9 +67,9 @@ export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
 
 /** What `apptainer inspect` prints of an image with these files, in the form that a SIF file holds it. */
 export function inspectMetadata(wish: RuntimeWish): object {
-  const { environment, scripts, labels } = textsOf(wish);
+  const { environment, scripts, labels, help } = textsOf(wish);
   const { definition, scripts: kept } = wish;
-  const { help, text, apps } = definition;
+  const { text, apps } = definition;
   return {
     data: {
       attributes: {
@@ -119,21 +123,29 @@ interface RuntimeTexts {
     readonly test?: string;
   };
   readonly labels: Readonly<Record<string, string>>;
+  readonly help: string | undefined;
 }
 
 function textsOf(wish: RuntimeWish): RuntimeTexts {
   const { config, architecture, createdAt, definition, scripts: kept = {} } = wish;
   const { entrypoint, cmd, env, labels } = readOciRuntime(config);
-  const { runscript, startscript, test, environment, requestedEnvironment } = definition;
+  const { environment, requestedEnvironment } = definition;
+  const base = definition.isOnSif ? kept : {};
+  const isStarted = entrypoint.length + cmd.length > 0;
+  const runscript = definition.runscript ?? (isStarted ? undefined : base.runscript);
+  const test = definition.test ?? base.test;
   // Where the definition sets nothing, what is in the image config is enough, and gives way to the caller's own.
-  const isOverridden = [environment, kept.environment, kept.postEnvironment].some(
-    script => script !== undefined,
-  );
+  const isOverridden = [
+    environment,
+    kept.environment,
+    kept.postEnvironment,
+    base.imageEnvironment,
+  ].some(script => script !== undefined);
   return {
     environment: {
       // Clients know it by this name, and complete its PATH.
-      'env/10-docker2singularity.sh': environmentScript(env),
-      'env/90-environment.sh': `${wholeLines(kept.environment ?? '#!/bin/sh\n')}${environment ?? ''}`,
+      'env/10-docker2singularity.sh': base.imageEnvironment ?? environmentScript(env),
+      'env/90-environment.sh': environmentOf(wish),
       // Behind what `%post` has written.
       ...(isOverridden && requestedEnvironment !== undefined
         ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
@@ -141,14 +153,33 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
     },
     scripts: {
       runscript: runscript ?? ociRunscript(entrypoint, cmd),
-      startscript: startscript ?? '#!/bin/sh\n',
+      startscript: definition.startscript ?? base.startscript ?? '#!/bin/sh\n',
       ...(test === undefined ? {} : { test }),
     },
     labels: runtimeLabels({
       ...{ image: labels, written: writtenLabels(kept.labels), definition },
       ...{ architecture, createdAt },
     }),
+    // As apptainer build, which keeps what the base says.
+    help: base.help ?? definition.help,
   };
+}
+
+/** The script with the variables of the definition file, behind those that are there. */
+function environmentOf({ definition, scripts: kept = {} }: RuntimeWish): string {
+  const before = wholeLines(kept.environment ?? '#!/bin/sh\n');
+  const { environment, isOnSif } = definition;
+  if (environment === undefined) return before;
+  return `${before}${isOnSif ? '\n' : ''}${environment}`;
+}
+
+/** The definition file of the base, where it has one, as the next one of its history. */
+function historyOf({ definition, scripts: kept = {} }: RuntimeWish): Record<string, string> {
+  if (!definition.isOnSif || kept.definition === undefined) return {};
+  const names = new Set(kept.history);
+  let number = 0;
+  while (names.has(`Apptainer${number}`)) number += 1;
+  return { [`${historyFolder}/Apptainer${number}`]: kept.definition };
 }
 
 /** What `%post` writes for labels: a name and a value on each line. */

@@ -23,10 +23,12 @@ export interface TarEntry {
   /** What a symbolic or hard link points to, else empty. */
   readonly link: string;
   readonly device?: { readonly major: number; readonly minor: number };
-  /** Extended attributes of users (`user.*`), a character a byte. */
+  /** Extended attributes, a character a byte. What is read from a tar file has those of users (`user.*`) only. */
   readonly attributes?: Attributes;
   /** True for a file with holes, whose content is longer than what the archive has of it. */
   readonly isSparse?: true;
+  /** Numbers of its user and group. Default: root. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
 }
 
 export type Attributes = readonly (readonly [name: string, value: string])[];

@@ -18,13 +18,14 @@ const types: Readonly<Record<TarKind, string>> = {
 const nameBytes = 100;
 const longName = '././@LongLink';
 const maxOctalSize = 8 ** 11;
+const maxOctalOwner = 8 ** 7;
 /** mksquashfs keeps times in 32 bits. */
 const maxMtime = 2 ** 32 - 1;
 
 /**
  * The header of an entry, in GNU's format: longer names have an entry of their own before it. PAX is there for
  * attributes only: mksquashfs 4.5 takes leading `/`, `./` and `../` from the target of a symbolic link that it
- * finds there. Owners are not written, since nothing of them is kept.
+ * finds there.
  */
 export function tarHeader(entry: TarEntry): Buffer {
   const parts: Buffer[] = [];
@@ -34,6 +35,10 @@ export function tarHeader(entry: TarEntry): Buffer {
   const block = header(types[entry.kind], entry.path, entry.size, entry.mode);
   block.write(entry.link.slice(0, nameBytes), 157, 'latin1');
   writeOctal(block, 136, 12, Math.min(Math.max(entry.mtime, 0), maxMtime));
+  if (entry.owner) {
+    writeOwner(block, 108, entry.owner.uid);
+    writeOwner(block, 116, entry.owner.gid);
+  }
   if (entry.device) {
     // No more bits than Linux has for them.
     writeOctal(block, 329, 8, entry.device.major & 0xfff);
@@ -84,6 +89,16 @@ function header(type: string, name: string, size: number, mode: number): Buffer 
 
 function writeOctal(block: Buffer, at: number, length: number, value: number): void {
   block.write(value.toString(8).padStart(length - 1, '0'), at, 'latin1');
+}
+
+/** Eight bytes; seven octal digits do not hold every number of 32 bits. */
+function writeOwner(block: Buffer, at: number, id: number): void {
+  if (id < maxOctalOwner) {
+    writeOctal(block, at, 8, id);
+    return;
+  }
+  block.writeUInt32BE(0x8000_0000, at);
+  block.writeUInt32BE(id, at + 4);
 }
 
 /** Twelve bytes: a marker, then the number. */

@@ -1,20 +1,14 @@
-import { parseReference } from '../../../../oci/reference.ts';
-import { OciSyntaxError } from '../../../../oci/syntax-error.ts';
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { DefinitionStage, Header } from '../parser.ts';
+import { localBase, orasBase, refuseHub } from './sif-source.ts';
+import { checkedImage, type StageBase } from './stage-base.ts';
 
-/** What a stage begins with. */
-export interface StageBase {
-  /** Name of an image, or `scratch`. */
-  readonly image: string;
-  /** Packages that are installed before anything else. */
-  readonly packages: readonly string[];
-  /** What the caller should know of the choice. */
-  readonly warning?: string;
-}
-
-/** The image that a stage is built from. Throws a `Fault` with the line where there is none. */
-export function stageBase(stage: DefinitionStage): StageBase {
+/**
+ * Returns the image that a stage is built from. Throws a `Fault` with the line where there is none.
+ *
+ * @param ownHost a registry that a caller can push to
+ */
+export function stageBase(stage: DefinitionStage, ownHost: string): StageBase {
   const bootstrap = stage.headers.get('bootstrap');
   if (bootstrap === undefined) refuseLine(stage.line, "its first header is not 'Bootstrap:'");
   checkHeaders(stage);
@@ -27,6 +21,12 @@ export function stageBase(stage: DefinitionStage): StageBase {
       return libraryBase(stage, bootstrap);
     case 'debootstrap':
       return debootstrapBase(stage, bootstrap);
+    case 'oras':
+      return orasBase(fromOf(stage));
+    case 'localimage':
+      return localBase(fromOf(stage), ownHost);
+    case 'shub':
+      refuseHub(bootstrap, ownHost);
   }
   refuseLine(
     bootstrap.line,
@@ -48,25 +48,21 @@ function checkHeaders({ headers }: DefinitionStage): void {
   }
 }
 
-function dockerImage({ headers, line }: DefinitionStage): string {
+function fromOf({ headers, line }: DefinitionStage): Header {
   const from = headers.get('from');
   if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
+  return from;
+}
+
+function dockerImage(stage: DefinitionStage): string {
+  const { headers } = stage;
+  const from = fromOf(stage);
   const parts = [headers.get('registry'), headers.get('namespace'), from];
   const image = parts
     .map(part => part?.value)
     .filter(Boolean)
     .join('/');
   return checkedImage(image, from);
-}
-
-function checkedImage(image: string, { line }: Header): string {
-  try {
-    parseReference(image);
-    return image;
-  } catch (error) {
-    if (error instanceof OciSyntaxError) refuseLine(line, error.message);
-    throw error;
-  }
 }
 
 /** What the library has of its own, each also an official image on Docker Hub under that name. */
@@ -77,9 +73,9 @@ const distributions = new Set([
 
 const officialLibrary = /^https:\/\/(?:library\.sylabs\.io|cloud\.sylabs\.io)\/?$/;
 
-function libraryBase({ headers, line }: DefinitionStage, bootstrap: Header): StageBase {
-  const from = headers.get('from');
-  if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
+function libraryBase(stage: DefinitionStage, bootstrap: Header): StageBase {
+  const { headers } = stage;
+  const from = fromOf(stage);
   const library = headers.get('library')?.value ?? '';
   const [, name = '', tag = 'latest'] =
     /^(?:library:\/\/)?(?:(?:library\/)?default\/|library\/)?([a-z]+)(?::([\w][\w.-]*))?$/.exec(

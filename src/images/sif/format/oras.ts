@@ -1,7 +1,7 @@
-import type { Digest } from '../../oci/digest.ts';
-import { type Document, documentOf } from '../../oci/document.ts';
-import { mediaTypes } from '../../oci/media-type.ts';
-import { goJson } from './format/go-json.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { type Document, documentOf } from '../../../oci/document.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
+import { goJson } from './go-json.ts';
 
 /** A SIF file as it lies in a registry; size in bytes. */
 export interface SifLayer {

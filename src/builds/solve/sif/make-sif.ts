@@ -1,31 +1,31 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { Fault } from '../../foundation/fault.ts';
-import { architectureOf } from '../../images/augment/image-config.ts';
-import type { Documents } from '../../images/documents.ts';
-import { blobsOf, type MadeOf } from '../../images/made-blobs.ts';
-import { type ConvertedSif, convertToSif } from '../../images/sif/convert.ts';
-import type { ConvertLimits } from '../../images/sif/limits.ts';
-import { sifConfig, sifManifest } from '../../images/sif/oras.ts';
-import type { SifSigner } from '../../images/sif/signing/signer.ts';
-import type { Digest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import { parseLossless } from '../../oci/json.ts';
-import { isImage, parseManifest } from '../../oci/manifest.ts';
-import type { Reference } from '../../oci/reference.ts';
-import { sourceOfBytes } from '../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { wholeFile } from '../../storage/content/file-source.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { architectureOf } from '../../../images/augment/image-config.ts';
+import type { Documents } from '../../../images/documents.ts';
+import { blobsOf, type MadeOf } from '../../../images/made-blobs.ts';
+import { type ConvertedSif, convertToSif } from '../../../images/sif/convert.ts';
+import { sifConfig, sifManifest } from '../../../images/sif/format/oras.ts';
+import type { ConvertLimits } from '../../../images/sif/limits.ts';
+import type { SifSigner } from '../../../images/sif/signing/signer.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { Document } from '../../../oci/document.ts';
+import { parseLossless } from '../../../oci/json.ts';
+import { isImage, parseManifest } from '../../../oci/manifest.ts';
+import type { Reference } from '../../../oci/reference.ts';
+import { sourceOfBytes } from '../../../storage/content/byte-source.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { wholeFile } from '../../../storage/content/file-source.ts';
 import {
   type DiskSpace,
   type SpacePromise,
   unlimitedSpace,
-} from '../../storage/directory/disk-space.ts';
-import type { Access } from '../../upstream/access.ts';
-import { type PushClient, pushingTo } from '../../upstream/push-client.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
-import type { SifPlan } from '../plan/build-plan.ts';
-import type { BuildRun } from './build-run.ts';
+} from '../../../storage/directory/disk-space.ts';
+import type { Access } from '../../../upstream/access.ts';
+import { type PushClient, pushingTo } from '../../../upstream/push-client.ts';
+import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import type { SifPlan } from '../../plan/build-plan.ts';
+import type { BuildRun } from '../build-run.ts';
 
 /** Settings of the conversion. */
 export interface SifSettings extends ConvertLimits {

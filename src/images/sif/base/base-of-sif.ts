@@ -1,0 +1,149 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress } from 'node:zlib';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { type Document, documentOf } from '../../../oci/document.ts';
+import { asObject, parseJson } from '../../../oci/json.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
+import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
+import { type RangeReader, readSif } from '../format/read-sif.ts';
+import type { ConvertLimits } from '../limits.ts';
+import { showBytes, showSince } from '../sizes.ts';
+import { openSquashfs } from '../squashfs/read/squashfs.ts';
+import { type BaseNotes, baseLayer } from './base-layer.ts';
+
+/** A container image with the files of a SIF file in its one layer. */
+export interface BaseOfSif {
+  readonly manifest: Document;
+  readonly config: Document;
+  /** In the content store. */
+  readonly layer: Digest;
+}
+
+export interface BaseOptions {
+  /** How messages call the SIF file. */
+  readonly name: string;
+  /** What the build is for, in Go's names. */
+  readonly architecture: string;
+  readonly content: Pick<ContentStore, 'ingest'>;
+  readonly limits: ConvertLimits;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+const chunkSize = 256 * 1024;
+const layerType = 'application/vnd.oci.image.layer.v1.tar+zstd';
+
+/**
+ * Makes an image to build from of a SIF file; its labels are those of the image. Nothing is unpacked on the disk. The
+ * same file gives an image with the same files. Throws a {@link Fault} for a file that is broken, or too large, or for
+ * another architecture.
+ */
+export async function baseOfSif(path: string, options: BaseOptions): Promise<BaseOfSif> {
+  const { name, architecture, log, signal } = options;
+  const begin = performance.now();
+  await using file = await open(path, 'r');
+  const sif = await readSif(rangesOf(file));
+  if (sif.architecture !== undefined && sif.architecture !== architecture) {
+    throw new Fault(
+      'bad-request',
+      `${name} is for ${sif.architecture}, and the build is for ${architecture}: set 'containerPlatform' to the platform of the base`,
+      { phase: 'build' },
+    );
+  }
+  if (!sif.squashfs) {
+    throw new Fault(
+      'bad-request',
+      `${name} has no squashfs that can be read (it may be encrypted): build it again with 'apptainer build', without --encrypt, and push it`,
+      { phase: 'build' },
+    );
+  }
+  const { offset, size } = sif.squashfs;
+  const partition: RangeReader = (at, length) =>
+    rangesOf(file)(offset + at, Math.min(length, size - at));
+  const { maxUnpackedBytes } = options.limits;
+  const squashfs = await openSquashfs(partition, size, maxUnpackedBytes);
+  const notes: BaseNotes = { leftOut: 0, entries: 0, bytes: 0 };
+  const tar = baseLayer(squashfs, options.limits, notes, signal);
+  const { diffId, layer } = await pack(tar, options);
+  log(`read ${name}, ${notes.entries} entries, ${showBytes(notes.bytes)}, in ${showSince(begin)}`);
+  if (notes.leftOut > 0) log(`left out ${notes.leftOut} devices, sockets and names like .wh.*`);
+  const created = new Date(squashfs.time * 1000).toISOString();
+  const config = json(mediaTypes.ociConfig, {
+    ...{ created, architecture, os: 'linux' },
+    config: { Labels: labelsIn(notes.labels) },
+    rootfs: { type: 'layers', diff_ids: [diffId] },
+    history: [{ created, created_by: 'Singularity image' }],
+  });
+  const manifest = json(mediaTypes.ociManifest, {
+    ...{ schemaVersion: 2, mediaType: mediaTypes.ociManifest },
+    config: { mediaType: config.mediaType, digest: config.digest, size: config.bytes.length },
+    layers: [{ mediaType: layerType, ...layer }],
+  });
+  return { manifest, config, layer: layer.digest };
+}
+
+/** Compresses a tar file lightly into the content store: it goes to the builder once. */
+async function pack(
+  tar: AsyncGenerator<Buffer>,
+  { content, signal }: Pick<BaseOptions, 'content' | 'signal'>,
+) {
+  const ingest = await content.ingest();
+  const hash = createFlowHash('sha256');
+  try {
+    await pipeline(
+      Readable.from(tar, { objectMode: true, highWaterMark: 2 }),
+      async function* hashed(pieces: AsyncIterable<Buffer>) {
+        for await (const piece of pieces) {
+          await hash.update(piece);
+          yield piece;
+        }
+      },
+      createZstdCompress({ chunkSize, params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+      async (chunks: AsyncIterable<Buffer>) => {
+        for await (const chunk of chunks) await ingest.write(chunk);
+      },
+      { signal },
+    );
+    const diffId = `sha256:${await hash.digest()}` as Digest;
+    const { size } = ingest;
+    return { diffId, layer: { digest: await ingest.commit(), size } };
+  } catch (error) {
+    hash.abort();
+    await ingest.abort();
+    throw error;
+  }
+}
+
+function rangesOf(file: FileHandle): RangeReader {
+  return async (offset, length) => {
+    const { buffer, bytesRead } = await file.read(
+      Buffer.allocUnsafe(Math.max(length, 0)),
+      ...([0, Math.max(length, 0), offset] as const),
+    );
+    return buffer.subarray(0, bytesRead);
+  };
+}
+
+/** The labels of a file that anybody may have written. */
+function labelsIn(text: string | undefined): Record<string, string> {
+  if (text === undefined) return {};
+  try {
+    const labels = asObject(parseJson(Buffer.from(text), 'config')) ?? {};
+    const entries = Object.entries(labels);
+    return Object.fromEntries(
+      entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+    );
+  } catch (error) {
+    if (error instanceof OciSyntaxError) return {};
+    throw error;
+  }
+}
+
+function json(mediaType: string, body: object): Document {
+  return documentOf(Buffer.from(JSON.stringify(body)), mediaType);
+}

@@ -1,0 +1,49 @@
+import { brokenSif } from '../../format/record.ts';
+import type { Attributes } from '../../tar/tar-entry.ts';
+import { type Metadata, recordAt } from './metadata.ts';
+
+const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };
+/** As Linux: of the value of one, and of all names of a file. */
+const maxValue = 64 * 1024;
+const maxCount = 1000;
+const elsewhere = 0x100;
+
+/** The extended attributes of a squashfs by the numbers that inodes have. */
+export interface AttributeTable {
+  /** Throws a `Fault` for what breaks the format. */
+  of(index: number): Attributes;
+}
+
+/** @param at where the table begins; undefined where there is none */
+export function readAttributes(metadata: Metadata, at: number | undefined): AttributeTable {
+  if (at === undefined) return { of: () => [] };
+  const head = metadata.plain(at, 16);
+  const values = Number(head.readBigUInt64LE());
+  const table = { list: at + 16, count: head.readUInt32LE(8), size: 16 };
+  const cursorAt = (place: bigint) =>
+    metadata.cursor(values + Number(place >> 16n), Number(place & 0xffffn));
+
+  return {
+    of(index) {
+      const record = recordAt(metadata, table, index);
+      const count = record.readUInt32LE(8);
+      if (count > maxCount) brokenSif('a file of it has too many attributes');
+      const cursor = cursorAt(record.readBigUInt64LE());
+      const takeValue = (from: typeof cursor) => {
+        const size = from.take(4).readUInt32LE();
+        if (size > maxValue) brokenSif('a file of it has too long an attribute');
+        return from.take(size);
+      };
+      return Array.from({ length: count }, (): [string, string] => {
+        const key = cursor.take(4);
+        const type = key.readUInt16LE();
+        const name = cursor.take(key.readUInt16LE(2)).toString('latin1');
+        const stored = takeValue(cursor);
+        const isElsewhere = (type & elsewhere) !== 0;
+        if (isElsewhere && stored.length !== 8) brokenSif('a file of it has a broken attribute');
+        const value = isElsewhere ? takeValue(cursorAt(stored.readBigUInt64LE())) : stored;
+        return [`${prefixes[type & 0xff] ?? 'unknown.'}${name}`, value.toString('latin1')];
+      });
+    },
+  };
+}

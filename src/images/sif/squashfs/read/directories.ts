@@ -1,0 +1,52 @@
+import { brokenSif } from '../../format/record.ts';
+import type { SquashfsInode } from './inodes.ts';
+import type { Metadata } from './metadata.ts';
+
+/** A name in a directory. */
+export interface DirectoryEntry {
+  /** A character a byte. */
+  readonly name: string;
+  /** Place of the inode, see `readInode`. */
+  readonly inode: number;
+}
+
+/** The size of a list counts `.` and `..`, which are not in it. */
+const dots = 3;
+const maxRun = 256;
+const maxName = 255;
+
+/** Reads the names of a directory. Throws a `Fault` for what breaks the format, and for names that lead elsewhere. */
+export function* readDirectory(
+  metadata: Metadata,
+  directoryTable: number,
+  { size, list }: Pick<SquashfsInode, 'size' | 'list'>,
+): Generator<DirectoryEntry> {
+  let rest = size - dots;
+  if (rest <= 0) return;
+  const cursor = metadata.cursor(directoryTable + list.block, list.offset);
+  const take = (length: number) => {
+    rest -= length;
+    if (rest < 0) brokenSif('a directory of it is longer than it says');
+    return cursor.take(length);
+  };
+  let previous = '';
+  while (rest > 0) {
+    const head = take(12);
+    const count = head.readUInt32LE() + 1;
+    const block = head.readUInt32LE(4);
+    if (count > maxRun) brokenSif('a directory of it has too long a list');
+    for (let index = 0; index < count; index += 1) {
+      const entry = take(8);
+      const length = entry.readUInt16LE(6) + 1;
+      if (length > maxName) brokenSif(`it has a name longer than ${maxName} bytes`);
+      const name = take(length).toString('latin1');
+      if (/[/\0]/.test(name) || name === '.' || name === '..') {
+        brokenSif('it has a name that leads out of its directory');
+      }
+      // Sorted, so that no name is there twice.
+      if (previous !== '' && name <= previous) brokenSif('a directory of it is not sorted');
+      previous = name;
+      yield { name, inode: block * 65536 + entry.readUInt16LE(0) };
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { brokenSif } from '../../format/record.ts';
+import { imageTooLarge } from '../../limits.ts';
+import type { Metadata } from './metadata.ts';
+import type { Superblock } from './superblock.ts';
+
+/** What a squashfs says of a file, whatever names it has. */
+export interface SquashfsInode {
+  readonly kind: 'directory' | 'file' | 'symlink' | 'device' | 'fifo' | 'socket';
+  /** Permissions with setuid, setgid and sticky. */
+  readonly mode: number;
+  /** Places in the table of owners. */
+  readonly uid: number;
+  readonly gid: number;
+  /** Seconds since the epoch. */
+  readonly mtime: number;
+  /** Number of its names; for directories it means something else. */
+  readonly links: number;
+  /** Place in the table of attributes; undefined for none. */
+  readonly attributes: number | undefined;
+  /** Bytes: of the content of a file, of the list of a directory. */
+  readonly size: number;
+  /** What a symbolic link points to, a character a byte. */
+  readonly target: string;
+  /** Of a directory: its list, from the start of the directory table, and the place in the block there. */
+  readonly list: { readonly block: number; readonly offset: number };
+  /** Of a file. */
+  readonly content: FileContent | undefined;
+}
+
+/** Where the content of a file is. */
+export interface FileContent {
+  /** Of the first block. */
+  readonly start: number;
+  /** Bytes of each block as it is stored; bit 24 for one that is not compressed, 0 for one of zeros. */
+  readonly blocks: readonly number[];
+  /** The block that the rest is in, with others, and the place there. */
+  readonly fragment: { readonly index: number; readonly offset: number } | undefined;
+}
+
+const kinds = ['directory', 'file', 'symlink', 'device', 'device', 'fifo', 'socket'] as const;
+const noFragment = 0xffff_ffff;
+const noAttributes = 0xffff_ffff;
+const maxTarget = 4095;
+
+/**
+ * Reads the inode at a place: the block, from the start of the inode table, times 65536, and the place in the block.
+ * Throws a `Fault` for what breaks the format.
+ *
+ * @param mostBytes that a file may have
+ */
+export function readInode(
+  metadata: Metadata,
+  { inodeTable, blockSize }: Pick<Superblock, 'inodeTable' | 'blockSize'>,
+  place: number,
+  mostBytes: number,
+): SquashfsInode {
+  const cursor = metadata.cursor(inodeTable + Math.floor(place / 65536), place % 65536);
+  const head = cursor.take(16);
+  const type = head.readUInt16LE();
+  const kind = kinds[(type - 1) % 7];
+  if (kind === undefined || type < 1 || type > 14) brokenSif('its squashfs has an unknown file');
+  const isExtended = type > 7;
+  const common = {
+    kind,
+    mode: head.readUInt16LE(2) & 0o7777,
+    uid: head.readUInt16LE(4),
+    gid: head.readUInt16LE(6),
+    mtime: head.readUInt32LE(8),
+    ...{ links: 1, attributes: undefined, size: 0, target: '', content: undefined },
+    list: { block: 0, offset: 0 },
+  };
+  const word = () => cursor.take(4).readUInt32LE();
+  const attributesOf = (value: number) => (value === noAttributes ? undefined : value);
+  switch (kind) {
+    case 'directory': {
+      const body = cursor.take(isExtended ? 24 : 16);
+      return isExtended
+        ? {
+            ...common,
+            size: body.readUInt32LE(4),
+            list: { block: body.readUInt32LE(8), offset: body.readUInt16LE(18) },
+            attributes: attributesOf(body.readUInt32LE(20)),
+          }
+        : {
+            ...common,
+            size: body.readUInt16LE(8),
+            list: { block: body.readUInt32LE(0), offset: body.readUInt16LE(10) },
+          };
+    }
+    case 'file': {
+      const body = cursor.take(isExtended ? 40 : 16);
+      const size = isExtended ? Number(body.readBigUInt64LE(8)) : body.readUInt32LE(12);
+      // Before the list of blocks is read: a size alone costs nothing.
+      if (size > mostBytes) throw imageTooLarge(`${mostBytes} bytes`);
+      const tail = isExtended ? 28 : 4;
+      const index = body.readUInt32LE(tail);
+      const isWhole = index === noFragment;
+      const count = isWhole ? Math.ceil(size / blockSize) : Math.floor(size / blockSize);
+      const words = cursor.take(4 * count);
+      return {
+        ...common,
+        size,
+        ...(isExtended
+          ? {
+              links: body.readUInt32LE(24),
+              attributes: attributesOf(body.readUInt32LE(36)),
+            }
+          : {}),
+        content: {
+          start: isExtended ? Number(body.readBigUInt64LE(0)) : body.readUInt32LE(0),
+          blocks: Array.from({ length: count }, (_, block) => words.readUInt32LE(4 * block)),
+          fragment: isWhole ? undefined : { index, offset: body.readUInt32LE(tail + 4) },
+        },
+      };
+    }
+    case 'symlink': {
+      const links = word();
+      const length = word();
+      if (length > maxTarget) brokenSif('it has a symbolic link that is too long');
+      const target = cursor.take(length).toString('latin1');
+      return { ...common, links, target };
+    }
+    default:
+      return { ...common, links: word() };
+  }
+}
+
+/** The number of a user or group. */
+export function ownerAt(table: Buffer, index: number): number {
+  if (index * 4 >= table.length) brokenSif('a file of it has an owner that does not exist');
+  return table.readUInt32LE(index * 4);
+}

@@ -1,0 +1,194 @@
+/** Definition files that begin with a Singularity image in a registry. */
+import assert from 'node:assert/strict';
+import { rm, writeFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type Apptainer, openApptainer } from '../world/apptainer.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess } from './served.ts';
+
+suite('definition files that begin with a Singularity image', { concurrency: 1 }, () => {
+  let open: Registry;
+  let closed: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let apptainer: Apptainer;
+  let images: Map<string, Pushed>;
+  /** The Singularity image, in the registry that requires a login, and on the disk. */
+  let base: string;
+  let file: string;
+
+  before(async () => {
+    open = await startRegistry();
+    closed = await startRegistry({ auth: 'basic' });
+    images = await pushCorpus(open, ['busybox:oci']);
+    buildkitd = await startBuildkitd();
+    apptainer = await openApptainer();
+    sluice = await startSluice({
+      config: {
+        buildkit: [buildkitd.address],
+        limits: { builds: { anonymous: 'off' } },
+        registries: {
+          [open.host]: { plainHttp: true },
+          [closed.host]: {
+            ...{ plainHttp: true, anonymous: true, username: 'tester', password: 'sesame' },
+          },
+        },
+      },
+    });
+    const target = await build(baseDefinition(), `${closed.host}/sif/base`);
+    base = target.replace('oras://', '');
+    file = apptainer.join('root', 'home', 'base.sif');
+    const env = { APPTAINER_DOCKER_USERNAME: 'tester', APPTAINER_DOCKER_PASSWORD: 'sesame' };
+    await run(['pull', '--no-https', file, target], env);
+  });
+  after(async () => {
+    await apptainer?.remove();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await closed?.stop();
+    await open?.stop();
+  });
+
+  const baseDefinition = () =>
+    [
+      ...['Bootstrap: docker', `From: ${images.get('busybox:oci')?.reference}`],
+      ...['%post', '  echo "export POSTED=base" >> $APPTAINER_ENVIRONMENT', '  mkdir -p /opt/a'],
+      ...['  echo shared > /opt/a/one && ln /opt/a/one /opt/a/two && ln -s one /opt/a/three'],
+      ...['  chmod 4711 /opt/a/one', '%environment', '  export FROM_BASE=yes'],
+      ...['%runscript', '  echo "base run $FROM_BASE $FROM_ONE" "$@"', '%startscript', '  sleep 3'],
+      ...['%test', '  echo base test', '%help', '  Help of the base.', '%labels'],
+      ...['  Author Base', '  Kept yes', ''],
+    ].join('\n');
+
+  const run = async (args: readonly string[], env = {}) =>
+    assertSuccess(await apptainer.run(args, { env }));
+
+  const request = (definition: string, buildRepository: string, containerPlatform?: string) =>
+    sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ format: 'sif', freeze: true, buildRepository, containerPlatform },
+        containerFile: Buffer.from(definition).toString('base64'),
+      }),
+    });
+
+  const outcome = async (definition: string, repository: string, platform?: string) => {
+    const answer = await request(definition, repository, platform);
+    const text = await answer.text();
+    assert.equal(answer.status, 200, text);
+    const { targetImage, buildId } = JSON.parse(text) as { targetImage: string; buildId: string };
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+    const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}`)).text();
+    const { succeeded } = JSON.parse(status) as { succeeded: boolean };
+    return { targetImage, log, succeeded, reason: status };
+  };
+
+  const build = async (definition: string, repository = `${open.host}/sif/made`) => {
+    const { targetImage, log, succeeded } = await outcome(definition, repository);
+    assert.ok(succeeded, log);
+    return targetImage;
+  };
+
+  /** What `apptainer inspect` prints, without what differs in any two builds. */
+  const inspected = async (sif: string) => {
+    const { data } = JSON.parse(await run(['inspect', '--all', sif])) as {
+      data: { attributes: Record<string, unknown> };
+    };
+    const { labels, deffile: _, ...attributes } = data.attributes;
+    const differing = /(?:build-date|apptainer\.version|deffile\.(?:bootstrap|from))$/;
+    const kept = Object.entries(labels as object).filter(([name]) => !differing.test(name));
+    return { ...attributes, labels: Object.fromEntries(kept) };
+  };
+
+  for (const [name, sections] of Object.entries({
+    'what nothing is said of stays as the base has it': '%labels\n  Author One\n  New 1\n',
+    'what is said is added, or takes the place of what the base says': [
+      ...['%environment', '  export FROM_ONE=too', '%runscript', '  echo "own $FROM_BASE"'],
+      ...['%startscript', '  sleep 4', '%test', '  echo own test', '%help', '  Own help.', ''],
+    ].join('\n'),
+  })) {
+    test(`as apptainer build: ${name}`, async () => {
+      const theirs = apptainer.join('root', 'home', 'theirs.sif');
+      const ours = apptainer.join('root', 'home', 'ours.sif');
+      await Promise.all([theirs, ours].map(path => rm(path, { force: true })));
+      await writeFile(
+        apptainer.join('own.def'),
+        `Bootstrap: localimage\nFrom: ${file}\n${sections}`,
+      );
+      // Without --force it keeps labels and help of the base.
+      await run(['build', '--notest', theirs, apptainer.join('own.def')]);
+      const target = await build(`Bootstrap: oras\nFrom: ${base}\n${sections}`);
+      await run(['pull', '--no-https', ours, target]);
+      assert.deepEqual(await inspected(ours), await inspected(theirs));
+      for (const args of [
+        ['run', 'a b'],
+        ['test'],
+        ['run-help'],
+        ['exec', 'sh', '-c', 'echo $POSTED $FROM_BASE $FROM_ONE $PATH'],
+        ['exec', '/bin/busybox', 'find', '/.singularity.d', '/opt', '-type', 'f'],
+        ['exec', 'sh', '-c', 'cat /.singularity.d/bootstrap_history/*'],
+      ] as const) {
+        const [command, ...rest] = args;
+        const [one, other] = [
+          await run([command, ours, ...rest]),
+          await run([command, theirs, ...rest]),
+        ];
+        assert.deepEqual(withoutAppScripts(one), withoutAppScripts(other), args.join(' '));
+      }
+    });
+  }
+
+  /** Lines without the scripts that Apptainer makes for images without apps as well. */
+  const withoutAppScripts = (text: string) =>
+    text
+      .split('\n')
+      .filter(line => !/\/env\/(?:01-base|94-appsbase|95-apps)\.sh$/.test(line))
+      .sort();
+
+  test('%post runs in the base, with its variables; links and modes are as they were', async () => {
+    const target = await build(
+      [
+        ...['Bootstrap: localimage', `From: oras://${base}`, 'Stage: one', '%post'],
+        ...['  echo "$FROM_BASE $POSTED" > /made', '  stat -c "%a %h" /opt/a/one >> /made'],
+        ...['  readlink /opt/a/three >> /made; cat /opt/a/three >> /made', ''],
+        ...['Bootstrap: oras', `From: ${base}`, '%files from one', '  /made /copied', ''],
+      ].join('\n'),
+    );
+    assert.equal(
+      await run(['exec', '--no-https', target, 'cat', '/copied']),
+      'yes base\n4711 2\none\nshared\n',
+    );
+    assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
+  });
+
+  test('what cannot be a base is refused with the reason', async () => {
+    const missing = await request(`Bootstrap: oras\nFrom: ${open.host}/no:1\n`, `${open.host}/x`);
+    assert.equal(missing.status, 400);
+    assert.match(await missing.text(), /The base image .*\/no:1 is unavailable/);
+    const path = await request(
+      'Bootstrap: localimage\nFrom: images/base.sif\n',
+      `${open.host}/sif/x`,
+    );
+    assert.equal(path.status, 400);
+    assert.match(
+      await path.text(),
+      new RegExp(`line 2: .*apptainer push base.sif oras://${sluice.host}/`),
+    );
+    const image = images.get('busybox:oci')?.reference;
+    const plain = await build(
+      `Bootstrap: localimage\nFrom: docker://${image}\n%runscript\n  echo plain\n`,
+    );
+    assert.equal(await run(['run', '--no-https', plain]), 'plain\n');
+    const arm = await outcome(
+      `Bootstrap: oras\nFrom: ${base}\n%labels\n  For arm64\n`,
+      `${open.host}/sif/arm`,
+      'linux/arm64',
+    );
+    assert.equal(arm.succeeded, false);
+    assert.match(arm.log + arm.reason, /is for amd64, and the build is for arm64: set/);
+  });
+});
