@@ -27,6 +27,7 @@ import { createBuilderTls } from './builder/builder-tls.ts';
 import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
+import { needsBuilder } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
@@ -186,7 +187,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     async admit(plan, { grant, isTrusted }) {
       if (grant === undefined) await requireAnonymousRoom(deps, parseReference(plan.target));
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
-      if (plan.origin.kind === 'recipe') await builders.require(isTrusted ? 'known' : 'stranger');
+      if (needsBuilder(plan)) await builders.require(isTrusted ? 'known' : 'stranger');
       await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
     },
     builders,

@@ -14,7 +14,7 @@ import type { BuildLogs } from './build-logs.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
 import { createTurns } from './limits/target-turns.ts';
-import { type BuildPlan, needsBuilder } from './plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';
 
@@ -197,10 +197,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
   return {
     async request(plan, asker) {
       const { owner, isTrusted, grant } = asker;
-      const { target, origin } = plan;
+      const { target } = plan;
       const seen = await store.latest(target);
       // Looked for first: who may not see the image is not to see a build of it either.
-      const isAnew = origin.kind === 'recipe' && origin.options?.noCache === true;
+      const isAnew = recipeIn(plan)?.options?.noCache === true;
       const there = isAnew ? undefined : await lookTogether(target, asker);
       const known = there ?? (await underWay(target, owner));
       if (known) return known;

@@ -1,5 +1,5 @@
 import type { Builds } from '../builds/builds.ts';
-import type { BuildPlan } from '../builds/plan/build-plan.ts';
+import { type BuildPlan, recipeIn } from '../builds/plan/build-plan.ts';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -41,9 +41,9 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   /** What a built image is made of, and what it is. */
   const partsOf = async (request: ContainerRequest, access: Access): Promise<Shown[]> => {
     const { plan, digest } = await builds.get(request.buildId ?? '');
-    const { origin } = JSON.parse(plan) as BuildPlan;
+    const recipe = recipeIn(JSON.parse(plan) as BuildPlan);
     const credentials = identities.credentialsOf(request.caller.grant);
-    const bases = origin.kind === 'recipe' ? origin.baseImages.map(parseReference) : [];
+    const bases = (recipe?.baseImages ?? []).map(parseReference);
     const shown = bases.map(async image => ({
       access: await accessTo(image, credentials),
       reference: image.digest ?? image.tag ?? 'latest',

@@ -1,5 +1,5 @@
+import { checkOnePlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
 import { inField } from '../builds/plan/field.ts';
-import { checkOnePlatform, readPlatforms } from '../builds/plan/plan.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { BaseResolver } from '../images/base-image.ts';
 import type { Document } from '../oci/document.ts';

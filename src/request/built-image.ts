@@ -1,8 +1,9 @@
 import type { Asker, OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
 import type { Builds } from '../builds/builds.ts';
-import type { BuildPlan } from '../builds/plan/build-plan.ts';
-import { type BuildPlaces, frozenPlace, planBuild, planFreeze } from '../builds/plan/plan.ts';
+import { type BuildPlan, recipeIn } from '../builds/plan/build-plan.ts';
+import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
+import { planFreeze } from '../builds/plan/plan-freeze.ts';
 import { checkBaseImages, type ShownBase } from '../builds/solve/base-check.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
@@ -109,18 +110,16 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   /** Returns true where nothing of it takes credentials. */
   const requireRights = async (
     { submission, caller, base }: MakeWish,
-    { origin, target }: BuildPlan,
+    plan: BuildPlan,
   ): Promise<boolean> => {
     const credentials = deps.credentialsOf(caller.grant);
     // Its name may be longer than what was asked for, and another right hold for it.
-    const named = submission.buildRepository && target;
+    const named = submission.buildRepository && plan.target;
     await requireOwnRight('buildRepository', named, credentials);
     await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
     // Also for an image that is there: it holds what the base images hold.
-    const bases =
-      origin.kind === 'recipe'
-        ? await checkBaseImages(origin.baseImages, registry, credentials)
-        : [];
+    const baseImages = recipeIn(plan)?.baseImages ?? [];
+    const bases = await checkBaseImages(baseImages, registry, credentials);
     for (const { access, reference } of bases) deps.rights.note(access, reference);
     if (frozenPlace(submission, places) !== undefined) {
       const shown = base ? [{ access: base.access, reference: base.document.digest }] : bases;

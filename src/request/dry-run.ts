@@ -1,4 +1,4 @@
-import { pullName } from '../builds/plan/build-plan.ts';
+import { pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Document } from '../oci/document.ts';
@@ -107,7 +107,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
     const missing = await problemOf(findManifest(registry, access, target.tag ?? 'latest'));
-    const recipe = plan.origin.kind === 'recipe' ? plan.origin : undefined;
+    const recipe = recipeIn(plan);
     const bases = recipe?.baseImages.map(parseReference) ?? [];
     const { buildRepository, cacheRepository } = submission;
     const look = (image: Reference, isPushed: boolean) =>

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { BuildIdentity } from '../../src/builds/plan/build-key.ts';
-import type { BuildSource, CondaSource } from '../../src/builds/recipe/build-source.ts';
+import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
+import type { BuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { sortedOnce } from '../../src/builds/recipe/text/sorted.ts';
 import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
@@ -38,7 +39,7 @@ const wanted: fc.Arbitrary<CondaSource['wanted']> = fc.oneof(
 const sources: fc.Arbitrary<BuildSource> = fc.oneof(
   present(
     fc.record({
-      kind: fc.constant('containerFile' as const),
+      kind: fc.constant('dockerfile' as const),
       text: texts,
       condaFile: optional(texts),
     }),

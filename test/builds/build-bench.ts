@@ -100,6 +100,7 @@ export const plan = (key: string): BuildPlan => ({
   target: `registry.example.com/builds:${key}`,
   origin: {
     kind: 'recipe',
+    recipe: 'dockerfile',
     dockerfile: 'FROM scratch',
     files: {},
     lockStage: undefined,

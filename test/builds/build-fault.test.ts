@@ -2,13 +2,18 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { BuildError, type BuildErrorKind } from '../../src/buildkit/index.ts';
+import { condaKind } from '../../src/builds/recipe/conda/conda-kind.ts';
+import { dockerfileKind } from '../../src/builds/recipe/dockerfile/dockerfile-kind.ts';
 import { buildFault } from '../../src/builds/solve/failures/build-fault.ts';
 
 const source = { file: 'Dockerfile', line: 2 };
 const messageOf = (kind: BuildErrorKind, message: string, isPlaced = true) =>
-  buildFault(new BuildError(kind, message, isPlaced ? { source } : {})).message;
+  buildFault(new BuildError(kind, message, isPlaced ? { source } : {}), dockerfileKind).message;
 const ofStep = (step: string, lastLogLines: readonly string[], exitCode = 1) =>
-  buildFault(new BuildError('exec', 'exit code', { step, lastLogLines, exitCode, source })).message;
+  buildFault(
+    new BuildError('exec', 'exit code', { step, lastLogLines, exitCode, source }),
+    dockerfileKind,
+  ).message;
 
 suite('why a step failed', () => {
   test('its last five lines are below the sentence', () => {
@@ -25,8 +30,8 @@ suite('why a step failed', () => {
 
   test('lines of a Dockerfile that the caller has not written are not shown', () => {
     const error = new BuildError('exec', 'exit code', { step: '[2/2] RUN make', source });
-    assert.match(buildFault(error).message, /\(Dockerfile, line 2\)$/);
-    assert.doesNotMatch(buildFault(error, true).message, /Dockerfile/);
+    assert.match(buildFault(error, dockerfileKind).message, /\(Dockerfile, line 2\)$/);
+    assert.doesNotMatch(buildFault(error, condaKind).message, /Dockerfile/);
   });
 
   test('a program for another platform is told as one, with the way out', () => {
@@ -54,6 +59,7 @@ test('what ADD could not fetch is named', () => {
       new BuildError('dockerfile', 'failed to load cache key: invalid response status 404', {
         source: { ...source, text },
       }),
+      dockerfileKind,
     ).message;
   assert.equal(
     of('ADD --chmod=644 https://example.org/a.txt /a'),

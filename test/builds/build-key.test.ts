@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type BuildIdentity, buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
+import { imageName } from '../../src/builds/plan/image-name.ts';
+import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import {
   type CanonicalField,
   canonicalDocument,
-} from '../../src/builds/plan/canonical-document.ts';
-import { imageName } from '../../src/builds/plan/image-name.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+} from '../../src/builds/recipe/text/canonical-document.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
@@ -169,7 +169,7 @@ const changes: readonly [what: string, change: (identity: BuildIdentity) => Buil
     identity => frozen(identity, { layers: [{ ...layer('sha256:0'), architecture: 'new' }] }),
   ],
   ['option', identity => ({ ...identity, options: { ...identity.options, new: 'x' } })],
-  ['source', identity => ({ ...identity, source: { kind: 'containerFile', text: 'FROM new\n' } })],
+  ['source', identity => ({ ...identity, source: { kind: 'dockerfile', text: 'FROM new\n' } })],
   [
     'something in the source',
     ({ source, ...identity }) => ({ ...identity, source: changed(source) }),
@@ -181,8 +181,8 @@ function frozen(identity: BuildIdentity, more: BuildIdentity['frozenConfig']): B
 }
 
 function changed(source: BuildIdentity['source']): BuildIdentity['source'] {
-  if (source.kind === 'containerFile') return { ...source, text: `${source.text} ` };
-  if (source.kind === 'image') return { ...source, digest: `${source.digest}x` };
+  if ('text' in source) return { ...source, text: `${source.text} ` };
+  if ('digest' in source) return { ...source, digest: `${source.digest}x` };
   return { ...source, options: { ...source.options, baseImage: `${source.options.baseImage}x` } };
 }
 
@@ -229,19 +229,19 @@ test('every member of a conda source changes the key', () => {
 
 test('a repository has one key in all its spellings', () => {
   const keyOf = (repository: string) =>
-    buildKey({ source: { kind: 'containerFile', text: 'FROM a' }, platforms: [], repository });
+    buildKey({ source: { kind: 'dockerfile', text: 'FROM a' }, platforms: [], repository });
   assert.equal(keyOf('team/build'), keyOf('index.docker.io/team/build'));
   assert.notEqual(keyOf('team/build'), keyOf('team/builds'));
 });
 
 test('texts that UTF-8 cannot write are refused: they would all be one', () => {
   const identity = { platforms: [], repository: 'r.example.com/a' };
-  const source = { kind: 'containerFile', text: 'FROM \ud800' } as const;
+  const source = { kind: 'dockerfile', text: 'FROM \ud800' } as const;
   assert.throws(() => buildKey({ ...identity, source }), Fault);
 });
 
 test('an option has no = in its name', () => {
-  const source = { kind: 'containerFile', text: 'FROM a' } as const;
+  const source = { kind: 'dockerfile', text: 'FROM a' } as const;
   const options = { 'a=b': 'c' };
   assert.throws(
     () => buildKey({ source, platforms: [], repository: 'r.example.com/a', options }),

@@ -66,7 +66,9 @@ test('a conda-lock file is read as the explicit lock file of its platform', () =
     const source = readBuildSource(submitted);
     assert.deepEqual(source.kind === 'conda' && source.wanted, wanted);
   }
-  const arm = readBuildSource({ condaFile: base64(lock) }, ['linux-aarch64']);
+  const arm = readBuildSource({ condaFile: base64(lock) }, [
+    { os: 'linux', architecture: 'arm64' },
+  ]);
   assert.deepEqual(arm.kind === 'conda' && arm.wanted, {
     ...{ form: 'lock', pip: [] },
     urls: [`${url('linux-aarch64', 'samtools')}#${md5('b')}`],

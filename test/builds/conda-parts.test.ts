@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pretendedCuda } from '../../src/builds/recipe/conda/cuda.ts';
+import { pretendedCuda } from '../../src/builds/recipe/conda/install/cuda.ts';
 import { parsePackage } from '../../src/builds/recipe/conda/package-spec.ts';
 import { parseRequirement } from '../../src/builds/recipe/conda/pip-requirement.ts';
-import { checkPlatforms } from '../../src/builds/recipe/platform-fit.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import type { Platform } from '../../src/oci/platform.ts';
 
 test('a package has a channel, a name and what constrains it', () => {
   const parts = (spec: string) => {
@@ -56,25 +56,25 @@ test('CUDA is pretended when a package asks for it by name or build', () => {
 test('packages for another platform than the one to build for are refused', () => {
   const amd64 = { os: 'linux', architecture: 'amd64' };
   const arm64 = { os: 'linux', architecture: 'arm64' };
-  const source = (...entries: string[]) =>
-    readBuildSource({ packages: { type: 'CONDA', entries } });
+  const read = (platforms: Platform[], ...entries: string[]) =>
+    readBuildSource({ packages: { type: 'CONDA', entries } }, platforms);
   const url = (subdir: string) => `https://x.example.com/c/${subdir}/a-1-0.conda`;
-  const locked = source(`@EXPLICIT\n${url('noarch')}\n${url('linux-64')}`);
-  checkPlatforms(locked, [amd64]);
-  checkPlatforms(source('bwa', url('linux-aarch64')), [arm64]);
-  checkPlatforms(source('https://x.example.com/conda.lock'), [amd64, arm64]);
-  checkPlatforms(readBuildSource({ containerFile: 'RlJPTSBh' }), [amd64, arm64]);
+  const locked = `@EXPLICIT\n${url('noarch')}\n${url('linux-64')}`;
+  read([amd64], locked);
+  read([arm64], 'bwa', url('linux-aarch64'));
+  read([amd64, arm64], 'https://x.example.com/conda.lock');
+  readBuildSource({ containerFile: 'RlJPTSBh' }, [amd64, arm64]);
   const refused = {
     constructor: Fault,
     message: /linux-64\/a-1-0\.conda' is not for linux\/arm64: /,
   };
   assert.throws(
-    () => checkPlatforms(locked, [amd64, arm64]),
+    () => read([amd64, arm64], locked),
     (error: Fault) => {
       assert.ok(error instanceof refused.constructor);
       assert.match(error.message, refused.message);
       return true;
     },
   );
-  assert.throws(() => checkPlatforms(source(url('osx-arm64'), 'b'), [arm64]), Fault);
+  assert.throws(() => read([arm64], url('osx-arm64'), 'b'), Fault);
 });

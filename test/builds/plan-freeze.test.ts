@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { planFreeze } from '../../src/builds/plan/plan.ts';
+import { planFreeze } from '../../src/builds/plan/plan-freeze.ts';
 import { sifManifest } from '../../src/images/sif/format/oras.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type Document, documentOf } from '../../src/oci/document.ts';

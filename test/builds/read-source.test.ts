@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { CondaSource } from '../../src/builds/recipe/build-source.ts';
+import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { Fault } from '../../src/foundation/fault.ts';
@@ -277,7 +277,7 @@ test('nothing that could break out of its place is a package, a channel or an im
 test('a Dockerfile is taken as it is', () => {
   const text = '\ufeff# escape=`\r\nFROM a\r\n\r\n';
   assert.deepEqual(readBuildSource({ containerFile: base64(text) }), {
-    kind: 'containerFile',
+    kind: 'dockerfile',
     text,
   });
 });

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { globSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { condaRecipeVersion } from '../../src/builds/recipe/conda/conda-recipe.ts';
+import { condaRecipeVersion } from '../../src/builds/recipe/conda/install/conda-recipe.ts';
 import { baseImagesOf } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { buildCases } from '../golden/build-cases.ts';
 import { built } from '../golden/built.ts';

@@ -15,7 +15,7 @@ import { test } from 'node:test';
 import { pipLock } from '../../src/builds/recipe/conda/lock/pip-lock.ts';
 import { parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-of.ts';
+import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { requireCommand } from '../world/tools.ts';
 

@@ -3,14 +3,14 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse } from 'yaml';
-import type { CondaSource } from '../../src/builds/recipe/build-source.ts';
-import { condaYaml } from '../../src/builds/recipe/conda/conda-yaml.ts';
+import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
+import { condaYaml } from '../../src/builds/recipe/conda/install/conda-yaml.ts';
 import { baseImagesOf } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { jsonList, parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
 import { expandWord } from '../../src/builds/recipe/dockerfile/words/shell-words.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import type { Recipe } from '../../src/builds/recipe/recipe.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-of.ts';
+import type { Recipe } from '../../src/builds/recipe/recipe-kind.ts';
+import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { quoteEnv, quoteShell } from '../../src/builds/recipe/text/quote.ts';
 import { Fault } from '../../src/foundation/fault.ts';
@@ -200,7 +200,7 @@ test('the package manager stays out of the final image, unless it is the base im
 test('a Dockerfile has no files, no lock stage, and its own images', () => {
   const containerFile = Buffer.from('FROM a/b\n').toString('base64');
   const recipe = recipeFor({ containerFile }) as Recipe;
-  assert.deepEqual(recipe, { dockerfile: 'FROM a/b\n', files: new Map() });
+  assert.deepEqual(recipe, { maker: 'buildkit', dockerfile: 'FROM a/b\n', files: new Map() });
   assert.deepEqual(baseImagesOf(recipe.dockerfile), [
     { reference: 'docker.io/a/b:latest', line: 1, use: 'FROM' },
   ]);

@@ -30,6 +30,7 @@ test('what a Singularity image is made of is dropped, however its build ends', a
         ...{ key: 'key', target: 'registry.test/image:key', change: {} },
         origin: {
           kind: 'recipe',
+          recipe: 'dockerfile',
           ...{ dockerfile: 'FROM scratch\n', files: {}, lockStage: undefined, cache: undefined },
           ...{ platforms: ['linux/amd64'], baseImages: [] },
         },

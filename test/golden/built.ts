@@ -1,7 +1,7 @@
 import { buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
 import { imageName } from '../../src/builds/plan/image-name.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-of.ts';
+import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 
 /**

@@ -5,7 +5,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { condaRecipeVersion } from '../../src/builds/recipe/conda/conda-recipe.ts';
+import { condaRecipeVersion } from '../../src/builds/recipe/conda/install/conda-recipe.ts';
 import { buildCases } from './build-cases.ts';
 import { built, isRecipe } from './built.ts';
 

@@ -3,10 +3,14 @@ import { Fault } from '../../foundation/fault.ts';
 import { type ConfigTable, rowsOf } from '../../images/augment/container-config.ts';
 import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
 import { parseReference } from '../../oci/reference.ts';
-import type { BuildSource, CondaWanted } from '../recipe/build-source.ts';
-import { condaRecipeVersion } from '../recipe/conda/conda-recipe.ts';
+import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
+import {
+  type CanonicalField,
+  canonicalDocument,
+  list,
+  text,
+} from '../recipe/text/canonical-document.ts';
 import { sortedOnce } from '../recipe/text/sorted.ts';
-import { type CanonicalField, canonicalDocument, list, text } from './canonical-document.ts';
 import { defaultStrategy, type NameStrategy } from './image-name.ts';
 
 /** Everything that changes what a build makes and where it is put. */
@@ -53,7 +57,7 @@ export function canonicalText(identity: BuildIdentity): string {
     text('format', format),
     text('nameStrategy', nameStrategy),
     ...(contextDigest === undefined ? [] : [text('context', contextDigest)]),
-    ...sourceFields(identity.source),
+    ...sourceKindOf(identity.source).keyFields(identity.source),
     ...frozenFields(identity.frozenConfig ?? {}),
     ...optionFields(identity.options ?? {}),
   ]);
@@ -61,43 +65,6 @@ export function canonicalText(identity: BuildIdentity): string {
   throw new Fault('bad-request', 'The request has a text in it that is not well-formed Unicode', {
     phase: 'request',
   });
-}
-
-function sourceFields(source: BuildSource): CanonicalField[] {
-  if (source.kind === 'containerFile') {
-    const { condaFile } = source;
-    return [
-      text('containerFile', source.text),
-      ...(condaFile === undefined ? [] : [text('condaFile', condaFile)]),
-    ];
-  }
-  if (source.kind === 'image') return [text('image', source.digest)];
-  const { channels, options } = source;
-  return [
-    text('conda', condaRecipeVersion),
-    list('channel', channels),
-    ...wantedFields(source.wanted),
-    text('mambaImage', options.mambaImage),
-    text('baseImage', options.baseImage),
-    list('basePackage', options.basePackages),
-    list('command', options.commands),
-  ];
-}
-
-function wantedFields(wanted: CondaWanted): CanonicalField[] {
-  switch (wanted.form) {
-    case 'environment':
-      return [
-        ...(wanted.name === undefined ? [] : [text('name', wanted.name)]),
-        list('package', wanted.packages),
-        list('pip', wanted.pip),
-        list('variable', wanted.variables),
-      ];
-    case 'lock':
-      return [list('locked', wanted.urls), list('lockedPip', wanted.pip)];
-    case 'lockUrl':
-      return [text('lockUrl', wanted.url)];
-  }
 }
 
 /** The fields of a config, in the order that docs/build-key.md gives. */

@@ -34,7 +34,8 @@ export interface BuildOptions {
 
 /** What the wish is for. */
 export interface OptionsSubject {
-  readonly what: 'Dockerfile' | 'definition' | 'packages';
+  /** The caller sends a Dockerfile: some options are only for its stages. */
+  readonly isDockerfile: boolean;
   readonly isSif: boolean;
   /** The request names a repository. */
   readonly hasRepository: boolean;
@@ -48,11 +49,11 @@ const maxText = 256 * 1024;
 /** Checks the options of a build. Throws a `Fault` (400) that names the field. */
 export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject): BuildOptions {
   const { buildTarget: target, labels = {}, annotations = {}, created, secrets = {} } = wish;
-  const { what, isSif, hasRepository } = subject;
-  const args = what === 'Dockerfile' ? (wish.buildArgs ?? {}) : {};
+  const { isDockerfile, isSif } = subject;
+  const args = isDockerfile ? (wish.buildArgs ?? {}) : {};
   const reserved = Object.keys(args).find(name => reservedArg.test(name));
   if (reserved !== undefined) refuse(`'buildArgs.${reserved}': this server sets it itself`);
-  if (target !== undefined && what !== 'Dockerfile') {
+  if (target !== undefined && !isDockerfile) {
     refuse("'buildTarget' is for a Dockerfile: 'containerFile' has none");
   }
   checkKeys('labels', labels);
@@ -61,7 +62,7 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
     refuse("'annotations' are for images in the docker format: use 'labels' with 'format: sif'");
   }
   const secretIds = Object.keys(secrets).sort();
-  if (secretIds.length > 0) checkSecrets(secretIds, what, hasRepository);
+  if (secretIds.length > 0) checkSecrets(secretIds, subject);
   return {
     ...(Object.keys(args).length > 0 ? { args } : {}),
     ...(target === undefined ? {} : { target }),
@@ -111,10 +112,9 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
  */
 function checkSecrets(
   ids: readonly string[],
-  what: OptionsSubject['what'],
-  hasRepository: boolean,
+  { isDockerfile, hasRepository }: OptionsSubject,
 ): void {
-  if (what !== 'Dockerfile') refuse("'secrets' are for a Dockerfile: 'containerFile' has none");
+  if (!isDockerfile) refuse("'secrets' are for a Dockerfile: 'containerFile' has none");
   if (!hasRepository) {
     refuse("'secrets' requires 'buildRepository': other callers use the images of the default one");
   }

@@ -2,6 +2,7 @@ import type { ImageChange } from '../../images/augment/image-change.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Compression } from '../../images/sif/squashfs/compression.ts';
 import type { Digest } from '../../oci/digest.ts';
+import type { RecipeKindName } from '../recipe/recipe-kinds.ts';
 import type { BuildOptions } from './build-options.ts';
 import type { NamedContexts } from './named-contexts.ts';
 
@@ -24,9 +25,14 @@ export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): st
   return sif ? `oras://${target}` : target;
 }
 
-/** True for a recipe; an image that exists is only changed and copied. */
-export function needsBuilder({ origin }: BuildPlan): boolean {
-  return origin.kind === 'recipe';
+/** Returns the recipe of a plan; undefined for an image that exists, which is only changed and copied. */
+export function recipeIn({ origin }: Pick<BuildPlan, 'origin'>): RecipeOrigin | undefined {
+  return origin.kind === 'recipe' ? origin : undefined;
+}
+
+/** True for a plan that BuildKit carries out. */
+export function needsBuilder(plan: BuildPlan): boolean {
+  return recipeIn(plan) !== undefined;
 }
 
 /** A Singularity image, which is made of an image of one platform. */
@@ -41,9 +47,9 @@ export interface SifPlan {
 /** An image that BuildKit makes. */
 export interface RecipeOrigin {
   readonly kind: 'recipe';
+  /** The kind of the recipe. */
+  readonly recipe: RecipeKindName;
   readonly dockerfile: string;
-  /** The caller has not written the Dockerfile: its lines mean nothing to them. */
-  readonly isGenerated?: boolean;
   /** The build context: text by path. */
   readonly files: Readonly<Record<string, string>>;
   /** The stage whose files are the lock file of the environment, where there is one. */
@@ -60,8 +66,6 @@ export interface RecipeOrigin {
   readonly context?: Digest | undefined;
   /** True where the `.dockerignore` of the context is a file like others. */
   readonly isFiltered?: true;
-  /** True where what symbolic links of the context lead to is used in their places. */
-  readonly followsLinks?: true;
   /** How it is built; none of the caller's secrets are in it. */
   readonly options?: BuildOptions | undefined;
   /** Images that take the place of others, or of stages. */

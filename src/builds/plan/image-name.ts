@@ -1,7 +1,6 @@
 import { formatReference, parseReference } from '../../oci/reference.ts';
-import type { BuildSource, CondaEnvironment } from '../recipe/build-source.ts';
-import { parsePackage, pinnedVersion } from '../recipe/conda/package-spec.ts';
-import { parseRequirement } from '../recipe/conda/pip-requirement.ts';
+import type { Tool } from '../recipe/recipe-kind.ts';
+import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
 
 /** How the built image is named. Source: specification 2.1. */
 export type NameStrategy = 'none' | 'tagPrefix' | 'imageSuffix';
@@ -15,12 +14,6 @@ export interface NameParts {
   readonly source: BuildSource;
   /** `tagPrefix` when absent. */
   readonly strategy?: NameStrategy | undefined;
-}
-
-/** Something the image is named after. */
-interface Tool {
-  readonly name: string;
-  readonly version?: string | undefined;
 }
 
 const maxTools = 5;
@@ -41,7 +34,7 @@ const maxTag = 128;
  */
 export function imageName({ repository, key, source, strategy }: NameParts): string {
   const target = parseReference(repository);
-  const tools = strategy === 'none' ? [] : toolsOf(source);
+  const tools = strategy === 'none' ? [] : sourceKindOf(source).tools(source);
   const tagRoom = Math.min(maxWords, maxTag - key.length - '--'.length);
   const name = (path: string, tag: string) =>
     formatReference({ registry: target.registry, repository: path, tag });
@@ -61,27 +54,6 @@ export function imageName({ repository, key, source, strategy }: NameParts): str
   );
   const prefix = joinedWords(words, tagRoom);
   return name(target.repository, prefix === '' ? key : `${prefix}--${key}`);
-}
-
-function toolsOf(source: BuildSource): readonly Tool[] {
-  if (source.kind !== 'conda' || source.wanted.form !== 'environment') return [];
-  const { name } = source.wanted;
-  return name === undefined ? packagesOf(source.wanted) : [{ name }];
-}
-
-/** Conda's packages by name, then pip's in their order; URLs and options of pip name nothing. */
-function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
-  const specs = packages
-    .map(parsePackage)
-    .filter(spec => spec !== undefined)
-    .map(spec => ({ name: spec.name, version: pinnedVersion(spec) }))
-    .sort((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
-  const requirements = pip.map(parseRequirement).filter(found => found !== undefined);
-  const byName = new Map<string, Tool>();
-  for (const tool of [...specs, ...requirements]) {
-    if (!byName.has(tool.name)) byName.set(tool.name, tool);
-  }
-  return [...byName.values()];
 }
 
 /** A long list is told by its first names, and says that it goes on. */

@@ -1,32 +1,17 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import { Fault } from '../../foundation/fault.ts';
 import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
-import {
-  isDefinition,
-  type TranslatedDefinition,
-  translateDefinition,
-} from '../../images/sif/definition/definition.ts';
 import { changeDefinition } from '../../images/sif/definition/definition-change.ts';
-import {
-  type DefinitionRuntime,
-  imageDefinition,
-} from '../../images/sif/definition/definition-runtime.ts';
-import type { Document } from '../../oci/document.ts';
-import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
-import { formatPlatform, type Platform, parsePlatform } from '../../oci/platform.ts';
-import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
-import type { RecipeSource } from '../recipe/build-source.ts';
+import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
+import { formatPlatform } from '../../oci/platform.ts';
+import { parseReference } from '../../oci/reference.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
-import { checkPlatforms, subdirOf } from '../recipe/platform-fit.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
-import type { Recipe } from '../recipe/recipe.ts';
-import { recipeOf } from '../recipe/recipe-of.ts';
+import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../recipe/submitted.ts';
-import { refuse } from '../recipe/text/refuse.ts';
 import { buildKey } from './build-key.ts';
 import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
-import { inField } from './field.ts';
+import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
@@ -92,17 +77,20 @@ export function planBuild(
 ): BuildPlan {
   const { nameStrategy, context, format } = wish;
   const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatform);
-  const source = readBuildSource(wish, parsed.map(subdirOf));
-  const { dockerfile, files, lockStage, definition } = recipeIn(source, wish, places);
-  checkPlatforms(source, parsed);
+  const source = readBuildSource(wish, parsed);
+  const kind = recipeKindNamed(source.kind);
+  const ownHost = parseReference(places.repository).registry;
+  const { dockerfile, files, lockStage, definition, sifBases } = kind.recipe(source, {
+    ...wish,
+    ownHost,
+  });
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
-  const sifBases = fullNames(definition?.sifBases ?? {});
   const compression = readSifCompression(wish.buildCompression, format);
   const options = readBuildOptions(wish, {
-    what: source.kind === 'conda' ? 'packages' : definition ? 'definition' : 'Dockerfile',
+    isDockerfile: !kind.isGenerated,
     isSif: format === 'sif',
     hasRepository: wish.buildRepository !== undefined,
   });
@@ -133,8 +121,8 @@ export function planBuild(
     target: imageName({ repository, key, source, strategy: nameStrategy }),
     origin: {
       kind: 'recipe',
+      recipe: source.kind,
       dockerfile,
-      ...(source.kind === 'conda' || definition ? { isGenerated: true } : {}),
       files: Object.fromEntries(files),
       lockStage,
       platforms,
@@ -143,9 +131,8 @@ export function planBuild(
       ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.gzipDigest } : {}),
       ...(isFiltered ? { isFiltered: true as const } : {}),
-      ...(definition ? { followsLinks: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
-      ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
+      ...(sifBases ? { sifBases } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
     },
     change,
@@ -163,93 +150,6 @@ export function planBuild(
   };
 }
 
-/** The plan of an image that is there already, to be put into a repository with a change baked into it. */
-export function planFreeze(
-  { buildRepository: repository = '', nameStrategy, format, buildCompression }: BuildWish,
-  image: Pick<Reference, 'registry' | 'repository'> & {
-    /** Undefined where it was asked for by its digest. */
-    readonly tag?: string | undefined;
-    readonly base: Document;
-  },
-  change: ImageChange,
-): BuildPlan {
-  const { digest } = image.base;
-  const mediaType = manifestType(image.base);
-  const { registry, repository: path, tag } = image;
-  const source = { kind: 'image', digest } as const;
-  const from = formatReference({ registry, repository: path });
-  const isSif = format === 'sif';
-  if (isSif) requireImage(image.base, from);
-  const compression = readSifCompression(buildCompression, format);
-  const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
-  const key = buildKey({
-    ...{ source, platforms: [], repository, nameStrategy, format },
-    frozenConfig: change,
-    // The definition in a Singularity image tells its name.
-    ...(isSif ? { options: { from: named, ...compressionOption(compression) } } : {}),
-  });
-  const definition =
-    tag === undefined
-      ? imageDefinition(formatReference({ registry, repository: path, digest }))
-      : imageDefinition(named, digest);
-  return {
-    key,
-    target: imageName({ repository, key, source, strategy: nameStrategy }),
-    origin: {
-      kind: 'image',
-      repository: from,
-      digest,
-      mediaType,
-    },
-    change,
-    ...(isSif ? { sif: { definition, ...(compression ? { compression } : {}) } } : {}),
-  };
-}
-
-function requireImage(base: Document, name: string): void {
-  const manifest = parseManifest(base);
-  if (manifest.kind === 'manifest' && isImage(manifest)) return;
-  throw new Fault(
-    'bad-request',
-    `'containerImage': ${name} is an artifact, not a container image: a Singularity image is made of an image`,
-    { phase: 'request' },
-  );
-}
-
-/** The recipe of a source; a definition file of Singularity is one where a Singularity image is wanted. */
-function recipeIn(
-  source: RecipeSource,
-  { format, buildArgs, noTest }: BuildWish,
-  { repository }: BuildPlaces,
-): Recipe & { definition?: TranslatedDefinition } {
-  if (source.kind !== 'containerFile' || !isDefinition(source.text)) {
-    if (noTest) {
-      refuse("'noTest' is for Singularity definition files, and 'containerFile' is a Dockerfile");
-    }
-    return recipeOf(source);
-  }
-  if (format !== 'sif') {
-    refuse(
-      "'containerFile' is a Singularity definition file: set 'format' to sif, or send a Dockerfile",
-    );
-  }
-  const definition = inField('containerFile', () =>
-    translateDefinition(source.text, {
-      ...{ buildArgs, runsTest: !noTest },
-      ownHost: parseReference(repository).registry,
-    }),
-  );
-  return { ...recipeOf({ ...source, text: definition.dockerfile }), definition };
-}
-
-/** Full names in place of names that may be short. */
-function fullNames(images: Readonly<Record<string, string>>): Record<string, string> {
-  const entries = Object.entries(images);
-  return Object.fromEntries(
-    entries.map(([name, image]) => [name, formatReference(parseReference(image))]),
-  );
-}
-
 /** The arguments of a Dockerfile or definition file, as the key has them. */
 function argumentOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
   const values = Object.entries(buildArgs).map(([name, value]) => [`arg:${name}`, value]);
@@ -261,23 +161,4 @@ function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
   const lines = maskAddresses(dockerfile).trimEnd().split('\n');
   const text = `# Made with this Dockerfile:\n${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`;
   return { text, headers: {}, labels: {} };
-}
-
-/** Throws {@link Fault} (400) for several. */
-export function checkOnePlatform(platforms: readonly Platform[]): void {
-  if (platforms.length === 1) return;
-  throw new Fault(
-    'bad-request',
-    "'containerPlatform': a Singularity image is for one platform: make a request for each",
-    { phase: 'request' },
-  );
-}
-
-/** Reads `linux/amd64,linux/arm64`: each once, in the order of their names. Throws {@link Fault} (400). */
-export function readPlatforms(text: string): Platform[] {
-  const platforms = inField('containerPlatform', () =>
-    text.split(',').map(part => parsePlatform(part.trim())),
-  );
-  const byName = new Map(platforms.map(platform => [formatPlatform(platform), platform]));
-  return [...byName.keys()].sort().map(name => byName.get(name) as Platform);
 }

@@ -1,3 +1,7 @@
+/** The answer to a request for Spack packages. */
+export const spackRetired =
+  "Spack is deprecated and cannot be built: list conda packages in 'packages', type CONDA, or write a Dockerfile in 'containerFile'";
+
 /** The members of a container request that say what to build. Source: specification 2.1 and 2.3. */
 export interface SubmittedBuild {
   /** Dockerfile, base64. */

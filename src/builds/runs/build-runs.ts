@@ -10,7 +10,7 @@ import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
-import { type BuildPlan, needsBuilder, pullName } from '../plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
@@ -185,6 +185,6 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   };
 }
 
-function needsSecrets({ origin }: BuildPlan): boolean {
-  return origin.kind === 'recipe' && origin.options?.secretIds !== undefined;
+function needsSecrets(plan: BuildPlan): boolean {
+  return recipeIn(plan)?.options?.secretIds !== undefined;
 }

@@ -17,6 +17,7 @@ import type { LogWriter } from '../build-logs.ts';
 import { numberedBuild } from '../builder/build-host.ts';
 import type { Builders, Customer } from '../builder/builders.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
+import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuilderAccess } from './build-rights.ts';
 import { type BuildContext, openBuildContext } from './context/build-context.ts';
 import { followedLinks } from './context/followed-links.ts';
@@ -92,18 +93,15 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
         return { ...image, lockFile };
       });
     } catch (error) {
-      throw error instanceof BuildError ? buildFault(error, recipe.isGenerated) : error;
+      throw error instanceof BuildError ? buildFault(error, recipeKindNamed(recipe.recipe)) : error;
     }
   };
 }
 
 /** The recipe's own files, and besides them those that came with the request. */
-function contextOf(
-  { files, followsLinks }: RecipeOrigin,
-  sent: BuildContext | undefined,
-): FileTree {
+function contextOf({ recipe, files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
   if (!sent) return datedTree(memoryTree(files));
-  const tree = followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const tree = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
   const own = Object.keys(files);
   if (own.length === 0) return datedTree(tree);
   return datedTree(layeredTree(memoryTree(files), withoutIgnoring(tree, own)));

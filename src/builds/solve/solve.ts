@@ -11,6 +11,8 @@ import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
+import type { LockFileType } from '../recipe/recipe-kind.ts';
+import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import type { RedateImage } from './dating/redate-image.ts';
@@ -116,17 +118,13 @@ export function createSolve(deps: SolveDeps): Solve {
     rights: BuildRights,
     { digest, mediaType }: Pick<ImageOrigin, 'digest' | 'mediaType'>,
     lockFile: string,
+    type: LockFileType,
   ) => {
     try {
       const target = await rights.access(parseReference(plan.target));
       const image = await documents.manifest(target, digest, mediaType);
       const content = Buffer.from(lockFile);
-      const tag = await deps.attach(
-        target,
-        image,
-        { artifactType: lockType, content, title: lockTitle },
-        signal,
-      );
+      const tag = await deps.attach(target, image, { ...type, content }, signal);
       if (tag !== undefined) log.write(listedByTag(target, tag));
     } catch (error) {
       if (signal.aborted || !(error instanceof Fault)) throw error;
@@ -142,7 +140,10 @@ export function createSolve(deps: SolveDeps): Solve {
       return { succeeded: true, lockFile: undefined, ...image };
     }
     const image = await makeFromRecipe(run, rights, origin);
-    if (image.lockFile !== undefined) await attachLockFile(run, rights, image, image.lockFile);
+    const type = recipeKindNamed(origin.recipe).lockFile;
+    if (image.lockFile !== undefined && type) {
+      await attachLockFile(run, rights, image, image.lockFile, type);
+    }
     return { succeeded: true, ...image };
   };
 }
@@ -159,6 +160,3 @@ interface Placed extends Omit<ImageOrigin, 'kind'> {
 function listedByTag({ registry, repository }: Access, tag: string): string {
   return `The lock file is attached to the image. ${registry} has no referrers API, so clients find the lock file by the tag ${tag}, which is now in ${repository}\n`;
 }
-
-const lockTitle = 'conda-lock.txt';
-const lockType = 'application/vnd.sluice.conda.lock.v1';

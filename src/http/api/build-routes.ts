@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { BuildLogs } from '../../builds/build-logs.ts';
 import type { Builds, Cancellation } from '../../builds/builds.ts';
-import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
+import { type BuildPlan, pullName, recipeIn } from '../../builds/plan/build-plan.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { parseReference } from '../../oci/reference.ts';
@@ -195,7 +195,9 @@ function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {
 }
 
 function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
-  const { origin, sif } = JSON.parse(build.plan) as BuildPlan;
+  const plan = JSON.parse(build.plan) as BuildPlan;
+  const { sif } = plan;
+  const recipe = recipeIn(plan);
   return {
     ...status(build),
     buildId: build.id,
@@ -203,8 +205,8 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     format: sif ? 'sif' : 'docker',
     // For clients that know no ORAS: `singularity pull https://...`.
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
-    ...(origin.kind === 'recipe'
-      ? { containerFile: maskAddresses(origin.dockerfile), platforms: origin.platforms }
+    ...(recipe
+      ? { containerFile: maskAddresses(recipe.dockerfile), platforms: recipe.platforms }
       : {}),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),

@@ -1,4 +1,4 @@
-import type { BuildPlan } from '../../builds/plan/build-plan.ts';
+import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { layersIn } from '../../images/augment/image-change.ts';
 import type { Digest } from '../../oci/digest.ts';
@@ -61,9 +61,10 @@ export async function markBuilds(
     return page;
   };
   for await (const { plan } of eachRow(read, signal)) {
-    const { origin, change } = JSON.parse(plan) as BuildPlan;
-    if (origin.kind === 'recipe' && origin.context !== undefined) marked.add(origin.context);
-    for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
+    const parsed = JSON.parse(plan) as BuildPlan;
+    const context = recipeIn(parsed)?.context;
+    if (context !== undefined) marked.add(context);
+    for (const { gzipDigest } of layersIn(parsed.change)) marked.add(gzipDigest);
   }
 }
 

@@ -347,4 +347,12 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE builds ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
   `,
+  // A plan has the kind of its recipe.
+  `
+  UPDATE builds SET plan = json_set(plan, '$.origin.recipe', CASE
+      WHEN json_extract(plan, '$.origin.lockStage') IS NOT NULL THEN 'conda'
+      WHEN json_extract(plan, '$.origin.followsLinks') IS NOT NULL THEN 'definition'
+      ELSE 'dockerfile' END)
+    WHERE finished_at IS NULL AND json_extract(plan, '$.origin.kind') = 'recipe';
+  `,
 ];

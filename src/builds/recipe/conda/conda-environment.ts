@@ -1,11 +1,11 @@
 import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
-import type { CondaEnvironment } from '../build-source.ts';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { sortedOnce } from '../text/sorted.ts';
 import { isUrl } from '../text/web-address.ts';
 import { tooDeep, tooMuchIn } from '../text/yaml-shape.ts';
 import { readChannel } from './conda-channel.ts';
+import type { CondaEnvironment } from './conda-source.ts';
 import { isPackageUrl, readPackage } from './package-spec.ts';
 import { readPipRequirement } from './pip-requirement.ts';
 

@@ -1,10 +1,10 @@
 import { formatReference, parseReference } from '../../../oci/reference.ts';
 import { OciSyntaxError } from '../../../oci/syntax-error.ts';
-import type { CondaOptions } from '../build-source.ts';
 import type { SubmittedCondaOptions } from '../submitted.ts';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { sortedOnce } from '../text/sorted.ts';
+import type { CondaOptions } from './conda-source.ts';
 import { readPackage } from './package-spec.ts';
 
 /** What holds where a request says nothing. */

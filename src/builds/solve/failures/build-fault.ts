@@ -2,17 +2,20 @@ import { stripVTControlCharacters } from 'node:util';
 import type { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
 import { BuilderLost } from '../../builder/builders.ts';
-import { sectionAdvice, sectionOfStep } from './definition-step.ts';
+import type { RecipeKind, Source } from '../../recipe/recipe-kind.ts';
 import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';
+
+/** What a kind of recipe says about its failures. */
+type FailedRecipe = Pick<RecipeKind<Source>, 'isGenerated' | 'partOf'>;
 
 /**
  * Returns the failure in the user's terms: what happened, where, and what to do about it.
  *
- * @param isGenerated the caller has not written the Dockerfile, so that its lines are not shown
+ * @param recipe the kind of the recipe: the lines of a generated Dockerfile are not shown
  */
-export function buildFault(error: BuildError, isGenerated = false): Fault {
-  const place = isGenerated ? '' : placeOf(error);
+export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
+  const place = recipe.isGenerated ? '' : placeOf(error);
   const { kind, message } = error;
   const fault = (what: string, phase: Phase = 'build', faultKind: FaultKind = 'bad-request') =>
     new Fault(faultKind, what, { phase, cause: error });
@@ -27,7 +30,7 @@ export function buildFault(error: BuildError, isGenerated = false): Fault {
     case 'timeout':
       return fault('it took too long', 'build', 'unavailable');
     case 'exec':
-      return fault(failedStep(error, place));
+      return fault(failedStep(error, place, recipe));
   }
   // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
   if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
@@ -69,11 +72,11 @@ const lastLines = 5;
 export const lastLinesFollow = '. Its last lines:';
 
 /** A RUN whose process did not end well. */
-function failedStep(error: BuildError, place: string): string {
+function failedStep(error: BuildError, place: string, recipe: FailedRecipe): string {
   const { step = 'a step', lastLogLines } = error;
-  const section = sectionOfStep(step);
-  const end = section
-    ? `${section} ${endOf(error)}${sectionAdvice(section)}`
+  const part = recipe.partOf(step);
+  const end = part
+    ? `${part.name} ${endOf(error)}${part.advice}`
     : `'${cut(step, maxStepChars)}' ${endOf(error)}${place}`;
   const reason = likelyReason(lastLogLines);
   const why = reason === undefined ? '' : `; most likely ${reason}`;

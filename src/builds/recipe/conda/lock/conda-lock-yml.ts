@@ -1,5 +1,5 @@
-import type { CondaLock } from '../../build-source.ts';
 import { refuse, shown } from '../../text/refuse.ts';
+import type { CondaLock } from '../conda-source.ts';
 import { readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 

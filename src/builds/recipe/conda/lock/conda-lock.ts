@@ -1,6 +1,6 @@
-import type { CondaLock, CondaLockUrl } from '../../build-source.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, plainUrl } from '../../text/web-address.ts';
+import type { CondaLock, CondaLockUrl } from '../conda-source.ts';
 import { isPackageUrl, readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 

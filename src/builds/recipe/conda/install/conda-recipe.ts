@@ -1,11 +1,11 @@
-import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from '../build-source.ts';
-import type { Recipe } from '../recipe.ts';
-import { quoteEnv, quoteShell } from '../text/quote.ts';
-import { sortedOnce } from '../text/sorted.ts';
+import type { Recipe } from '../../recipe-kind.ts';
+import { quoteEnv, quoteShell } from '../../text/quote.ts';
+import { sortedOnce } from '../../text/sorted.ts';
+import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from '../conda-source.ts';
+import { pipLock } from '../lock/pip-lock.ts';
+import { isPackageUrl, parsePackage } from '../package-spec.ts';
 import { condaYaml } from './conda-yaml.ts';
 import { pretendedCuda } from './cuda.ts';
-import { pipLock } from './lock/pip-lock.ts';
-import { isPackageUrl, parsePackage } from './package-spec.ts';
 import { solveScript } from './solve-script.ts';
 
 /**
@@ -58,7 +58,7 @@ export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe 
     ...options.commands,
     '',
   ].join('\n');
-  return { dockerfile, files, lockStage };
+  return { maker: 'buildkit', dockerfile, files, lockStage };
 }
 
 function envOf(variable: string): string {

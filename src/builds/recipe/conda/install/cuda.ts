@@ -1,4 +1,4 @@
-import { parsePackage, pinnedVersion } from './package-spec.ts';
+import { parsePackage, pinnedVersion } from '../package-spec.ts';
 
 // Packages whose version is a version of CUDA.
 const versioned = new Set([

@@ -1,7 +1,7 @@
-import { formatPlatform, type Platform } from '../../oci/platform.ts';
-import type { RecipeSource } from './build-source.ts';
-import { isPackageUrl } from './conda/package-spec.ts';
-import { refuse, shown } from './text/refuse.ts';
+import { formatPlatform, type Platform } from '../../../oci/platform.ts';
+import { refuse, shown } from '../text/refuse.ts';
+import type { CondaSource } from './conda-source.ts';
+import { isPackageUrl } from './package-spec.ts';
 
 const subdirs: Readonly<Record<string, string>> = {
   'linux/amd64': 'linux-64',
@@ -19,7 +19,7 @@ export function subdirOf(platform: Platform): string {
  * it would be installed all the same, and not run. What a lock file given by its address holds is not
  * known before the build.
  */
-export function checkPlatforms(source: RecipeSource, platforms: readonly Platform[]): void {
+export function checkPlatforms(source: CondaSource, platforms: readonly Platform[]): void {
   const urls = packageUrls(source);
   for (const platform of platforms.map(formatPlatform)) {
     const stray = urls.find(url => {
@@ -33,8 +33,7 @@ export function checkPlatforms(source: RecipeSource, platforms: readonly Platfor
   }
 }
 
-function packageUrls(source: RecipeSource): readonly string[] {
-  if (source.kind !== 'conda') return [];
+function packageUrls(source: CondaSource): readonly string[] {
   switch (source.wanted.form) {
     case 'environment':
       return source.wanted.packages.filter(isPackageUrl);

@@ -1,4 +1,4 @@
-import { parsePackage } from './package-spec.ts';
+import { parsePackage } from '../package-spec.ts';
 
 /**
  * An environment file for the package manager. Every text is in double quotes, so that none is taken for

@@ -1,23 +1,3 @@
-/** What an image is built from, read and normalised: the same wishes in other words are the same value. */
-export type BuildSource = RecipeSource | ImageSource;
-
-/** What a recipe is made of. */
-export type RecipeSource = ContainerFileSource | CondaSource;
-
-/** An image that is there already. */
-export interface ImageSource {
-  readonly kind: 'image';
-  readonly digest: string;
-}
-
-/** A Dockerfile, taken as it is. */
-export interface ContainerFileSource {
-  readonly kind: 'containerFile';
-  readonly text: string;
-  /** Text of `conda.yml`, a file that the Dockerfile may copy. */
-  readonly condaFile?: string | undefined;
-}
-
 /** Conda packages: to be solved, or locked already. */
 export interface CondaSource {
   readonly kind: 'conda';

@@ -1,0 +1,64 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { ImageChange } from '../../images/augment/image-change.ts';
+import { imageDefinition } from '../../images/sif/definition/definition-runtime.ts';
+import type { Document } from '../../oci/document.ts';
+import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
+import { formatReference, type Reference } from '../../oci/reference.ts';
+import { buildKey } from './build-key.ts';
+import type { BuildPlan } from './build-plan.ts';
+import { imageName } from './image-name.ts';
+import type { BuildFields } from './plan.ts';
+import { compressionOption, readSifCompression } from './sif-compression.ts';
+
+/** The plan of an image that is there already, to be put into a repository with a change baked into it. */
+export function planFreeze(
+  { buildRepository: repository = '', nameStrategy, format, buildCompression }: BuildFields,
+  image: Pick<Reference, 'registry' | 'repository'> & {
+    /** Undefined where it was asked for by its digest. */
+    readonly tag?: string | undefined;
+    readonly base: Document;
+  },
+  change: ImageChange,
+): BuildPlan {
+  const { digest } = image.base;
+  const mediaType = manifestType(image.base);
+  const { registry, repository: path, tag } = image;
+  const source = { kind: 'image', digest } as const;
+  const from = formatReference({ registry, repository: path });
+  const isSif = format === 'sif';
+  if (isSif) requireImage(image.base, from);
+  const compression = readSifCompression(buildCompression, format);
+  const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
+  const key = buildKey({
+    ...{ source, platforms: [], repository, nameStrategy, format },
+    frozenConfig: change,
+    // The definition in a Singularity image tells its name.
+    ...(isSif ? { options: { from: named, ...compressionOption(compression) } } : {}),
+  });
+  const definition =
+    tag === undefined
+      ? imageDefinition(formatReference({ registry, repository: path, digest }))
+      : imageDefinition(named, digest);
+  return {
+    key,
+    target: imageName({ repository, key, source, strategy: nameStrategy }),
+    origin: {
+      kind: 'image',
+      repository: from,
+      digest,
+      mediaType,
+    },
+    change,
+    ...(isSif ? { sif: { definition, ...(compression ? { compression } : {}) } } : {}),
+  };
+}
+
+function requireImage(base: Document, name: string): void {
+  const manifest = parseManifest(base);
+  if (manifest.kind === 'manifest' && isImage(manifest)) return;
+  throw new Fault(
+    'bad-request',
+    `'containerImage': ${name} is an artifact, not a container image: a Singularity image is made of an image`,
+    { phase: 'request' },
+  );
+}

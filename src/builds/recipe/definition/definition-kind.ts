@@ -1,0 +1,50 @@
+import { isDefinition, translateDefinition } from '../../../images/sif/definition/definition.ts';
+import { formatReference, parseReference } from '../../../oci/reference.ts';
+import { inField } from '../../plan/field.ts';
+import type { RecipeKind } from '../recipe-kind.ts';
+import { base64Text } from '../text/base64-text.ts';
+import { condaFileIn, type FileSource, fileKeyFields, filesOf } from '../text/caller-file.ts';
+import { refuse } from '../text/refuse.ts';
+import { sectionOfStep } from './definition-step.ts';
+
+/** A definition file of Singularity or Apptainer. */
+export interface DefinitionSource extends FileSource {
+  readonly kind: 'definition';
+}
+
+export const definitionKind: RecipeKind<DefinitionSource> = {
+  kind: 'definition',
+  isGenerated: true,
+  // %files copies what a link leads to, as `cp -L` does.
+  followsLinks: true,
+  lockFile: undefined,
+
+  read({ submitted }) {
+    const { containerFile, format } = submitted;
+    if (containerFile === undefined) return undefined;
+    const definition = base64Text('containerFile', containerFile);
+    if (!isDefinition(definition)) return undefined;
+    if (format !== 'sif') {
+      refuse(
+        "'containerFile' is a Singularity definition file: set 'format' to sif, or send a Dockerfile",
+      );
+    }
+    return { kind: 'definition', text: definition, ...condaFileIn(submitted) };
+  },
+
+  keyFields: fileKeyFields,
+  tools: () => [],
+
+  recipe(source, { buildArgs, noTest, ownHost }) {
+    const { dockerfile, sifBases, ...definition } = inField('containerFile', () =>
+      translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost }),
+    );
+    const recipe = { maker: 'buildkit', dockerfile, files: filesOf(source), definition } as const;
+    const bases = Object.entries(sifBases);
+    if (bases.length === 0) return recipe;
+    const named = bases.map(([name, image]) => [name, formatReference(parseReference(image))]);
+    return { ...recipe, sifBases: Object.fromEntries(named) };
+  },
+
+  partOf: sectionOfStep,
+};

@@ -1,0 +1,45 @@
+import { condaKind } from './conda/conda-kind.ts';
+import { definitionKind } from './definition/definition-kind.ts';
+import { dockerfileKind } from './dockerfile/dockerfile-kind.ts';
+import { type ImageSource, imageKind } from './image-source.ts';
+import type {
+  Recipe,
+  RecipeKind,
+  RecipeOptions,
+  RecipeSettings,
+  Source,
+  SourceKind,
+} from './recipe-kind.ts';
+
+/** All kinds of recipe. A request is for the first one that reads it. */
+export const recipeKinds = [definitionKind, dockerfileKind, condaKind] as const;
+
+type SourceOf<Kind> = Kind extends SourceKind<infer S> ? S : never;
+
+/** What a recipe is made of. */
+export type RecipeSource = SourceOf<(typeof recipeKinds)[number]>;
+
+/** What an image is built from. */
+export type BuildSource = RecipeSource | ImageSource;
+
+export type RecipeKindName = RecipeSource['kind'];
+
+const byName = new Map<string, unknown>([...recipeKinds, imageKind].map(kind => [kind.kind, kind]));
+
+/** Returns the kind of a source. */
+export function sourceKindOf<S extends BuildSource>({ kind }: S): SourceKind<S> {
+  return byName.get(kind) as SourceKind<S>;
+}
+
+/** Returns the kind of a recipe by its name. */
+export function recipeKindNamed(name: RecipeKindName): RecipeKind<Source> {
+  return byName.get(name) as RecipeKind<Source>;
+}
+
+/** Returns what makes the image of a source. */
+export function recipeOf(
+  source: RecipeSource,
+  options: RecipeOptions & RecipeSettings = {},
+): Recipe {
+  return recipeKindNamed(source.kind).recipe(source, options);
+}
