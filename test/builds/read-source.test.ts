@@ -186,7 +186,7 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   [
     'an image with blanks',
     options({ mambaImage: 'a b' }),
-    /'packages\.condaOpts\.mambaImage': Invalid image name 'a b': it has a space/,
+    /'packages\.condaOpts\.mambaImage': Invalid image name 'a b': /,
   ],
   [
     'an image in capital letters',
