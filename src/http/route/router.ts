@@ -1,3 +1,4 @@
+import { Router as KoaRouter } from '@koa/router';
 import type { Declaration } from './declaration.ts';
 
 type Routable = Pick<Declaration, 'method' | 'path' | 'aliases'>;
@@ -20,22 +21,21 @@ export type Router<R> = (method: string, path: string) => Found<R> | undefined;
 
 /** Finds routes by method and path. `HEAD` counts as `GET`; a slash at the end makes no difference. */
 export function createRouter<R extends Routable>(routes: readonly R[]): Router<R> {
-  const candidates = routes.flatMap(route =>
-    [route.path, ...(route.aliases ?? [])].map(path => ({ route, pattern: patternOf(path) })),
-  );
-  return (method, path) => {
-    const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
-    const methods: string[] = [];
-    let other: R | undefined;
-    for (const { route, pattern } of candidates) {
-      const match = pattern.exec(path);
-      if (match && route.method === wanted) return { route, params: decoded(match.groups ?? {}) };
-      if (match) {
-        other = route;
-        methods.push(...(route.method === 'get' ? ['HEAD', 'GET'] : [route.method.toUpperCase()]));
-      }
+  const router = new KoaRouter();
+  const routeOf = new Map<object, R>();
+  for (const route of routes) {
+    for (const path of [route.path, ...(route.aliases ?? [])]) {
+      const layer = router.register(path.replace(/\{(\w+)\}/g, ':$1'), [route.method], () => {});
+      routeOf.set(layer, route);
     }
-    return other && { methods, other };
+  }
+  return (method, path) => {
+    const { path: samePath, pathAndMethod } = router.match(path, method);
+    const [layer] = pathAndMethod;
+    const route = layer && routeOf.get(layer);
+    if (route) return { route, params: layer.params(path, layer.captures(path)) };
+    const other = samePath[0] && routeOf.get(samePath[0]);
+    return other && { methods: samePath.flatMap(({ methods }) => methods), other };
   };
 }
 
@@ -46,22 +46,4 @@ export function labelOf({ path }: Pick<Declaration, 'path'>): string {
     .split('/')
     .slice(0, 3)
     .join('/');
-}
-
-function patternOf(path: string): RegExp {
-  const escaped = path.replace(/[.*+?^$()|[\]\\]/g, String.raw`\$&`);
-  return new RegExp(`^${escaped.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}/?$`, 'i');
-}
-
-function decoded(groups: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(groups).map(([name, text]) => [name, decode(text)]));
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // Not every `%` begins a code: such a text names nothing, which its route reports.
-    return text;
-  }
 }
