@@ -23,6 +23,8 @@ export const commands: Readonly<Record<string, () => Promise<CommandNode>>> = {
   credentials: async () => (await import('./people/credentials-command.ts')).credentialsCommand,
   audit: async () => (await import('./people/audit-command.ts')).auditCommand,
   config: async () => (await import('./serving/config-command.ts')).configCommand,
+  completion: async () =>
+    (await import('./completion/completion-command.ts')).completionCommand(loadCommands),
   account: async () => (await import('./people/account-command.ts')).accountCommand,
 };
 

@@ -51,6 +51,9 @@ export const hostPackages: Readonly<Record<string, string>> = {
   'mkfs.ext4': 'e2fsprogs',
   losetup: 'mount',
   faketime: 'faketime',
+  // For the completion scripts.
+  zsh: 'zsh',
+  fish: 'fish',
 };
 
 /** The version of BuildKit that is brought along. */
