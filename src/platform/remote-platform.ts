@@ -29,7 +29,7 @@ export interface RemotePlatformDeps {
   readonly pairs: TokenPairs;
   readonly cache: GrantCache;
   /** The key of a platform that has paired. */
-  readonly pairingKey: (endpoint: Endpoint) => PairingKey | undefined;
+  readonly pairingKey: (endpoint: Endpoint) => Promise<PairingKey | undefined>;
   /** How long an answer is used, ms. A revoked token or removed credentials still work for this time. */
   readonly answerLifeMs: number;
 }
@@ -79,7 +79,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
 
   const askUser = async ({ endpoint, grant, key }: Asker): Promise<PlatformUser> => {
     const question = { path: '/user-info', query: {}, what: 'the user of the token' };
-    const pair = pairs.current(key, grant);
+    const pair = await pairs.current(key, grant);
     let reply = await get(endpoint, question, pair.accessToken);
     if (isRefusal(reply)) {
       cache.forget(key);
@@ -101,12 +101,12 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
   /** A refusal means a bad token, or a good one without this right: the user's own address tells which. */
   const ask = async (asker: Asker, question: Question): Promise<Reply> => {
     const { endpoint, grant, key } = asker;
-    const pair = pairs.current(key, grant);
+    const pair = await pairs.current(key, grant);
     const reply = await get(endpoint, question, pair.accessToken);
     if (!isRefusal(reply)) return reply;
     cache.drop(key, userQuestion);
     await user(asker);
-    const newest = pairs.current(key, grant);
+    const newest = await pairs.current(key, grant);
     if (newest.accessToken !== pair.accessToken) {
       const again = await get(endpoint, question, newest.accessToken);
       if (!isRefusal(again)) return again;
@@ -153,7 +153,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
 
   const loadKeys = async (asker: Asker, id: string, workspaceId: string | undefined) => {
     const { endpoint } = asker;
-    const pairing = pairingKey(endpoint);
+    const pairing = await pairingKey(endpoint);
     const question = {
       path: `/credentials/${id}/keys`,
       query: { workspaceId, pairingId: pairing?.id },

@@ -35,12 +35,12 @@ async function rotate(data: string, ...args: string[]): Promise<{ code: number; 
 }
 
 /** Opens all secrets of credentials; returns how many begin with the prefix of the newest key. */
-function openAll(data: string): { count: number; renewed: number } {
+async function openAll(data: string): Promise<{ count: number; renewed: number }> {
   const database = openDatabase(join(data, 'sluice.db'));
   try {
     const box = openSecretBox(data);
     const limit = 1_000_000;
-    const { entries } = createCredentialStore(database).list(undefined, { limit, offset: 0 });
+    const { entries } = await createCredentialStore(database).list(undefined, { limit, offset: 0 });
     for (const { id, owner: whose, sealed } of entries) {
       assert.notEqual(box.open(sealed, credentialsPlace(id, whose)), '');
     }
@@ -51,18 +51,19 @@ function openAll(data: string): { count: number; renewed: number } {
   }
 }
 
-function addCredentials(data: string, count: number, name = 'many'): void {
+async function addCredentials(data: string, count: number, name = 'many'): Promise<void> {
   const database = openDatabase(join(data, 'sluice.db'));
   const box = openSecretBox(data);
   const store = createCredentialStore(database);
-  database.transaction(() => {
-    for (let at = 0; at < count; at += 1) {
-      const id = `${name}-${at}`;
-      const sealed = box.seal(`secret ${at}`, credentialsPlace(id, owner));
-      const others = { description: null, provider: 'container-reg', shown: '{}', createdAt: 1 };
-      store.insert({ id, owner, name: id, sealed, ...others });
-    }
-  })();
+  const added: Promise<unknown>[] = [];
+  for (let at = 0; at < count; at += 1) {
+    const id = `${name}-${at}`;
+    const sealed = box.seal(`secret ${at}`, credentialsPlace(id, owner));
+    const others = { description: null, provider: 'container-reg', shown: '{}', createdAt: 1 };
+    added.push(store.insert({ id, owner, name: id, sealed, ...others }, Number.POSITIVE_INFINITY));
+    if (added.length === 5000) await Promise.all(added.splice(0));
+  }
+  await Promise.all(added);
   database.close();
 }
 
@@ -89,7 +90,7 @@ suite('a new key', () => {
       await using sluice = await startSluice({ data, config });
       const admin = { name: 'admin', password: 'secret' };
       const token = await newAccessToken(sluice, admin, 'ada@example.org');
-      addCredentials(data, 50);
+      await addCredentials(data, 50);
       const [image] = (await pushCorpus(registry, ['busybox:oci'])).values();
       await ask(sluice, token, { containerImage: image?.reference });
     }
@@ -100,7 +101,7 @@ suite('a new key', () => {
     assert.match(first.text, /1 container requests require the previous key until 20/);
     assert.deepEqual(file('secrets.key.previous'), old);
     assert.notDeepEqual(file('secrets.key'), old);
-    assert.deepEqual(openAll(data), { count: 50, renewed: 50 });
+    assert.deepEqual(await openAll(data), { count: 50, renewed: 50 });
 
     const backup = directory.join('backup');
     const backUp = ['bin/sluice.js', 'backup', backup, '--data', data, '--with-secrets-key'];
@@ -117,7 +118,7 @@ suite('a new key', () => {
     assert.deepEqual(file('secrets.key.previous'), old, 'no third key');
     {
       await using _sluice = await startSluice({ data, config });
-      addCredentials(data, 10, 'more');
+      await addCredentials(data, 10, 'more');
       // It waits for the server to stop.
       const child = start(data);
       let text = '';
@@ -126,7 +127,7 @@ suite('a new key', () => {
         if (text.includes('A server uses the data directory')) break;
       }
       assert.match(text, /A server uses the data directory/);
-      assert.equal(openAll(data).renewed, 60);
+      assert.equal((await openAll(data)).renewed, 60);
       child.kill('SIGKILL');
     }
     const database = openDatabase(join(data, 'sluice.db'));
@@ -136,7 +137,7 @@ suite('a new key', () => {
     assert.equal(late.code, 0, late.text);
     assert.match(late.text, /Removed secrets.key.previous/);
     assert.ok(!existsSync(join(data, 'secrets.key.previous')));
-    assert.deepEqual(openAll(data), { count: 60, renewed: 60 });
+    assert.deepEqual(await openAll(data), { count: 60, renewed: 60 });
     await run(process.execPath, backUp);
     assert.ok(!existsSync(join(backup, 'secrets.key.previous')));
     assert.deepEqual(readFileSync(join(backup, 'secrets.key')), file('secrets.key'));
@@ -154,11 +155,11 @@ suite('a new key', () => {
       await newAccessToken(sluice, { name: 'admin', password: 'secret' }, 'ada@example.org');
     }
     const count = 15_000;
-    addCredentials(data, count);
+    await addCredentials(data, count);
     // Between the copy of the old key and the new key.
     copyFileSync(path('secrets.key'), path('secrets.key.previous'));
     writeFileSync(path('secrets.key.next'), 'half');
-    assert.deepEqual(openAll(data), { count, renewed: count });
+    assert.deepEqual(await openAll(data), { count, renewed: count });
 
     const child = start(data);
     const ended = new Promise(resolve => child.once('close', resolve));
@@ -171,16 +172,16 @@ suite('a new key', () => {
     child.kill('SIGKILL');
     await ended;
     database.close();
-    const { renewed } = openAll(data);
+    const { renewed } = await openAll(data);
     assert.ok(renewed > 0 && renewed < count, `${renewed} of ${count} when it was killed`);
 
     const again = await rotate(data);
     assert.equal(again.code, 0, again.text);
     assert.match(again.text, new RegExp(`Encrypted ${count - renewed} secrets`));
     assert.match(again.text, /Nothing requires the previous key/);
-    assert.deepEqual(openAll(data), { count, renewed: count });
+    assert.deepEqual(await openAll(data), { count, renewed: count });
     assert.equal((await rotate(data, '--remove-previous')).code, 0);
-    assert.deepEqual(openAll(data), { count, renewed: count });
+    assert.deepEqual(await openAll(data), { count, renewed: count });
     const none = await rotate(data, '--remove-previous');
     assert.equal(none.code, 1);
     assert.match(none.text, /contains no previous key/);

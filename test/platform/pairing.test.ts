@@ -154,11 +154,11 @@ test('a key pair is for a day, then comes another with an id of its own', async 
   const second = await keys.lease('tower', tower);
   assert.notEqual(second.id, first.id);
   assert.notEqual(second.publicKey, first.publicKey);
-  assert.equal(keys.of(tower)?.id, second.id);
-  assert.equal(keys.of(tower)?.open(sealPacket('text', second.publicKey)), 'text');
+  assert.equal((await keys.of(tower))?.id, second.id);
+  assert.equal((await keys.of(tower))?.open(sealPacket('text', second.publicKey)), 'text');
   clock.now += 29 * day + 1;
   assert.equal(await keys.purge(), 2);
-  assert.deepEqual([keys.isKept(first.id), keys.isKept(second.id)], [false, true]);
+  assert.deepEqual([await keys.isKept(first.id), await keys.isKept(second.id)], [false, true]);
 
   // With another key for the secrets there is nothing to decrypt with: a new pair is made.
   const otherBox = createPairingKeys({ store, box: createSecretBox(Buffer.alloc(32, 9)) });

@@ -47,19 +47,19 @@ test('usage: counted at once, written together, summed by day and organisation',
     usage.add('pulls', day, org);
   }
   usage.add('mounted', '2026-01-02', '__proto__');
-  assert.equal(usage.count('pulls', {}), 5);
-  assert.equal(usage.count('pulls', { day: '2026-01-01' }), 3);
-  assert.equal(usage.count('pulls', { org: 'a.org' }), 3);
-  assert.equal(usage.count('pulls', { org: 'a.org', day: '2026-01-02' }), 1);
-  assert.deepEqual(usage.countByOrg('pulls', {}), { 'a.org': 3, 'b.org': 1 });
-  assert.deepEqual(Object.entries(usage.countByOrg('mounted', {})), [['__proto__', 1]]);
-  assert.equal(usage.count('builds', {}), 0);
+  assert.equal(await usage.count('pulls', {}), 5);
+  assert.equal(await usage.count('pulls', { day: '2026-01-01' }), 3);
+  assert.equal(await usage.count('pulls', { org: 'a.org' }), 3);
+  assert.equal(await usage.count('pulls', { org: 'a.org', day: '2026-01-02' }), 1);
+  assert.deepEqual(await usage.countByOrg('pulls', {}), { 'a.org': 3, 'b.org': 1 });
+  assert.deepEqual(Object.entries(await usage.countByOrg('mounted', {})), [['__proto__', 1]]);
+  assert.equal(await usage.count('builds', {}), 0);
   usage.add('pulls', '2026-01-02', 'a.org');
   await usage.flush();
   await usage.flush();
   database.close();
   const again = openDatabase(path);
-  assert.equal(createUsageStore(again).count('pulls', {}), 6);
+  assert.equal(await createUsageStore(again).count('pulls', {}), 6);
   again.close();
 });
 
@@ -121,12 +121,12 @@ test('fetched layers: found by their location, which is not in the database', as
   const database = openDatabase(':memory:');
   const store = createFetchedLayerStore(database);
   const location = 'https://example.com/layer.tar.gz?signature=hush';
-  assert.equal(store.find(location, 1), undefined);
+  assert.equal(await store.find(location, 1), undefined);
   store.put(location, 'one', 1);
   store.put(location, 'two', 1);
   await database.commit(() => {});
-  assert.equal(store.find(location, 1), 'two');
-  assert.equal(store.find('https://example.com/layer.tar.gz', 1), undefined);
+  assert.equal(await store.find(location, 1), 'two');
+  assert.equal(await store.find('https://example.com/layer.tar.gz', 1), undefined);
   assert.ok(!database.serialize().includes('hush'));
 });
 

@@ -22,45 +22,45 @@ function machine() {
     clocks.uptime += ms;
     return clock.look();
   };
-  return { clocks, clock, pass, reading: () => store.read() as ClockReading };
+  return { clocks, clock, pass, reading: async () => (await store.read()) as ClockReading };
 }
 
-test('time that passes is no jump, however long nobody looks', () => {
+test('time that passes is no jump, however long nobody looks', async () => {
   const { clock, pass } = machine();
-  assert.deepEqual(clock.look(), { isSteady: true, jumpMs: undefined });
+  assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
   for (const ms of [1, hour, year]) {
-    assert.deepEqual(pass(ms), { isSteady: true, jumpMs: undefined });
+    assert.deepEqual(await pass(ms), { isSteady: true, jumpMs: undefined });
   }
 });
 
-test('after a jump ahead nothing is old for a day', () => {
+test('after a jump ahead nothing is old for a day', async () => {
   const { clocks, clock, pass } = machine();
-  clock.look();
+  await clock.look();
   clocks.wall += year;
-  assert.deepEqual(pass(0), { isSteady: false, jumpMs: year });
-  assert.deepEqual(pass(hour), { isSteady: false, jumpMs: undefined });
-  assert.equal(pass(22 * hour).isSteady, false);
-  assert.equal(pass(hour).isSteady, true);
+  assert.deepEqual(await pass(0), { isSteady: false, jumpMs: year });
+  assert.deepEqual(await pass(hour), { isSteady: false, jumpMs: undefined });
+  assert.equal((await pass(22 * hour)).isSteady, false);
+  assert.equal((await pass(hour)).isSteady, true);
 });
 
-test('a clock that is set back to the right time can be relied on at once', () => {
+test('a clock that is set back to the right time can be relied on at once', async () => {
   const { clocks, clock, pass } = machine();
-  clock.look();
+  await clock.look();
   clocks.wall += year;
-  assert.equal(pass(hour).isSteady, false);
+  assert.equal((await pass(hour)).isSteady, false);
   clocks.wall -= year;
-  assert.deepEqual(pass(hour), { isSteady: true, jumpMs: -year });
+  assert.deepEqual(await pass(hour), { isSteady: true, jumpMs: -year });
 });
 
-test('another process finds what the last one has seen, also after the machine was started again', () => {
+test('another process finds what the last one has seen, also after the machine was started again', async () => {
   const { clocks, clock } = machine();
-  clock.look();
+  await clock.look();
   // Three days off: nothing unusual.
   clocks.wall += 3 * day;
   clocks.uptime = 60_000;
-  assert.equal(clock.look().isSteady, true);
+  assert.equal((await clock.look()).isSteady, true);
   // A machine without a battery for its clock may come up in any year.
   clocks.wall += 5 * year;
   clocks.uptime = 1000;
-  assert.deepEqual(clock.look(), { isSteady: false, jumpMs: 5 * year });
+  assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 5 * year });
 });

@@ -20,7 +20,7 @@ export async function runGc(values: Values): Promise<number> {
   const print = createListing(values.json === true, ['unlinked', 'removed']);
   await withLocalData(values, async ({ config, content, database }) => {
     using _lock = values.compact === true ? await lockOf(config.data) : undefined;
-    if (!isDryRun && values['trust-clock'] !== true) requireSteadyClock(database);
+    if (!isDryRun && values['trust-clock'] !== true) await requireSteadyClock(database);
     const report = await sweep(
       {
         content,
@@ -57,8 +57,8 @@ export async function runGc(values: Values): Promise<number> {
   return 0;
 }
 
-function requireSteadyClock(database: Database): void {
-  if (createSteadyClock(createClockReadingStore(database)).look().isSteady) return;
+async function requireSteadyClock(database: Database): Promise<void> {
+  if ((await createSteadyClock(createClockReadingStore(database)).look()).isSteady) return;
   throw new CommandError(
     'The clock of this machine has jumped ahead, so that all content looks old. Check the clock, or add --trust-clock when it is right',
   );

@@ -51,7 +51,7 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
         count: 7,
         orgs: { 'example.org': 7 },
       }),
-      run({ query: { date, org: sentOrg, arch } }, { usage }: MetricsDeps) {
+      async run({ query: { date, org: sentOrg, arch } }, { usage }: MetricsDeps) {
         if (version === 'v1alpha3' && arch) {
           throw new Fault(
             'bad-request',
@@ -61,9 +61,9 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
         }
         const [day, org] = [date || undefined, sentOrg || undefined];
         const query = { day, org };
-        const count = usage.count(metric, query);
+        const count = await usage.count(metric, query);
         if (version === 'v1alpha2' && day !== undefined && org !== undefined) return { count };
-        const orgs = { ...(org && { [org]: 0 }), ...usage.countByOrg(metric, query) };
+        const orgs = { ...(org && { [org]: 0 }), ...(await usage.countByOrg(metric, query)) };
         return { metric, count, orgs };
       },
     }),

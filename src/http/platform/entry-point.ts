@@ -58,9 +58,7 @@ interface Definition<
   B extends z.ZodType,
 > extends Declaration<Path, P, Q, B> {
   readonly access: A;
-  /** True for one that changes nothing, whatever its method says. */
-  readonly isIdle?: true;
-  /** Returns the answer; nothing for an answer without a body. Only one that changes nothing may wait. */
+  /** Returns the answer; nothing for an answer without a body. */
   run(
     call: {
       readonly actor: Actors[A];
@@ -71,7 +69,7 @@ interface Definition<
       readonly note: (action: string, target: string) => void;
     },
     backend: Backend,
-  ): object | undefined | Promise<object>;
+  ): object | undefined | Promise<object | undefined>;
 }
 
 export interface EntryPoint extends Declaration {
@@ -87,7 +85,7 @@ export function entryPoint<
   Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
   B extends z.ZodType = z.ZodUndefined,
 >(definition: Definition<Path, A, P, Q, B>): EntryPoint {
-  const { run, isIdle, ...declaration } = definition;
+  const { run, ...declaration } = definition;
   return {
     ...declaration,
 
@@ -102,9 +100,7 @@ export function entryPoint<
         note: (action: string, target: string) =>
           backend.audit.add({ actor: nameOf(actor), client, action, target }),
       };
-      const work = () => run(call, backend);
-      // What is checked and what is changed are one: nobody else writes in between.
-      return definition.method === 'get' || isIdle ? work() : await backend.platform.write(work);
+      return run(call, backend);
     },
   };
 }

@@ -6,13 +6,13 @@ import type { Actor, Backend } from './entry-point.ts';
  * Whose belongings a call is about: the caller's, or those of the user that an administrator names, if one is
  * named. Throws a {@link Fault}: 403 for a user who names another one, 404 for nobody's address.
  */
-export function userIdOf(
+export async function userIdOf(
   actor: Actor,
   email: string | undefined,
   { platform }: Backend,
-): number | undefined {
+): Promise<number | undefined> {
   if (actor.kind === 'administrator') {
-    return email === undefined ? undefined : platform.users.withEmail(email).id;
+    return email === undefined ? undefined : (await platform.users.withEmail(email)).id;
   }
   if (email === undefined || email.trim().toLowerCase() === actor.user.email) return actor.user.id;
   throw new Fault('denied', 'Only an administrator can act for another user', {
@@ -24,14 +24,14 @@ export function userIdOf(
  * Whose credentials a call is about; undefined for an administrator who names nobody. Throws a {@link Fault}: 400
  * where two are named, 403 for who is no member of the workspace, 404 for what an administrator misspells.
  */
-export function ownerOf(
+export async function ownerOf(
   actor: Actor,
   named: { readonly user?: string | undefined; readonly workspaceId?: number | undefined },
   backend: Backend,
-): CredentialOwner | undefined {
+): Promise<CredentialOwner | undefined> {
   const { user, workspaceId } = named;
   if (workspaceId === undefined) {
-    const id = userIdOf(actor, user, backend);
+    const id = await userIdOf(actor, user, backend);
     return id === undefined ? undefined : { kind: 'user', id };
   }
   if (user !== undefined) {
@@ -40,7 +40,7 @@ export function ownerOf(
     });
   }
   const { workspaces } = backend.platform;
-  if (actor.kind === 'user') workspaces.requireMember(workspaceId, actor.user.id);
-  else workspaces.get(workspaceId);
+  if (actor.kind === 'user') await workspaces.requireMember(workspaceId, actor.user.id);
+  else await workspaces.get(workspaceId);
   return { kind: 'workspace', id: workspaceId };
 }

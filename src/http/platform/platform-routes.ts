@@ -75,20 +75,20 @@ async function identify(
       { phase: 'credentials', headers: { 'www-authenticate': 'Bearer realm="Sluice"' } },
     );
   }
-  const { user, token } = holderOf(accessToken, request, deps);
+  const { user, token } = await holderOf(accessToken, request, deps);
   deps.callers.note(request, { user: user.email });
   deps.limits.take(token.id);
   return { kind: 'user', user, until: token.expiresAt ?? undefined };
 }
 
-function holderOf(
+async function holderOf(
   accessToken: string,
   request: IncomingMessage,
   { platform, logins }: Pick<PlatformRoutesDeps, 'platform' | 'logins'>,
 ) {
   try {
     // Looked at first: it cannot be guessed, and a server that asks for many people has one address for them all.
-    return platform.holder(accessToken);
+    return await platform.holder(accessToken);
   } catch (error) {
     if (isFailedLogin(error)) {
       logins.check(request);

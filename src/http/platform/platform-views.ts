@@ -31,14 +31,14 @@ export function memberWorkspaceView({ id, name }: Workspace) {
 
 const organization = 'sluice';
 
-export function tokenView(
+export async function tokenView(
   { id, name, user, createdAt, expiresAt, usedDay }: AccessToken,
   platform: BuiltInPlatform,
 ) {
   return {
     id,
     name,
-    user: platform.users.get(user).email,
+    user: (await platform.users.get(user)).email,
     dateCreated: timeText(createdAt),
     expiration: expiresAt === null ? null : timeText(expiresAt),
     lastUsed: dayText(usedDay),
@@ -46,7 +46,7 @@ export function tokenView(
 }
 
 /** Credentials as answers show them, without their secret. */
-export function credentialsView(
+export async function credentialsView(
   { id, owner, name, description, provider, shown, createdAt, usedDay }: KeptCredentials,
   { users, workspaces }: BuiltInPlatform,
 ) {
@@ -57,8 +57,8 @@ export function credentialsView(
     provider,
     keys: shown,
     ...(owner.kind === 'user'
-      ? { user: users.get(owner.id).email }
-      : { workspace: workspaces.get(owner.id).name }),
+      ? { user: (await users.get(owner.id)).email }
+      : { workspace: (await workspaces.get(owner.id)).name }),
     dateCreated: timeText(createdAt),
     lastUsed: dayText(usedDay),
   };

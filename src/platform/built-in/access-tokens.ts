@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, Page } from '../../storage/rows/page.ts';
+import type { Listed, NotAdded, Page } from '../../storage/rows/page.ts';
 import type {
   AccessTokenRow,
   AccessTokenStore,
@@ -21,13 +21,13 @@ export interface AccessTokens {
     user: number,
     name: string,
     expiresAt?: number,
-  ): { readonly value: string; readonly token: AccessToken };
+  ): Promise<{ readonly value: string; readonly token: AccessToken }>;
   /** The token of that value. Throws a {@link Fault} (403) when it is invalid, revoked or expired. */
-  use(value: string): AccessToken;
+  use(value: string): Promise<AccessToken>;
   /** Those of one user, or of all. */
-  list(user: number | undefined, page: Page): Listed<AccessToken>;
+  list(user: number | undefined, page: Page): Promise<Listed<AccessToken>>;
   /** Returns what was revoked. Throws a {@link Fault} (404) when there is none, or it is not this user's. */
-  revoke(id: number, user?: number): AccessToken;
+  revoke(id: number, user?: number): Promise<AccessToken>;
   /** Deletes the tokens that ended long ago. */
   purge(signal?: AbortSignal): Promise<void>;
 }
@@ -42,7 +42,7 @@ const lastEnd = Date.UTC(9999, 11, 31);
 
 export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {
   return {
-    create(user, text, expiresAt) {
+    async create(user, text, expiresAt) {
       const name = checkName(text);
       const at = now();
       if (expiresAt !== undefined && !(expiresAt > at)) {
@@ -55,25 +55,16 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
           { phase: 'request' },
         );
       }
-      if (store.list(user, { limit: 0, offset: 0 }).total >= maxTokens) {
-        throw new Fault(
-          'in-use',
-          `The user has ${maxTokens} access tokens already: remove some that are not used any more`,
-          { phase: 'request' },
-        );
-      }
       const value = prefix + randomBytes(randomByteCount).toString('hex');
       const row = { user, name, createdAt: at, expiresAt: expiresAt ?? null };
-      const token = store.insert(hashOf(value), row);
-      if (token) return { value, token };
-      throw new Fault('in-use', `The user has an access token '${name}' already`, {
-        phase: 'request',
-      });
+      const token = await store.insert(hashOf(value), row, maxTokens);
+      if (typeof token === 'string') throw notAdded(token, user, name);
+      return { value, token };
     },
 
-    use(value) {
+    async use(value) {
       const at = now();
-      const token = store.findByHash(hashOf(value));
+      const token = await store.findByHash(hashOf(value));
       if (!token || (token.expiresAt !== null && token.expiresAt <= at)) {
         throw new Fault(
           'denied',
@@ -81,15 +72,15 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
           { phase: 'credentials' },
         );
       }
-      noteUse(token.usedDay, at, day => store.touch(token.id, day));
+      await noteUse(token.usedDay, at, day => store.touch(token.id, day));
       return token;
     },
 
     list: (user, page) => store.list(user, page),
 
-    revoke(id, user) {
-      const token = store.find(id);
-      if (token && (user === undefined || token.user === user) && store.remove(id)) return token;
+    async revoke(id, user) {
+      const token = await store.remove(id, user);
+      if (token) return token;
       throw new Fault('not-found', `There is no access token number ${id}`, { phase: 'request' });
     },
 
@@ -97,6 +88,23 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       await store.purge(now() - endedListedMs, signal);
     },
   };
+}
+
+function notAdded(why: NotAdded, user: number, name: string): Fault {
+  switch (why) {
+    case 'unknown-owner':
+      return new Fault('not-found', `There is no user number ${user}`, { phase: 'request' });
+    case 'taken':
+      return new Fault('in-use', `The user has an access token '${name}' already`, {
+        phase: 'request',
+      });
+    case 'too-many':
+      return new Fault(
+        'in-use',
+        `The user has ${maxTokens} access tokens already: remove some that are no longer used`,
+        { phase: 'request' },
+      );
+  }
 }
 
 function hashOf(value: string): Buffer {

@@ -8,7 +8,6 @@ import {
 import { createUserStore } from '../../storage/rows/people/user-rows.ts';
 import { createWorkspaceStore } from '../../storage/rows/people/workspace-rows.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
-import type { Writer } from '../../storage/rows/writer.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { createUsers, type User, type Users } from './users.ts';
@@ -20,22 +19,23 @@ import { createWorkspaces, type Workspaces } from './workspaces.ts';
  * what was revoked or removed, by whatever process, has ended with the next call.
  */
 export interface BuiltInPlatform extends Platform {
-  /** Runs what changes something as one transaction; resolves when that would survive a power failure. */
-  readonly write: Writer['write'];
   readonly users: Users;
   readonly tokens: AccessTokens;
   readonly workspaces: Workspaces;
   readonly vault: Vault;
   /** Whose token it is. Throws a {@link Fault} (403). */
-  holder(accessToken: string): {
-    readonly user: User;
-    readonly token: Pick<AccessToken, 'id' | 'expiresAt'>;
-  };
+  holder(accessToken: string): Promise<TokenHolder>;
   /**
    * The secret of credentials of the user's own or, with its number, of a workspace. Throws a {@link Fault}: 403
    * for who is no member of the workspace, 404 for credentials that are not there or another's.
    */
-  keysFor(user: User, id: string, workspace?: number): CredentialKeys;
+  keysFor(user: User, id: string, workspace?: number): Promise<CredentialKeys>;
+}
+
+/** The user that an access token belongs to. */
+export interface TokenHolder {
+  readonly user: User;
+  readonly token: Pick<AccessToken, 'id' | 'expiresAt'>;
 }
 
 export interface BuiltInPlatformDeps {
@@ -54,24 +54,23 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
   const workspaces = createWorkspaces(createWorkspaceStore(database), now);
   const vault = createVault(createCredentialStore(database), secrets, now);
 
-  const holder = (accessToken: string) => {
-    const token = tokens.use(accessToken);
-    return { user: users.get(token.user), token };
+  const holder = async (accessToken: string): Promise<TokenHolder> => {
+    const token = await tokens.use(accessToken);
+    return { user: await users.get(token.user), token };
   };
-  const ownerFor = (user: User, workspace: number | undefined): CredentialOwner => {
+  const ownerFor = async (user: User, workspace: number | undefined): Promise<CredentialOwner> => {
     if (workspace === undefined) return { kind: 'user', id: user.id };
-    workspaces.requireMember(workspace, user.id);
+    await workspaces.requireMember(workspace, user.id);
     return { kind: 'workspace', id: workspace };
   };
-  const keysFor = (user: User, id: string, workspace?: number): CredentialKeys => {
-    const owner = ownerFor(user, workspace);
-    const found = vault.find(id).owner;
+  const keysFor = async (user: User, id: string, workspace?: number): Promise<CredentialKeys> => {
+    const owner = await ownerFor(user, workspace);
+    const { owner: found } = await vault.find(id);
     if (found.kind !== owner.kind || found.id !== owner.id) throw unknownCredentials(id);
     return vault.keys(id);
   };
 
   return {
-    write: database.write,
     users,
     tokens,
     workspaces,
@@ -80,17 +79,20 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
     keysFor,
 
     async user({ accessToken }) {
-      const { id, userName, email } = holder(accessToken).user;
+      const { id, userName, email } = (await holder(accessToken)).user;
       return { id: String(id), userName, email };
     },
 
     async credentials({ accessToken }, workspaceId) {
-      const owner = ownerFor(holder(accessToken).user, workspaceNumber(workspaceId));
-      return vault.list(owner, { limit: mostCredentials, offset: 0 }).entries.map(entryOf);
+      const { user } = await holder(accessToken);
+      const owner = await ownerFor(user, workspaceNumber(workspaceId));
+      const { entries } = await vault.list(owner, { limit: mostCredentials, offset: 0 });
+      return entries.map(entryOf);
     },
 
     async keys({ accessToken }, credentialsId, workspaceId) {
-      return keysFor(holder(accessToken).user, credentialsId, workspaceNumber(workspaceId));
+      const { user } = await holder(accessToken);
+      return keysFor(user, credentialsId, workspaceNumber(workspaceId));
     },
   };
 }

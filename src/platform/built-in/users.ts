@@ -10,15 +10,15 @@ export interface User extends UserRow {
 /** Who is known to the built-in platform. */
 export interface Users {
   /** Throws a {@link Fault}: 400 for what is no e-mail address, 409 for one that is known already. */
-  add(email: string): User;
+  add(email: string): Promise<User>;
   /** Throws a {@link Fault} (404). */
-  get(id: number): User;
+  get(id: number): Promise<User>;
   /** Throws a {@link Fault} (404). */
-  withEmail(email: string): User;
+  withEmail(email: string): Promise<User>;
   /** All, or who has the address. */
-  list(email: string | undefined, page: Page): Listed<User>;
+  list(email: string | undefined, page: Page): Promise<Listed<User>>;
   /** Ends the user's tokens, memberships and personal credentials as well. Throws a {@link Fault} (404). */
-  remove(id: number): void;
+  remove(id: number): Promise<void>;
 }
 
 const longestEmail = 254;
@@ -29,15 +29,15 @@ const emailPattern = new RegExp(
 );
 
 export function createUsers(store: UserStore, now: () => number): Users {
-  const get = (id: number): User => {
-    const row = store.find(id);
+  const get = async (id: number): Promise<User> => {
+    const row = await store.find(id);
     if (!row) throw unknown(`number ${id}`);
     return userOf(row);
   };
   return {
     get,
 
-    add(text) {
+    async add(text) {
       const email = spelled(text);
       if (email.length > longestEmail || !emailPattern.test(email)) {
         throw new Fault(
@@ -46,28 +46,28 @@ export function createUsers(store: UserStore, now: () => number): Users {
           { phase: 'request' },
         );
       }
-      const row = store.insert(email, now());
+      const row = await store.insert(email, now());
       if (row) return userOf(row);
       throw new Fault('in-use', `There is a user ${email} already`, { phase: 'request' });
     },
 
-    withEmail(email) {
-      const row = store.findByEmail(spelled(email));
+    async withEmail(email) {
+      const row = await store.findByEmail(spelled(email));
       if (!row) throw unknown(email.slice(0, longestEmail));
       return userOf(row);
     },
 
-    list(email, page) {
+    async list(email, page) {
       if (email === undefined) {
-        const { entries, total } = store.list(page);
+        const { entries, total } = await store.list(page);
         return { entries: entries.map(userOf), total };
       }
-      const row = store.findByEmail(spelled(email));
+      const row = await store.findByEmail(spelled(email));
       return row ? { entries: [userOf(row)], total: 1 } : { entries: [], total: 0 };
     },
 
-    remove(id) {
-      if (!store.remove(id)) throw unknown(`number ${id}`);
+    async remove(id) {
+      if (!(await store.remove(id))) throw unknown(`number ${id}`);
     },
   };
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, Page } from '../../storage/rows/page.ts';
+import type { Listed, NotAdded, Page } from '../../storage/rows/page.ts';
 import type {
   CredentialOwner,
   CredentialRow,
@@ -41,17 +41,17 @@ export interface NewCredentials {
 /** Registry credentials of users and workspaces. Their secrets leave it by `keys` alone. */
 export interface Vault {
   /**
-   * Throws a {@link Fault}: 400 for keys that are of no use, 409 when the owner has some of the name. The
-   * owner must exist.
+   * Throws a {@link Fault}: 400 for keys that are of no use, 409 when the owner has some of the name, 404
+   * without such an owner.
    */
-  add(credentials: NewCredentials): KeptCredentials;
+  add(credentials: NewCredentials): Promise<KeptCredentials>;
   /** Those of one owner, or of all. */
-  list(owner: CredentialOwner | undefined, page: Page): Listed<KeptCredentials>;
+  list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<KeptCredentials>>;
   /** Throws a {@link Fault} (404), as the next two do. */
-  find(id: string): KeptCredentials;
+  find(id: string): Promise<KeptCredentials>;
   /** The secret, with the use noted. */
-  keys(id: string): CredentialKeys;
-  remove(id: string): void;
+  keys(id: string): Promise<CredentialKeys>;
+  remove(id: string): Promise<void>;
 }
 
 const idBytes = 12;
@@ -60,22 +60,15 @@ const longestSecret = 32_768;
 const shownMembers = ['userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
 
 export function createVault(store: CredentialStore, box: SecretBox, now: () => number): Vault {
-  const row = (id: string): CredentialRow => {
-    const found = store.find(id);
+  const row = async (id: string): Promise<CredentialRow> => {
+    const found = await store.find(id);
     if (!found) throw unknownCredentials(id);
     return found;
   };
   return {
-    add({ owner, name, description, keys: given, registry: where }) {
+    async add({ owner, name, description, keys: given, registry: where }) {
       const keys = checkKeys(given);
       const registry = registryOf(keys, where);
-      if (store.list(owner, { limit: 0, offset: 0 }).total >= maxOfOwner) {
-        throw new Fault(
-          'in-use',
-          `The ${owner.kind} has ${maxOfOwner} credentials already: remove some first`,
-          { phase: 'request' },
-        );
-      }
       const id = randomBytes(idBytes).toString('hex');
       const document = keysDocument(keys);
       const members = shownMembers.map(member => [member, document[member]]);
@@ -91,33 +84,51 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
         createdAt: now(),
         usedDay: null,
       };
-      if (store.insert(entry)) return kept(entry);
-      throw new Fault(
-        'in-use',
-        `The ${owner.kind} has credentials '${entry.name}' already: remove them, or give these another name`,
-        { phase: 'request' },
-      );
+      const added = await store.insert(entry, maxOfOwner);
+      if (added === 'added') return kept(entry);
+      throw notAdded(added, entry);
     },
 
-    list(owner, page) {
-      const { entries, total } = store.list(owner, page);
+    async list(owner, page) {
+      const { entries, total } = await store.list(owner, page);
       return { entries: entries.map(kept), total };
     },
 
-    find: id => kept(row(id)),
+    find: async id => kept(await row(id)),
 
-    keys(id) {
-      const { owner, sealed, usedDay } = row(id);
+    async keys(id) {
+      const { owner, sealed, usedDay } = await row(id);
       const keys = readKeys(JSON.parse(box.open(sealed, credentialsPlace(id, owner))));
       if (!keys) throw new Error(`The credentials ${id} hold no keys`);
-      noteUse(usedDay, now(), day => store.touch(id, day));
+      await noteUse(usedDay, now(), day => store.touch(id, day));
       return keys;
     },
 
-    remove(id) {
-      if (!store.remove(id)) throw unknownCredentials(id);
+    async remove(id) {
+      if (!(await store.remove(id))) throw unknownCredentials(id);
     },
   };
+}
+
+function notAdded(why: NotAdded, { owner, name }: CredentialRow): Fault {
+  switch (why) {
+    case 'unknown-owner':
+      return new Fault('not-found', `There is no ${owner.kind} number ${owner.id}`, {
+        phase: 'request',
+      });
+    case 'taken':
+      return new Fault(
+        'in-use',
+        `The ${owner.kind} has credentials '${name}' already: remove them, or give these another name`,
+        { phase: 'request' },
+      );
+    case 'too-many':
+      return new Fault(
+        'in-use',
+        `The ${owner.kind} has ${maxOfOwner} credentials already: remove some first`,
+        { phase: 'request' },
+      );
+  }
 }
 
 /** The answer for credentials that are not there, or that are none of the asker's. */

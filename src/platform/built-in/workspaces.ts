@@ -8,39 +8,39 @@ export type Workspace = WorkspaceRow;
 /** What users share credentials in. */
 export interface Workspaces {
   /** Throws a {@link Fault}: 400 for what is no name, 409 for one that is taken. */
-  add(name: string): Workspace;
+  add(name: string): Promise<Workspace>;
   /** Throws a {@link Fault} (404). */
-  get(id: number): Workspace;
-  hasMember(id: number, user: number): boolean;
+  get(id: number): Promise<Workspace>;
+  hasMember(id: number, user: number): Promise<boolean>;
   /** Throws a {@link Fault} (403) for who is no member, whether there is such a workspace or not. */
-  requireMember(id: number, user: number): void;
+  requireMember(id: number, user: number): Promise<void>;
   /** Those of a member or all; of these the one of a name, where one is given. */
   list(
     filter: { readonly member?: number | undefined; readonly name?: string | undefined },
     page: Page,
-  ): Listed<Workspace>;
+  ): Promise<Listed<Workspace>>;
   /** Ends the credentials of the workspace as well. Throws a {@link Fault} (404). */
-  remove(id: number): void;
+  remove(id: number): Promise<void>;
   /** Throws a {@link Fault} (404) without such a workspace. */
-  members(id: number, page: Page): Listed<UserRow>;
-  /** Throws a {@link Fault} (404) without such a workspace. */
-  addMember(id: number, user: number): void;
+  members(id: number, page: Page): Promise<Listed<UserRow>>;
+  /** Throws a {@link Fault} (404) without such a workspace or user. */
+  addMember(id: number, user: number): Promise<void>;
   /** Throws a {@link Fault} (404) when the user is no member. */
-  removeMember(id: number, user: number): void;
+  removeMember(id: number, user: number): Promise<void>;
 }
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 
 export function createWorkspaces(store: WorkspaceStore, now: () => number): Workspaces {
-  const get = (id: number): Workspace => {
-    const workspace = store.find(id);
+  const get = async (id: number): Promise<Workspace> => {
+    const workspace = await store.find(id);
     if (workspace) return workspace;
-    throw new Fault('not-found', `There is no workspace number ${id}`, { phase: 'request' });
+    throw unknown(id);
   };
   return {
     get,
 
-    add(name) {
+    async add(name) {
       if (!namePattern.test(name)) {
         throw new Fault(
           'bad-request',
@@ -48,15 +48,15 @@ export function createWorkspaces(store: WorkspaceStore, now: () => number): Work
           { phase: 'request' },
         );
       }
-      const workspace = store.insert(name, now());
+      const workspace = await store.insert(name, now());
       if (workspace) return workspace;
       throw new Fault('in-use', `There is a workspace ${name} already`, { phase: 'request' });
     },
 
     hasMember: (id, user) => store.hasMember(id, user),
 
-    requireMember(id, user) {
-      if (store.hasMember(id, user)) return;
+    async requireMember(id, user) {
+      if (await store.hasMember(id, user)) return;
       throw new Fault(
         'denied',
         `The user of this access token is no member of workspace ${id}: have an administrator add them (sluice workspace add-member)`,
@@ -64,29 +64,38 @@ export function createWorkspaces(store: WorkspaceStore, now: () => number): Work
       );
     },
 
-    list({ member, name }, page) {
+    async list({ member, name }, page) {
       if (name === undefined) return store.list(member, page);
-      const found = store.findByName(name);
+      const found = await store.findByName(name);
       const isSeen =
-        found !== undefined && (member === undefined || store.hasMember(found.id, member));
+        found !== undefined && (member === undefined || (await store.hasMember(found.id, member)));
       return isSeen ? { entries: [found], total: 1 } : { entries: [], total: 0 };
     },
 
-    remove(id) {
-      store.remove(get(id).id);
+    async remove(id) {
+      if (!(await store.remove(id))) throw unknown(id);
     },
 
-    members: (id, page) => store.members(get(id).id, page),
-
-    addMember(id, user) {
-      store.addMember(get(id).id, user);
+    async members(id, page) {
+      await get(id);
+      return store.members(id, page);
     },
 
-    removeMember(id, user) {
-      if (store.removeMember(id, user)) return;
+    async addMember(id, user) {
+      if (await store.addMember(id, user)) return;
+      await get(id);
+      throw new Fault('not-found', `There is no user number ${user}`, { phase: 'request' });
+    },
+
+    async removeMember(id, user) {
+      if (await store.removeMember(id, user)) return;
       throw new Fault('not-found', `User number ${user} is no member of workspace number ${id}`, {
         phase: 'request',
       });
     },
   };
+}
+
+function unknown(id: number): Fault {
+  return new Fault('not-found', `There is no workspace number ${id}`, { phase: 'request' });
 }

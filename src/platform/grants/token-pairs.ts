@@ -15,7 +15,7 @@ export interface TokenPair {
 /** The newest tokens of each grant, by its key. */
 export interface TokenPairs {
   /** What was renewed last; the grant's own tokens when none was. */
-  current(grantKey: string, grant: Grant): TokenPair;
+  current(grantKey: string, grant: Grant): Promise<TokenPair>;
   /**
    * A pair newer than the one that was refused: one that somebody else has got in between, or what `refresh`
    * brings, which is called once for all who wait. Throws a {@link Fault} (403) when there is nothing to
@@ -53,10 +53,13 @@ export function createTokenPairs({
   // Renewed, and on their way to the disk. A refresh token works once: these are all there is of them.
   const unsaved = boundedCache<string, TokenPair>(mostUnsaved);
 
-  const kept = (key: string): TokenPair | undefined => {
+  const kept = async (key: string): Promise<TokenPair | undefined> => {
     const newest = unsaved.get(key);
     if (newest) return newest;
-    const sealed = store.find(key);
+    const sealed = await store.find(key);
+    // Renewed while the older one was read.
+    const renewed = unsaved.get(key);
+    if (renewed) return renewed;
     if (sealed === undefined) return undefined;
     try {
       const { accessToken, refreshToken } = pairSchema.parse(
@@ -69,8 +72,8 @@ export function createTokenPairs({
     }
   };
 
-  const current = (key: string, { accessToken, refreshToken }: Grant): TokenPair =>
-    (refreshToken === undefined ? undefined : kept(key)) ?? { accessToken, refreshToken };
+  const current = async (key: string, { accessToken, refreshToken }: Grant): Promise<TokenPair> =>
+    (refreshToken === undefined ? undefined : await kept(key)) ?? { accessToken, refreshToken };
 
   /** Resolves when the pair would survive a power failure. Where the disk does not take it, `purge` tries again. */
   const save = async (key: string, pair: TokenPair): Promise<void> => {
@@ -97,22 +100,26 @@ export function createTokenPairs({
     }
   };
 
+  const newer: TokenPairs['renew'] = async (key, grant, refused, refresh) => {
+    const newest = await current(key, grant);
+    if (newest.accessToken !== refused.accessToken) return newest;
+    if (newest.refreshToken === undefined) {
+      throw new Fault('denied', 'There is no refresh token to renew the access token with', {
+        phase: 'credentials',
+      });
+    }
+    return refreshed(key, newest.refreshToken, refresh);
+  };
+
   return {
     current,
 
     async renew(key, grant, refused, refresh) {
-      const running = renewing.get(key);
-      if (running) return running;
-      const newest = current(key, grant);
-      if (newest.accessToken !== refused.accessToken) return newest;
-      if (newest.refreshToken === undefined) {
-        throw new Fault('denied', 'There is no refresh token to renew the access token with', {
-          phase: 'credentials',
-        });
+      for (let running = renewing.get(key); running; running = renewing.get(key)) {
+        const pair = await running;
+        if (pair.accessToken !== refused.accessToken) return pair;
       }
-      const renewal = refreshed(key, newest.refreshToken, refresh).finally(() =>
-        renewing.delete(key),
-      );
+      const renewal = newer(key, grant, refused, refresh).finally(() => renewing.delete(key));
       renewing.set(key, renewal);
       return renewal;
     },

@@ -12,8 +12,8 @@ export interface PairingKeys {
   /** The one to pair with: the last one for a day, then a new one. */
   lease(service: string, endpoint: Endpoint): Promise<Pick<PairingRow, 'id' | 'publicKey'>>;
   /** The one that a platform paired with last, up to 30 days ago. */
-  of(endpoint: Endpoint): PairingKey | undefined;
-  isKept(id: string): boolean;
+  of(endpoint: Endpoint): Promise<PairingKey | undefined>;
+  isKept(id: string): Promise<boolean>;
   /** Removes those that are older than 30 days; returns how many. */
   purge(signal?: AbortSignal): Promise<number>;
 }
@@ -57,22 +57,26 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
     }
   };
 
+  const lease = async (service: string, endpoint: Endpoint): Promise<PairingRow> => {
+    const last = await store.youngest(endpoint.id, service);
+    // One from the future was made by a clock that was wrong: it would be leased until then.
+    if (last && last.createdAt > now() + leaseMs) await store.redate(last.id, now());
+    else if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
+    return create(service, endpoint);
+  };
+
   return {
-    async lease(service, endpoint) {
+    lease(service, endpoint) {
       const name = `${service} ${endpoint.id}`;
       const running = leasing.get(name);
       if (running) return running;
-      const last = store.youngest(endpoint.id, service);
-      // One from the future was made by a clock that was wrong: it would be leased until then.
-      if (last && last.createdAt > now() + leaseMs) await store.redate(last.id, now());
-      else if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
-      const created = create(service, endpoint).finally(() => leasing.delete(name));
-      leasing.set(name, created);
-      return created;
+      const leased = lease(service, endpoint).finally(() => leasing.delete(name));
+      leasing.set(name, leased);
+      return leased;
     },
 
-    of(endpoint) {
-      const row = store.youngest(endpoint.id);
+    async of(endpoint) {
+      const row = await store.youngest(endpoint.id);
       if (!row || now() >= row.createdAt + keptMs) return undefined;
       return {
         id: row.id,
@@ -83,7 +87,7 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
       };
     },
 
-    isKept: id => store.find(id) !== undefined,
+    isKept: async id => (await store.find(id)) !== undefined,
     purge: signal => store.purge(now() - keptMs, signal),
   };
 }

@@ -18,7 +18,7 @@ export interface PairingSocketDeps {
   /** What the platform is told first. */
   readonly pairing: { readonly id: string; readonly publicKey: string };
   /** False when the key pair has vanished, so that the platform must pair anew. */
-  readonly isKept: () => boolean;
+  readonly isKept: () => Promise<boolean>;
   /** For requests that do not bring a limit of their own. */
   readonly timeoutMs: number;
   /** How often the connection is tried. */
@@ -44,16 +44,23 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     socket.ping();
   }, pingMs).unref();
 
-  const beat = (msgId: string) => {
-    if (isKept()) say({ '@type': 'pairing-heartbeat', msgId });
+  const beat = async (msgId: string): Promise<void> => {
+    const isKnown = await isKept();
+    if (socket.readyState !== socket.OPEN) return;
+    if (isKnown) say({ '@type': 'pairing-heartbeat', msgId });
     else socket.close(goingAway, 'The pairing is not known any more: connect again');
   };
 
   socket.on('pong', () => {
     isAlive = true;
   });
+  const fail = (err: unknown) => {
+    log.error({ err }, 'pairing');
+    socket.terminate();
+  };
   const take = (message: ReceivedMessage | undefined) => {
-    if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId);
+    // It asks the database, which may fail.
+    if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId).catch(fail);
     if (message?.['@type'] === 'proxy-http-response') {
       waiting.get(message.msgId)?.resolve(answerOf(message));
     }
@@ -64,9 +71,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     try {
       take(readMessage(String(data)));
     } catch (err) {
-      // The heartbeat asks the database, which may fail; no other code handles an error that is thrown here.
-      log.error({ err }, 'pairing');
-      socket.terminate();
+      fail(err);
     }
   });
   // What it was is told by the `close` that follows.

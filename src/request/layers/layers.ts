@@ -197,7 +197,7 @@ export function createLayerIntake({
     await source.admit(url, caller.grant, caller.signal).catch(error => {
       throw failedFetch(error, url, name);
     });
-    const text = fetched.find(url.href, Date.now());
+    const text = await fetched.find(url.href, Date.now());
     const before = text === undefined ? undefined : (JSON.parse(text) as Measured);
     // What was fetched before is taken again only for the digest that the client expects now: the
     // address may have other content by now.

@@ -38,7 +38,7 @@ export function startRegularWork(
   const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
     ...{ name, everyMs: purgeMs, atStart: true },
     run: async (signal: AbortSignal) => {
-      if (isSteady()) await run(signal);
+      if (await isSteady()) await run(signal);
     },
   });
   const chores = startChores(

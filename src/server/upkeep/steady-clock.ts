@@ -5,7 +5,7 @@ import type { ClockReading, ClockReadingStore } from '../../storage/rows/clock-r
 /** Says whether the wall clock can be relied on, before something is deleted because it is old. */
 export interface SteadyClock {
   /** Looks at the clock, compared with what it showed before, and keeps what it shows. */
-  look(): ClockState;
+  look(): Promise<ClockState>;
 }
 
 export interface ClockState {
@@ -32,9 +32,9 @@ const sources: ClockSources = { wall: Date.now, uptime: () => uptime() * 1000 };
 /**
  * Returns what asks the clock whether it can be relied on; each jump is logged once.
  */
-export function createClockCheck(clock: SteadyClock, log: Logger): () => boolean {
-  return () => {
-    const { isSteady, jumpMs: jump } = clock.look();
+export function createClockCheck(clock: SteadyClock, log: Logger): () => Promise<boolean> {
+  return async () => {
+    const { isSteady, jumpMs: jump } = await clock.look();
     if (jump !== undefined) {
       const hours = Math.round(jump / 3_600_000);
       log.warn({ hours }, isSteady ? setBack : jumpedAhead);
@@ -72,9 +72,10 @@ export function createSteadyClock(
 ): SteadyClock {
   let last: ClockReading | undefined;
   return {
-    look() {
-      // Its own is newer than the one on the disk, which may be on its way.
-      const { reading, ...state } = compareClocks(last ?? store.read(), wall(), sinceStart());
+    async look() {
+      const stored = last ?? (await store.read());
+      // The reading of another look is newer than the stored one.
+      const { reading, ...state } = compareClocks(last ?? stored, wall(), sinceStart());
       last = reading;
       store.write(reading);
       return state;

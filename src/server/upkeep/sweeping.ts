@@ -8,7 +8,7 @@ import type { SweepReport } from './sweep.ts';
 export function startSweeping(
   sweep: (signal: AbortSignal) => Promise<SweepReport>,
   intervalMs: number,
-  isSteady: () => boolean,
+  isSteady: () => Promise<boolean>,
   log: Logger,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
@@ -17,7 +17,7 @@ export function startSweeping(
     const began = performance.now();
     try {
       // What looks old may be young: it waits until the clock can be relied on.
-      if (!isSteady()) return;
+      if (!(await isSteady())) return;
       const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
       const ms = Math.round(performance.now() - began);
       const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };

@@ -11,7 +11,7 @@ export interface ClockReading {
 }
 
 export interface ClockReadingStore {
-  read(): ClockReading | undefined;
+  read(): Promise<ClockReading | undefined>;
   /** One that cannot be written down is left out. */
   write(reading: ClockReading): void;
 }
@@ -21,10 +21,11 @@ export function createClockReadingStore(database: Database): ClockReadingStore {
     'SELECT wall AS wallMs, uptime AS uptimeMs, steady_from AS steadyFromMs FROM clock_reading WHERE id = 1',
   );
   const write = database.prepare(
-    'INSERT OR REPLACE INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)',
+    `INSERT INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)
+     ON CONFLICT (id) DO UPDATE SET wall = excluded.wall, uptime = excluded.uptime, steady_from = excluded.steady_from`,
   );
   return {
-    read: () => read.get() as ClockReading | undefined,
+    read: async () => read.get() as ClockReading | undefined,
     write({ wallMs, uptimeMs, steadyFromMs }) {
       const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
       database.commit(() => write.run(...row)).catch(() => {});

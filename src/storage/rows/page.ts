@@ -9,3 +9,6 @@ export interface Listed<T> {
   readonly entries: readonly T[];
   readonly total: number;
 }
+
+/** Why a row was not added: its owner does not exist, has one of the same name, or has as many as allowed. */
+export type NotAdded = 'unknown-owner' | 'taken' | 'too-many';

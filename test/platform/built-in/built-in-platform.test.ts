@@ -10,7 +10,7 @@ const kind = (wanted: FaultKind) => (error: unknown) =>
 suite('users and tokens', () => {
   test('a token tells whose it is; its value is told once and found nowhere in the database', async () => {
     const { platform, database, makeUser } = makePlatform();
-    const { user, grant } = makeUser('Ada@Example.org');
+    const { user, grant } = await makeUser('Ada@Example.org');
     assert.match(grant.accessToken, /^sluice_[0-9a-f]{40}$/);
     assert.deepEqual(await platform.user(grant), {
       id: String(user.id),
@@ -26,12 +26,12 @@ suite('users and tokens', () => {
 
   test('a token that is wrong, revoked, expired, or of a removed user is refused', async () => {
     const { platform, clock, makeUser } = makePlatform();
-    const { user, token, grant } = makeUser('ada@example.org');
-    const other = makeUser('bob@example.org');
+    const { user, token, grant } = await makeUser('ada@example.org');
+    const other = await makeUser('bob@example.org');
     for (const accessToken of ['', 'sluice_', `${grant.accessToken}0`, 'eyJ0aWQiOjF9']) {
       await assert.rejects(platform.user({ ...grant, accessToken }), kind('denied'));
     }
-    const short = platform.tokens.create(user.id, 'short', clock.now + 1000);
+    const short = await platform.tokens.create(user.id, 'short', clock.now + 1000);
     const shortGrant = { ...grant, accessToken: short.value };
     await platform.user(shortGrant);
     clock.now += 1000;
@@ -39,99 +39,105 @@ suite('users and tokens', () => {
     await assert.rejects(platform.credentials(shortGrant), kind('denied'));
     await assert.rejects(platform.keys(shortGrant, 'x'), kind('denied'));
 
-    assert.throws(() => platform.tokens.revoke(token.id, other.user.id), kind('not-found'));
+    await assert.rejects(() => platform.tokens.revoke(token.id, other.user.id), kind('not-found'));
     await platform.user(grant);
-    platform.tokens.revoke(token.id, user.id);
+    await platform.tokens.revoke(token.id, user.id);
     await assert.rejects(platform.user(grant), kind('denied'));
-    assert.throws(() => platform.tokens.revoke(token.id), kind('not-found'));
+    await assert.rejects(() => platform.tokens.revoke(token.id), kind('not-found'));
 
-    platform.users.remove(other.user.id);
+    await platform.users.remove(other.user.id);
     await assert.rejects(platform.user(other.grant), kind('denied'));
   });
 
   test('the use of a token is noted by its day, with one write a day', async () => {
     const { platform, database, clock, makeUser } = makePlatform();
-    const { user, grant } = makeUser('ada@example.org');
-    const usedDay = () => platform.tokens.list(user.id, page).entries[0]?.usedDay;
+    const { user, grant } = await makeUser('ada@example.org');
+    const usedDay = async () => (await platform.tokens.list(user.id, page)).entries[0]?.usedDay;
     const changes = () => Number(database.prepare('SELECT total_changes()').pluck().get());
-    assert.equal(usedDay(), null);
+    assert.equal(await usedDay(), null);
     await platform.user(grant);
-    assert.equal(usedDay(), '2026-01-01');
+    assert.equal(await usedDay(), '2026-01-01');
     const before = changes();
     for (let call = 0; call < 100; call += 1) await platform.credentials(grant);
     assert.equal(changes(), before);
     clock.now += 12 * 3_600_000;
     await platform.user(grant);
-    assert.equal(usedDay(), '2026-01-02');
+    assert.equal(await usedDay(), '2026-01-02');
     assert.equal(changes(), before + 1);
   });
 
   test('tokens that have ended are listed for a month, and take no room afterwards', async () => {
     const { platform, clock, makeUser } = makePlatform();
-    const { user } = makeUser('ada@example.org');
+    const { user } = await makeUser('ada@example.org');
     const day = 24 * 3_600_000;
     // As a pipeline does that makes one for each run; the first token of the user does not end.
     for (let run = 0; run < 400; run += 1) {
-      platform.tokens.create(user.id, `run ${run}`, clock.now + day);
+      await platform.tokens.create(user.id, `run ${run}`, clock.now + day);
       clock.now += day;
       await platform.tokens.purge();
     }
-    const { entries, total } = platform.tokens.list(user.id, page);
+    const { entries, total } = await platform.tokens.list(user.id, page);
     assert.deepEqual([entries[0]?.name, entries.at(-1)?.name], ['test', 'run 399']);
     assert.ok(total >= 30 && total <= 33, String(total));
   });
 
   test('a use that cannot be noted is no reason to refuse it', async () => {
     const { platform, database, makeUser } = makePlatform();
-    const { grant } = makeUser('ada@example.org');
+    const { grant } = await makeUser('ada@example.org');
     database.pragma('query_only = true');
     assert.equal((await platform.user(grant)).userName, 'ada');
   });
 
-  test('addresses and names are held to their form, and each is there once', () => {
+  test('addresses and names are held to their form, and each is there once', async () => {
     const { platform, clock, makeUser } = makePlatform();
-    const { user } = makeUser('ada@example.org');
+    const { user } = await makeUser('ada@example.org');
     for (const email of ['', 'ada', 'a@b c', '@b.org', 'a@', 'a@b..c', 'a\n@b.org', 'a@b@c']) {
-      assert.throws(() => platform.users.add(email), kind('bad-request'), email);
+      await assert.rejects(() => platform.users.add(email), kind('bad-request'), email);
     }
-    assert.throws(() => platform.users.add(' ADA@example.ORG '), kind('in-use'));
+    await assert.rejects(() => platform.users.add(' ADA@example.ORG '), kind('in-use'));
     for (const name of ['', '  ', 'a\u0000b', 'x'.repeat(101)]) {
-      assert.throws(() => platform.tokens.create(user.id, name), kind('bad-request'), name);
+      await assert.rejects(() => platform.tokens.create(user.id, name), kind('bad-request'), name);
     }
-    assert.throws(() => platform.tokens.create(user.id, 'test'), kind('in-use'));
+    await assert.rejects(() => platform.tokens.create(user.id, 'test'), kind('in-use'));
     for (const end of [clock.now, Date.UTC(10_000, 0, 1), Number.NaN]) {
-      assert.throws(() => platform.tokens.create(user.id, 'end', end), kind('bad-request'));
+      await assert.rejects(() => platform.tokens.create(user.id, 'end', end), kind('bad-request'));
     }
     for (const name of ['', '-a', 'a b', 'a/b', 'x'.repeat(64)]) {
-      assert.throws(() => platform.workspaces.add(name), kind('bad-request'), name);
+      await assert.rejects(() => platform.workspaces.add(name), kind('bad-request'), name);
     }
-    platform.workspaces.add('Genomics');
-    assert.throws(() => platform.workspaces.add('genomics'), kind('in-use'));
+    await platform.workspaces.add('Genomics');
+    await assert.rejects(() => platform.workspaces.add('genomics'), kind('in-use'));
   });
 
-  test('the id of a removed user or workspace is never given again', () => {
+  test('the id of a removed user or workspace is never given again', async () => {
     const { platform, makeUser } = makePlatform();
-    const { user } = makeUser('ada@example.org');
-    const workspace = platform.workspaces.add('one');
-    platform.users.remove(user.id);
-    platform.workspaces.remove(workspace.id);
-    assert.ok(platform.users.add('ada@example.org').id > user.id);
-    assert.ok(platform.workspaces.add('one').id > workspace.id);
+    const { user } = await makeUser('ada@example.org');
+    const workspace = await platform.workspaces.add('one');
+    await platform.users.remove(user.id);
+    await platform.workspaces.remove(workspace.id);
+    assert.ok((await platform.users.add('ada@example.org')).id > user.id);
+    assert.ok((await platform.workspaces.add('one')).id > workspace.id);
   });
 
-  test('lists come in pages', () => {
+  test('lists come in pages', async () => {
     const { platform } = makePlatform();
     for (let number = 0; number < 25; number += 1) {
-      platform.users.add(`user${String(number).padStart(2, '0')}@example.org`);
+      await platform.users.add(`user${String(number).padStart(2, '0')}@example.org`);
     }
-    const { entries, total } = platform.users.list(undefined, { limit: 10, offset: 20 });
+    const { entries, total } = await platform.users.list(undefined, { limit: 10, offset: 20 });
     assert.equal(total, 25);
     assert.deepEqual(
       entries.map(({ userName }) => userName),
       ['user20', 'user21', 'user22', 'user23', 'user24'],
     );
-    assert.equal(platform.users.list('USER07@example.org', page).entries[0]?.userName, 'user07');
-    assert.deepEqual(platform.users.list('nobody@example.org', page), { entries: [], total: 0 });
+    assert.equal(
+      (await platform.users.list('USER07@example.org', page)).entries[0]?.userName,
+      'user07',
+    );
+    assert.deepEqual(await platform.users.list('nobody@example.org', page), {
+      entries: [],
+      total: 0,
+    });
   });
 });
 
@@ -153,10 +159,10 @@ suite('credentials', () => {
 
   test('what was put in comes out, of every kind; lists have no secret of it', async () => {
     const { platform, database, makeUser } = makePlatform();
-    const { user, grant } = makeUser('ada@example.org');
+    const { user, grant } = await makeUser('ada@example.org');
     for (const keys of everyKind) {
       const owner = { kind: 'user', id: user.id } as const;
-      const { id } = platform.vault.add({ owner, name: keys.kind, keys });
+      const { id } = await platform.vault.add({ owner, name: keys.kind, keys });
       assert.deepEqual(await platform.keys(grant, id), keys);
     }
     const listed = await platform.credentials(grant);
@@ -173,7 +179,7 @@ suite('credentials', () => {
         registry: registries[keys.kind],
       })),
     );
-    const shown = JSON.stringify(platform.vault.list(undefined, page));
+    const shown = JSON.stringify(await platform.vault.list(undefined, page));
     for (const secret of ['s3cret', 'service_account', 'external-id-1']) {
       assert.equal(shown.includes(secret), false, secret);
       assert.equal(database.serialize().includes(secret), false, secret);
@@ -181,11 +187,11 @@ suite('credentials', () => {
     assert.ok(shown.includes('AKIA1') && shown.includes('ada'));
   });
 
-  test('a registry has one spelling, and its path is kept', () => {
+  test('a registry has one spelling, and its path is kept', async () => {
     const { platform, makeUser } = makePlatform();
-    const owner = { kind: 'user', id: makeUser('ada@example.org').user.id } as const;
-    const spelled = (registry: string | undefined, name: string) =>
-      platform.vault.add({ owner, name, keys: { ...login, registry } }).shown.registry;
+    const owner = { kind: 'user', id: (await makeUser('ada@example.org')).user.id } as const;
+    const spelled = async (registry: string | undefined, name: string) =>
+      (await platform.vault.add({ owner, name, keys: { ...login, registry } })).shown.registry;
     const cases: readonly [string | undefined, string][] = [
       [undefined, 'docker.io'],
       ['docker.io', 'docker.io'],
@@ -199,7 +205,7 @@ suite('credentials', () => {
       ['[::1]:5000/a', '[::1]:5000/a'],
     ];
     for (const [at, [given, wanted]] of cases.entries()) {
-      assert.equal(spelled(given, String(at)), wanted, given);
+      assert.equal(await spelled(given, String(at)), wanted, given);
     }
     for (const wrong of [
       '',
@@ -211,13 +217,13 @@ suite('credentials', () => {
       '/a',
       'ftp://quay.io',
     ]) {
-      assert.throws(() => spelled(wrong, wrong), kind('bad-request'), wrong);
+      await assert.rejects(spelled(wrong, wrong), kind('bad-request'), wrong);
     }
   });
 
   test('accounts of git hosts and clouds are for the registry that is named with them', async () => {
     const { platform, makeUser } = makePlatform();
-    const { user, grant } = makeUser('ada@example.org');
+    const { user, grant } = await makeUser('ada@example.org');
     const owner = { kind: 'user', id: user.id } as const;
     const account = { username: 'ada', password: 's3cret' };
     for (const [keys, given, registry] of [
@@ -225,7 +231,7 @@ suite('credentials', () => {
       [{ kind: 'gitlab', ...account }, 'registry.lab.example', 'registry.lab.example'],
       [{ kind: 'google', data: '{}' }, 'europe-docker.pkg.dev/a', 'europe-docker.pkg.dev/a'],
     ] as const) {
-      const { id, name } = platform.vault.add({ owner, keys, registry: given });
+      const { id, name } = await platform.vault.add({ owner, keys, registry: given });
       assert.equal(name, registry);
       assert.deepEqual(await platform.keys(grant, id), keys);
       const entries = await platform.credentials(grant);
@@ -233,9 +239,9 @@ suite('credentials', () => {
     }
   });
 
-  test('keys that are of no use are refused, without a word of them in the message', () => {
+  test('keys that are of no use are refused, without a word of them in the message', async () => {
     const { platform, makeUser } = makePlatform();
-    const owner = { kind: 'user', id: makeUser('ada@example.org').user.id } as const;
+    const owner = { kind: 'user', id: (await makeUser('ada@example.org')).user.id } as const;
     const aws = {
       kind: 'aws',
       accessKey: 'A',
@@ -260,14 +266,14 @@ suite('credentials', () => {
       { kind: 'bitbucket', username: 'ada', password: 's3cret' },
     ];
     for (const keys of wrong) {
-      assert.throws(
+      await assert.rejects(
         () => platform.vault.add({ owner, keys }),
         error => kind('bad-request')(error) && !String(error).includes('s3cret'),
         JSON.stringify(keys),
       );
     }
-    platform.vault.add({ owner, keys: { ...login, registry } });
-    assert.throws(
+    await platform.vault.add({ owner, keys: { ...login, registry } });
+    await assert.rejects(
       () => platform.vault.add({ owner, keys: { ...login, registry } }),
       kind('in-use'),
     );
@@ -275,12 +281,15 @@ suite('credentials', () => {
 
   test('personal ones are for their user, those of a workspace for its members, and for nobody else', async () => {
     const { platform, makeUser } = makePlatform();
-    const [ada, bob] = [makeUser('ada@example.org'), makeUser('bob@example.org')];
-    const workspace = platform.workspaces.add('genomics');
-    platform.workspaces.addMember(workspace.id, ada.user.id);
+    const [ada, bob] = [await makeUser('ada@example.org'), await makeUser('bob@example.org')];
+    const workspace = await platform.workspaces.add('genomics');
+    await platform.workspaces.addMember(workspace.id, ada.user.id);
     const keys = { ...login, registry: 'quay.io' };
-    const own = platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
-    const shared = platform.vault.add({ owner: { kind: 'workspace', id: workspace.id }, keys });
+    const own = await platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
+    const shared = await platform.vault.add({
+      owner: { kind: 'workspace', id: workspace.id },
+      keys,
+    });
     const number = String(workspace.id);
 
     assert.deepEqual(
@@ -311,45 +320,50 @@ suite('credentials', () => {
     );
     await assert.rejects(platform.credentials(ada.grant, '1x'), kind('bad-request'));
 
-    platform.workspaces.removeMember(workspace.id, ada.user.id);
+    await platform.workspaces.removeMember(workspace.id, ada.user.id);
     await assert.rejects(platform.keys(ada.grant, shared.id, number), kind('denied'));
   });
 
-  test('credentials end with their owner', () => {
+  test('credentials end with their owner', async () => {
     const { platform, makeUser } = makePlatform();
-    const { user } = makeUser('ada@example.org');
-    const workspace = platform.workspaces.add('genomics');
-    platform.workspaces.addMember(workspace.id, user.id);
+    const { user } = await makeUser('ada@example.org');
+    const workspace = await platform.workspaces.add('genomics');
+    await platform.workspaces.addMember(workspace.id, user.id);
     const keys = { ...login, registry: 'quay.io' };
-    const own = platform.vault.add({ owner: { kind: 'user', id: user.id }, keys });
-    const shared = platform.vault.add({ owner: { kind: 'workspace', id: workspace.id }, keys });
-    platform.users.remove(user.id);
-    assert.throws(() => platform.vault.keys(own.id), kind('not-found'));
-    assert.deepEqual(platform.vault.keys(shared.id), keys);
-    assert.equal(platform.workspaces.members(workspace.id, page).total, 0);
-    assert.equal(platform.tokens.list(undefined, page).total, 0);
-    platform.workspaces.remove(workspace.id);
-    assert.equal(platform.vault.list(undefined, page).total, 0);
+    const own = await platform.vault.add({ owner: { kind: 'user', id: user.id }, keys });
+    const shared = await platform.vault.add({
+      owner: { kind: 'workspace', id: workspace.id },
+      keys,
+    });
+    await platform.users.remove(user.id);
+    await assert.rejects(() => platform.vault.keys(own.id), kind('not-found'));
+    assert.deepEqual(await platform.vault.keys(shared.id), keys);
+    assert.equal((await platform.workspaces.members(workspace.id, page)).total, 0);
+    assert.equal((await platform.tokens.list(undefined, page)).total, 0);
+    await platform.workspaces.remove(workspace.id);
+    assert.equal((await platform.vault.list(undefined, page)).total, 0);
   });
 
-  test('a secret that was moved to another owner in the database does not open', () => {
+  test('a secret that was moved to another owner in the database does not open', async () => {
     const { platform, database, makeUser } = makePlatform();
-    const [ada, bob] = [makeUser('ada@example.org'), makeUser('bob@example.org')];
+    const [ada, bob] = [await makeUser('ada@example.org'), await makeUser('bob@example.org')];
     const keys = { ...login, registry: 'quay.io' };
-    const { id } = platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
+    const { id } = await platform.vault.add({ owner: { kind: 'user', id: ada.user.id }, keys });
     database.prepare('UPDATE credentials SET user = ? WHERE id = ?').run(bob.user.id, id);
-    assert.throws(() => platform.vault.keys(id), /cannot be read/);
+    await assert.rejects(() => platform.vault.keys(id), /cannot be read/);
   });
 
-  test('nobody fills the disk with tokens or credentials', () => {
+  test('nobody fills the disk with tokens or credentials', async () => {
     const { platform, makeUser } = makePlatform();
-    const { user } = makeUser('ada@example.org');
+    const { user } = await makeUser('ada@example.org');
     const owner = { kind: 'user', id: user.id } as const;
-    const fill = (most: number, add: (name: string) => unknown) => {
-      for (let number = 0; number < most; number += 1) add(`n${number}`);
-      assert.throws(() => add('one more'), kind('in-use'));
+    const fill = async (most: number, add: (name: string) => Promise<unknown>) => {
+      for (let number = 0; number < most; number += 1) await add(`n${number}`);
+      await assert.rejects(() => add('one more'), kind('in-use'));
     };
-    fill(199, name => platform.tokens.create(user.id, name));
-    fill(500, name => platform.vault.add({ owner, name, keys: { ...login, registry: 'a.io' } }));
+    await fill(199, name => platform.tokens.create(user.id, name));
+    await fill(500, name =>
+      platform.vault.add({ owner, name, keys: { ...login, registry: 'a.io' } }),
+    );
   });
 });

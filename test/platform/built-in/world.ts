@@ -9,9 +9,9 @@ export function makePlatform(at = Date.UTC(2026, 0, 1, 12)) {
   const database = openDatabase(':memory:');
   const secrets = createSecretBox(randomBytes(32));
   const platform = createBuiltInPlatform({ database, secrets, now: () => clock.now });
-  const makeUser = (email: string) => {
-    const user = platform.users.add(email);
-    const { value, token } = platform.tokens.create(user.id, 'test');
+  const makeUser = async (email: string) => {
+    const user = await platform.users.add(email);
+    const { value, token } = await platform.tokens.create(user.id, 'test');
     const grant = { endpoint: 'http://127.0.0.1/platform', accessToken: value };
     return { user, token, grant };
   };

@@ -27,11 +27,13 @@ export const credentialEntryPoints = [
     access: 'either',
     query: credentialsQuery,
     answers: ok(credentialsAnswer),
-    run({ actor, query: { max, offset, ...named } }, backend) {
-      const owner = ownerOf(actor, named, backend);
-      const { entries, total } = backend.platform.vault.list(owner, { limit: max, offset });
+    async run({ actor, query: { max, offset, ...named } }, backend) {
+      const owner = await ownerOf(actor, named, backend);
+      const { entries, total } = await backend.platform.vault.list(owner, { limit: max, offset });
       return {
-        credentials: entries.map(entry => credentialsView(entry, backend.platform)),
+        credentials: await Promise.all(
+          entries.map(entry => credentialsView(entry, backend.platform)),
+        ),
         totalSize: total,
       };
     },
@@ -47,8 +49,8 @@ export const credentialEntryPoints = [
     body: { schema: newCredentialsSchema },
     answers: ok(newCredentialsAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
-      const owner = ownerOf(
+    async run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
+      const owner = await ownerOf(
         actor,
         { user, workspaceId: workspaceId ?? query.workspaceId },
         backend,
@@ -62,9 +64,9 @@ export const credentialEntryPoints = [
       const keys = readKeys({ ...given, discriminator: provider });
       if (!keys) throw new Error('The schema lets keys through that cannot be read');
       const { registry } = given;
-      const kept = backend.platform.vault.add({ owner, name, description, keys, registry });
-      note('credentials.add', described(kept, backend));
-      return { credentialsId: kept.id, credentials: credentialsView(kept, backend.platform) };
+      const kept = await backend.platform.vault.add({ owner, name, description, keys, registry });
+      note('credentials.add', await described(kept, backend));
+      return { credentialsId: kept.id, credentials: await credentialsView(kept, backend.platform) };
     },
   }),
   entryPoint({
@@ -77,8 +79,8 @@ export const credentialEntryPoints = [
     query: workspaceQuery,
     answers: ok(keysAnswer),
     faults: ['not-found'],
-    run({ actor, params, query: { workspaceId } }, { platform }) {
-      const keys = platform.keysFor(actor.user, params.credentialsId, workspaceId);
+    async run({ actor, params, query: { workspaceId } }, { platform }) {
+      const keys = await platform.keysFor(actor.user, params.credentialsId, workspaceId);
       return { keys: JSON.stringify(keysDocument(keys)) };
     },
   }),
@@ -91,12 +93,12 @@ export const credentialEntryPoints = [
     access: 'either',
     answers: noContent,
     faults: ['not-found'],
-    run({ actor, params: { credentialsId }, note }, backend) {
+    async run({ actor, params: { credentialsId }, note }, backend) {
       const { platform } = backend;
-      const kept = platform.vault.find(credentialsId);
-      if (!mayManage(actor, kept.owner, platform)) throw unknownCredentials(credentialsId);
-      const about = described(kept, backend);
-      platform.vault.remove(credentialsId);
+      const kept = await platform.vault.find(credentialsId);
+      if (!(await mayManage(actor, kept.owner, platform))) throw unknownCredentials(credentialsId);
+      const about = await described(kept, backend);
+      await platform.vault.remove(credentialsId);
       note('credentials.remove', about);
       return undefined;
     },
@@ -104,18 +106,18 @@ export const credentialEntryPoints = [
 ];
 
 /** For the audit log: which credentials, for what, and whose. */
-function described(kept: KeptCredentials, { platform }: Backend): string {
-  const view = credentialsView(kept, platform);
+async function described(kept: KeptCredentials, { platform }: Backend): Promise<string> {
+  const view = await credentialsView(kept, platform);
   const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
   return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
 }
 
 /** Members of a workspace look after its credentials together. */
-function mayManage(
+async function mayManage(
   actor: Actor,
   owner: CredentialOwner,
   { workspaces }: Backend['platform'],
-): boolean {
+): Promise<boolean> {
   if (actor.kind === 'administrator') return true;
   return owner.kind === 'user'
     ? owner.id === actor.user.id

@@ -21,7 +21,6 @@ export const runEntryPoints = [
     summary: 'Announce a run; nothing is kept',
     access: 'user',
     answers: ok(newRunAnswer),
-    isIdle: true,
     run: () => ({
       workflowId: randomBytes(runIdBytes).toString('hex'),
       message: `${notKept}: its platform provides users, workspaces and registry credentials`,
@@ -35,7 +34,6 @@ export const runEntryPoints = [
     summary: 'Report that a run begins; nothing is kept',
     access: 'user',
     answers: ok(startedRunAnswer),
-    isIdle: true,
     run: ({ params }) => ({ workflowId: params.workflowId, watchUrl: `none. ${notKept}` }),
   }),
   ...['progress', 'heartbeat', 'complete'].map(event =>
@@ -47,7 +45,6 @@ export const runEntryPoints = [
       summary: `Report of a run (${event}); nothing is kept`,
       access: 'user',
       answers: ok(runAnswer),
-      isIdle: true,
       run: ({ params }) => ({ workflowId: params.workflowId, message: notKept }),
     }),
   ),

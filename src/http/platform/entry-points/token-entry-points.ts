@@ -16,11 +16,14 @@ export const tokenEntryPoints = [
     access: 'either',
     query: tokensQuery,
     answers: ok(tokensAnswer),
-    run({ actor, query: { user, max, offset } }, backend) {
+    async run({ actor, query: { user, max, offset } }, backend) {
       const { platform } = backend;
-      const holder = userIdOf(actor, user, backend);
-      const { entries, total } = platform.tokens.list(holder, { limit: max, offset });
-      return { tokens: entries.map(token => tokenView(token, platform)), totalSize: total };
+      const holder = await userIdOf(actor, user, backend);
+      const { entries, total } = await platform.tokens.list(holder, { limit: max, offset });
+      return {
+        tokens: await Promise.all(entries.map(token => tokenView(token, platform))),
+        totalSize: total,
+      };
     },
   }),
   entryPoint({
@@ -33,9 +36,9 @@ export const tokenEntryPoints = [
     body: { schema: newTokenSchema },
     answers: ok(newTokenAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    run({ actor, body: { name, expiration, user }, note }, backend) {
+    async run({ actor, body: { name, expiration, user }, note }, backend) {
       const { platform } = backend;
-      const holder = userIdOf(actor, user, backend);
+      const holder = await userIdOf(actor, user, backend);
       if (holder === undefined) {
         throw new Fault('bad-request', "'user': name the user that the token is for", {
           phase: 'request',
@@ -50,9 +53,9 @@ export const tokenEntryPoints = [
           { phase: 'credentials' },
         );
       }
-      const { value, token } = platform.tokens.create(holder, name, expiresAt);
-      note('token.create', `'${token.name}' of ${platform.users.get(holder).email}`);
-      return { accessKey: value, token: tokenView(token, platform) };
+      const { value, token } = await platform.tokens.create(holder, name, expiresAt);
+      note('token.create', `'${token.name}' of ${(await platform.users.get(holder)).email}`);
+      return { accessKey: value, token: await tokenView(token, platform) };
     },
   }),
   entryPoint({
@@ -65,10 +68,10 @@ export const tokenEntryPoints = [
     params: { tokenId: pathNumber },
     answers: noContent,
     faults: ['not-found'],
-    run({ actor, params, note }, { platform }) {
+    async run({ actor, params, note }, { platform }) {
       const holder = actor.kind === 'user' ? actor.user.id : undefined;
-      const { name, user } = platform.tokens.revoke(params.tokenId, holder);
-      note('token.revoke', `'${name}' of ${platform.users.get(user).email}`);
+      const { name, user } = await platform.tokens.revoke(params.tokenId, holder);
+      note('token.revoke', `'${name}' of ${(await platform.users.get(user)).email}`);
       return undefined;
     },
   }),

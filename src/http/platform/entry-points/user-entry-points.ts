@@ -24,8 +24,8 @@ export const userEntryPoints = [
     access: 'administrator',
     query: usersQuery,
     answers: ok(usersAnswer),
-    run({ query: { email, max, offset } }, { platform }) {
-      const { entries, total } = platform.users.list(email, { limit: max, offset });
+    async run({ query: { email, max, offset } }, { platform }) {
+      const { entries, total } = await platform.users.list(email, { limit: max, offset });
       return { users: entries.map(userView), totalSize: total };
     },
   }),
@@ -39,8 +39,8 @@ export const userEntryPoints = [
     body: { schema: newUserSchema },
     answers: ok(userAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    run({ body, note }, { platform }) {
-      const user = platform.users.add(body.email);
+    async run({ body, note }, { platform }) {
+      const user = await platform.users.add(body.email);
       note('user.add', user.email);
       return { user: userView(user) };
     },
@@ -55,9 +55,9 @@ export const userEntryPoints = [
     params: { userId: pathNumber },
     answers: noContent,
     faults: ['not-found'],
-    run({ params, note }, { platform }) {
-      const { id, email } = platform.users.get(params.userId);
-      platform.users.remove(id);
+    async run({ params, note }, { platform }) {
+      const { id, email } = await platform.users.get(params.userId);
+      await platform.users.remove(id);
       note('user.remove', email);
       return undefined;
     },

@@ -28,10 +28,10 @@ export const workspaceEntryPoints = [
     access: 'either',
     query: workspacesQuery,
     answers: ok(workspacesAnswer),
-    run({ actor, query: { name, max, offset } }, { platform }) {
+    async run({ actor, query: { name, max, offset } }, { platform }) {
       const member = actor.kind === 'user' ? actor.user.id : undefined;
       const page = { limit: max, offset };
-      const { entries, total } = platform.workspaces.list({ member, name }, page);
+      const { entries, total } = await platform.workspaces.list({ member, name }, page);
       return { workspaces: entries.map(workspaceView), totalSize: total };
     },
   }),
@@ -44,7 +44,7 @@ export const workspaceEntryPoints = [
     access: 'user',
     params: { userId: pathNumber },
     answers: ok(userWorkspacesAnswer),
-    run({ actor, params }, { platform }) {
+    async run({ actor, params }, { platform }) {
       const member = params.userId;
       if (member !== actor.user.id) {
         throw new Fault('denied', 'This access token is of another user', {
@@ -52,7 +52,7 @@ export const workspaceEntryPoints = [
         });
       }
       const all = { limit: mostWorkspaces, offset: 0 };
-      const { entries } = platform.workspaces.list({ member, name: undefined }, all);
+      const { entries } = await platform.workspaces.list({ member, name: undefined }, all);
       return { orgsAndWorkspaces: entries.map(memberWorkspaceView) };
     },
   }),
@@ -66,8 +66,8 @@ export const workspaceEntryPoints = [
     body: { schema: newWorkspaceSchema },
     answers: ok(workspaceAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    run({ body, note }, { platform }) {
-      const workspace = platform.workspaces.add(body.name);
+    async run({ body, note }, { platform }) {
+      const workspace = await platform.workspaces.add(body.name);
       note('workspace.add', workspace.name);
       return { workspace: workspaceView(workspace) };
     },
@@ -82,9 +82,9 @@ export const workspaceEntryPoints = [
     params: { workspaceId: pathNumber },
     answers: noContent,
     faults: ['not-found'],
-    run({ params, note }, { platform }) {
-      const { id, name } = platform.workspaces.get(params.workspaceId);
-      platform.workspaces.remove(id);
+    async run({ params, note }, { platform }) {
+      const { id, name } = await platform.workspaces.get(params.workspaceId);
+      await platform.workspaces.remove(id);
       note('workspace.remove', name);
       return undefined;
     },
@@ -100,9 +100,9 @@ export const workspaceEntryPoints = [
     query: pageQuery,
     answers: ok(membersAnswer),
     faults: ['not-found'],
-    run({ params, query: { max, offset } }, { platform }) {
+    async run({ params, query: { max, offset } }, { platform }) {
       const id = params.workspaceId;
-      const { entries, total } = platform.workspaces.members(id, { limit: max, offset });
+      const { entries, total } = await platform.workspaces.members(id, { limit: max, offset });
       return { members: entries.map(userView), totalSize: total };
     },
   }),
@@ -117,10 +117,10 @@ export const workspaceEntryPoints = [
     body: { schema: newMemberSchema },
     answers: ok(memberAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    run({ params, body, note }, { platform }) {
-      const user = platform.users.withEmail(body.user);
-      const { id, name } = platform.workspaces.get(params.workspaceId);
-      platform.workspaces.addMember(id, user.id);
+    async run({ params, body, note }, { platform }) {
+      const user = await platform.users.withEmail(body.user);
+      const { id, name } = await platform.workspaces.get(params.workspaceId);
+      await platform.workspaces.addMember(id, user.id);
       note('workspace.add-member', `${user.email} in ${name}`);
       return { member: userView(user) };
     },
@@ -135,11 +135,11 @@ export const workspaceEntryPoints = [
     params: { workspaceId: pathNumber, userId: pathNumber },
     answers: noContent,
     faults: ['not-found'],
-    run({ params, note }, { platform }) {
-      const { id, name } = platform.workspaces.get(params.workspaceId);
+    async run({ params, note }, { platform }) {
+      const { id, name } = await platform.workspaces.get(params.workspaceId);
       const member = params.userId;
-      platform.workspaces.removeMember(id, member);
-      note('workspace.remove-member', `${platform.users.get(member).email} in ${name}`);
+      await platform.workspaces.removeMember(id, member);
+      note('workspace.remove-member', `${(await platform.users.get(member)).email} in ${name}`);
       return undefined;
     },
   }),

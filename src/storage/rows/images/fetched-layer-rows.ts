@@ -5,7 +5,7 @@ import { inSmallSteps } from '../small-steps.ts';
 /** What the layers fetched from URLs turned out to be, so that each is fetched once. Times are ms since the epoch. */
 export interface FetchedLayerStore {
   /** Counts it as used at the moment, once an hour. */
-  find(location: string, at: number): string | undefined;
+  find(location: string, at: number): Promise<string | undefined>;
   /** One that cannot be written down is fetched again. */
   put(location: string, body: string, at: number): void;
   /** Removes those that were used last before the moment, or after `latest`; returns how many. */
@@ -20,7 +20,8 @@ export function createFetchedLayerStore(database: Database): FetchedLayerStore {
     'SELECT body, used_at AS usedAt FROM fetched_layers WHERE location_hash = ?',
   );
   const put = database.prepare(
-    'INSERT OR REPLACE INTO fetched_layers (location_hash, body, used_at) VALUES (?, ?, ?)',
+    `INSERT INTO fetched_layers (location_hash, body, used_at) VALUES (?, ?, ?)
+     ON CONFLICT (location_hash) DO UPDATE SET body = excluded.body, used_at = excluded.used_at`,
   );
   const touch = database.prepare('UPDATE fetched_layers SET used_at = ? WHERE location_hash = ?');
   const purge = database.prepare(
@@ -34,7 +35,7 @@ export function createFetchedLayerStore(database: Database): FetchedLayerStore {
   const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
   const hash = (location: string) => createHash('sha256').update(location).digest();
   return {
-    find(location, at) {
+    async find(location, at) {
       const found = find.get(hash(location)) as { body: string; usedAt: number } | undefined;
       if (found && Math.abs(at - found.usedAt) > touchMs) {
         note(() => touch.run(at, hash(location)));

@@ -12,9 +12,9 @@ export interface UsageStore {
   /** Adds one event of an organisation, or of nobody's when `org` is undefined. */
   add(metric: Metric, day: string, org: string | undefined): void;
   /** All events that match, those without an organisation among them. */
-  count(metric: Metric, query: UsageQuery): number;
+  count(metric: Metric, query: UsageQuery): Promise<number>;
   /** Events by organisation; those without one are left out. */
-  countByOrg(metric: Metric, query: UsageQuery): Record<string, number>;
+  countByOrg(metric: Metric, query: UsageQuery): Promise<Record<string, number>>;
   /** Writes what was added since the last time; what cannot be written is kept for the next. */
   flush(): Promise<void>;
 }
@@ -89,11 +89,11 @@ export function createUsageStore(database: Database): UsageStore {
 
   return {
     add: (metric, day, org = '') => add(metric, day, org, 1),
-    count: (metric, where) =>
+    count: async (metric, where) =>
       counts(metric, where)
         .values()
         .reduce((sum, one) => sum + one, 0),
-    countByOrg: (metric, where) =>
+    countByOrg: async (metric, where) =>
       Object.fromEntries(
         counts(metric, where)
           .entries()

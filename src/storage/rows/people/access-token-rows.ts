@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts';
-import type { Listed, Page } from '../page.ts';
+import type { Listed, NotAdded, Page } from '../page.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** An access token of the built-in platform as it is kept: without its value. Times are ms since the epoch. */
@@ -16,19 +16,19 @@ export interface AccessTokenRow {
 
 /** Access tokens by the hash of their value; the value itself is not in the database. */
 export interface AccessTokenStore {
-  /** Undefined when the user has one of this name already. */
+  /** Returns why it adds nothing, where the user does not exist, has one of this name, or has the most already. */
   insert(
     tokenHash: Buffer,
     row: Pick<AccessTokenRow, 'user' | 'name' | 'createdAt' | 'expiresAt'>,
-  ): AccessTokenRow | undefined;
-  findByHash(tokenHash: Buffer): AccessTokenRow | undefined;
-  find(id: number): AccessTokenRow | undefined;
+    most: number,
+  ): Promise<AccessTokenRow | NotAdded>;
+  findByHash(tokenHash: Buffer): Promise<AccessTokenRow | undefined>;
   /** Those of one user, or of all; oldest first. */
-  list(user: number | undefined, page: Page): Listed<AccessTokenRow>;
-  /** Notes the day of use, where it is another than before. */
-  touch(id: number, day: string): void;
-  /** True when there was such a token. */
-  remove(id: number): boolean;
+  list(user: number | undefined, page: Page): Promise<Listed<AccessTokenRow>>;
+  /** Notes the day of use, where it is another than before; a note that cannot be written is dropped. */
+  touch(id: number, day: string): Promise<void>;
+  /** Removes a token, of the user where one is given, and returns it; undefined when there was none. */
+  remove(id: number, user?: number): Promise<AccessTokenRow | undefined>;
   /** Removes those that ended before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
 }
@@ -43,36 +43,43 @@ export function createAccessTokenStore(database: Database): AccessTokenStore {
      ON CONFLICT (user, name) DO NOTHING RETURNING ${columns}`,
   );
   const findByHash = database.prepare(`SELECT ${columns} FROM access_tokens WHERE token_hash = ?`);
-  const find = database.prepare(`SELECT ${columns} FROM access_tokens WHERE id = ?`);
   const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
   const list = database.prepare(`SELECT ${columns} FROM access_tokens WHERE user = @user ${page}`);
   const count = database.prepare('SELECT COUNT(*) FROM access_tokens WHERE user = ?').pluck();
   const listAll = database.prepare(`SELECT ${columns} FROM access_tokens ${page}`);
   const countAll = database.prepare("SELECT value FROM sums WHERE name = 'access tokens'").pluck();
   const touch = database.prepare(
-    'UPDATE access_tokens SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
+    'UPDATE access_tokens SET used_day = @day WHERE id = @id AND (used_day IS NULL OR used_day <> @day)',
   );
-  const remove = database.prepare('DELETE FROM access_tokens WHERE id = ?');
+  const remove = database.prepare(
+    `DELETE FROM access_tokens WHERE id = @id AND user = COALESCE(@user, user) RETURNING ${columns}`,
+  );
+  const hasUser = database.prepare('SELECT 1 FROM users WHERE id = ?');
   const purge = database.prepare(
     `DELETE FROM access_tokens WHERE id IN
      (SELECT id FROM access_tokens WHERE expires_at < ? LIMIT ?)`,
   );
 
   return {
-    insert: (tokenHash, row) => insert.get({ ...row, tokenHash }) as AccessTokenRow | undefined,
-    findByHash: tokenHash => findByHash.get(tokenHash) as AccessTokenRow | undefined,
-    find: id => find.get(id) as AccessTokenRow | undefined,
-    list(user, page) {
+    insert: (tokenHash, row, most) =>
+      database.write(() => {
+        if (hasUser.get(row.user) === undefined) return 'unknown-owner';
+        if (Number(count.get(row.user)) >= most) return 'too-many';
+        const added = insert.get({ ...row, tokenHash }) as AccessTokenRow | undefined;
+        return added ?? 'taken';
+      }),
+    findByHash: async tokenHash => findByHash.get(tokenHash) as AccessTokenRow | undefined,
+    async list(user, page) {
       const isOfAll = user === undefined;
       return {
         entries: (isOfAll ? listAll.all(page) : list.all({ user, ...page })) as AccessTokenRow[],
         total: Number(isOfAll ? countAll.get() : count.get(user)),
       };
     },
-    touch(id, day) {
-      touch.run({ id, day });
-    },
-    remove: id => remove.run(id).changes > 0,
+    touch: (id, day) =>
+      database.commit(() => void touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
+    remove: (id, user) =>
+      database.write(() => remove.get({ id, user: user ?? null }) as AccessTokenRow | undefined),
     purge: (endedBefore, signal) =>
       inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
   };

@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts';
-import type { Listed, Page } from '../page.ts';
+import type { Listed, NotAdded, Page } from '../page.ts';
 
 /** Whose credentials they are. */
 export interface CredentialOwner {
@@ -25,15 +25,15 @@ export interface CredentialRow {
 }
 
 export interface CredentialStore {
-  /** False when the owner has some of this name already. */
-  insert(row: Omit<CredentialRow, 'usedDay'>): boolean;
-  find(id: string): CredentialRow | undefined;
+  /** Returns why it adds nothing, where the owner does not exist, has some of this name, or has the most already. */
+  insert(row: Omit<CredentialRow, 'usedDay'>, most: number): Promise<'added' | NotAdded>;
+  find(id: string): Promise<CredentialRow | undefined>;
   /** Those of one owner, or of all; oldest first. */
-  list(owner: CredentialOwner | undefined, page: Page): Listed<CredentialRow>;
-  /** Notes the day of use, where it is another than before. */
-  touch(id: string, day: string): void;
+  list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<CredentialRow>>;
+  /** Notes the day of use, where it is another than before; a note that cannot be written is dropped. */
+  touch(id: string, day: string): Promise<void>;
   /** True when there were such credentials. */
-  remove(id: string): boolean;
+  remove(id: string): Promise<boolean>;
 }
 
 type Stored = Omit<CredentialRow, 'owner'> & {
@@ -63,26 +63,35 @@ export function createCredentialStore(database: Database): CredentialStore {
     all: listOf('', "SELECT value FROM sums WHERE name = 'credentials'"),
   };
   const touch = database.prepare(
-    'UPDATE credentials SET used_day = @day WHERE id = @id AND used_day IS NOT @day',
+    'UPDATE credentials SET used_day = @day WHERE id = @id AND (used_day IS NULL OR used_day <> @day)',
   );
+  const owners = {
+    user: database.prepare('SELECT 1 FROM users WHERE id = ?'),
+    workspace: database.prepare('SELECT 1 FROM workspaces WHERE id = ?'),
+  };
   const remove = database.prepare('DELETE FROM credentials WHERE id = ?');
 
   return {
-    insert: ({ owner, ...row }) => insert.run({ ...row, ...ownerColumns(owner) }).changes > 0,
-    find(id) {
+    insert: ({ owner, ...row }, most) =>
+      database.write(() => {
+        if (owners[owner.kind].get(owner.id) === undefined) return 'unknown-owner';
+        if (Number(lists[owner.kind].count.get({ id: owner.id })) >= most) return 'too-many';
+        const isAdded = insert.run({ ...row, ...ownerColumns(owner) }).changes > 0;
+        return isAdded ? 'added' : 'taken';
+      }),
+    async find(id) {
       const row = find.get(id) as Stored | undefined;
       return row && rowOf(row);
     },
-    list(owner, page) {
+    async list(owner, page) {
       const { page: rowsOf, count } = lists[owner?.kind ?? 'all'];
       const which = owner ? { id: owner.id } : {};
       const rows = rowsOf.all({ ...which, ...page }) as Stored[];
       return { entries: rows.map(rowOf), total: Number(count.get(which)) };
     },
-    touch(id, day) {
-      touch.run({ id, day });
-    },
-    remove: id => remove.run(id).changes > 0,
+    touch: (id, day) =>
+      database.commit(() => void touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
+    remove: id => database.write(() => remove.run(id).changes > 0),
   };
 }
 

@@ -14,8 +14,8 @@ export interface PairingRow {
 export interface PairingStore {
   insert(service: string, endpoint: string, row: PairingRow): Promise<void>;
   /** The youngest of a service at an endpoint; of any service there without one. */
-  youngest(endpoint: string, service?: string): PairingRow | undefined;
-  find(id: string): PairingRow | undefined;
+  youngest(endpoint: string, service?: string): Promise<PairingRow | undefined>;
+  find(id: string): Promise<PairingRow | undefined>;
   /** Counts it as made at the moment. */
   redate(id: string, at: number): Promise<void>;
   /** Removes those from before the moment; returns how many. */
@@ -44,9 +44,9 @@ export function createPairingStore(database: Database): PairingStore {
       database.write(
         () => void insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
       ),
-    youngest: (endpoint, service) =>
+    youngest: async (endpoint, service) =>
       youngest.get(endpoint, service ?? null) as PairingRow | undefined,
-    find: id => find.get(id) as PairingRow | undefined,
+    find: async id => find.get(id) as PairingRow | undefined,
     redate: (id, at) => database.commit(() => void redate.run(at, id)),
     purge: (before, signal) =>
       inSmallSteps(database, rows => purge.run(before, rows).changes, signal),

@@ -3,7 +3,7 @@ import { inSmallSteps } from '../small-steps.ts';
 
 /** Renewed tokens of platforms, sealed, by the hash of the grant they belong to. */
 export interface TokenPairStore {
-  find(grantHash: string): string | undefined;
+  find(grantHash: string): Promise<string | undefined>;
   /** @param at ms since the epoch */
   put(grantHash: string, sealed: string, at: number): Promise<void>;
   remove(grantHash: string): Promise<void>;
@@ -16,7 +16,8 @@ export function createTokenPairStore(database: Database): TokenPairStore {
     .prepare('SELECT sealed FROM platform_token_pairs WHERE grant_hash = ?')
     .pluck();
   const put = database.prepare(
-    'INSERT OR REPLACE INTO platform_token_pairs (grant_hash, sealed, renewed_at) VALUES (?, ?, ?)',
+    `INSERT INTO platform_token_pairs (grant_hash, sealed, renewed_at) VALUES (?, ?, ?)
+     ON CONFLICT (grant_hash) DO UPDATE SET sealed = excluded.sealed, renewed_at = excluded.renewed_at`,
   );
   const remove = database.prepare('DELETE FROM platform_token_pairs WHERE grant_hash = ?');
   const purge = database.prepare(
@@ -25,7 +26,7 @@ export function createTokenPairStore(database: Database): TokenPairStore {
   );
   const key = (hash: string) => Buffer.from(hash, 'base64url');
   return {
-    find: hash => find.get(key(hash)) as string | undefined,
+    find: async hash => find.get(key(hash)) as string | undefined,
     put: (hash, sealed, at) =>
       database.write(() => void put.run(key(hash), sealed, at), {
         patienceMs: Number.POSITIVE_INFINITY,

@@ -11,13 +11,13 @@ export interface UserRow {
 
 export interface UserStore {
   /** Undefined when there is one with this address already. */
-  insert(email: string, at: number): UserRow | undefined;
-  find(id: number): UserRow | undefined;
-  findByEmail(email: string): UserRow | undefined;
+  insert(email: string, at: number): Promise<UserRow | undefined>;
+  find(id: number): Promise<UserRow | undefined>;
+  findByEmail(email: string): Promise<UserRow | undefined>;
   /** By address. */
-  list(page: Page): Listed<UserRow>;
+  list(page: Page): Promise<Listed<UserRow>>;
   /** True when there was such a user; tokens, memberships and credentials end as well. */
-  remove(id: number): boolean;
+  remove(id: number): Promise<boolean>;
 }
 
 const columns = 'id, email, created_at AS createdAt';
@@ -33,13 +33,13 @@ export function createUserStore(database: Database): UserStore {
   const remove = database.prepare('DELETE FROM users WHERE id = ?');
 
   return {
-    insert: (email, at) => insert.get(email, at) as UserRow | undefined,
-    find: id => find.get(id) as UserRow | undefined,
-    findByEmail: email => findByEmail.get(email) as UserRow | undefined,
-    list: ({ limit, offset }) => ({
+    insert: (email, at) => database.write(() => insert.get(email, at) as UserRow | undefined),
+    find: async id => find.get(id) as UserRow | undefined,
+    findByEmail: async email => findByEmail.get(email) as UserRow | undefined,
+    list: async ({ limit, offset }) => ({
       entries: list.all(limit, offset) as UserRow[],
       total: Number(count.get()),
     }),
-    remove: id => remove.run(id).changes > 0,
+    remove: id => database.write(() => remove.run(id).changes > 0),
   };
 }

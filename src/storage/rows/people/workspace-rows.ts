@@ -12,20 +12,20 @@ export interface WorkspaceRow {
 
 export interface WorkspaceStore {
   /** Undefined when there is one of this name already, in whatever case. */
-  insert(name: string, at: number): WorkspaceRow | undefined;
-  find(id: number): WorkspaceRow | undefined;
-  findByName(name: string): WorkspaceRow | undefined;
+  insert(name: string, at: number): Promise<WorkspaceRow | undefined>;
+  find(id: number): Promise<WorkspaceRow | undefined>;
+  findByName(name: string): Promise<WorkspaceRow | undefined>;
   /** Those that a user is a member of, or all; by name. */
-  list(member: number | undefined, page: Page): Listed<WorkspaceRow>;
+  list(member: number | undefined, page: Page): Promise<Listed<WorkspaceRow>>;
   /** True when there was such a workspace; its credentials end as well. */
-  remove(id: number): boolean;
-  hasMember(id: number, user: number): boolean;
+  remove(id: number): Promise<boolean>;
+  hasMember(id: number, user: number): Promise<boolean>;
   /** By address. */
-  members(id: number, page: Page): Listed<UserRow>;
-  /** Does nothing when the user is a member already. */
-  addMember(id: number, user: number): void;
+  members(id: number, page: Page): Promise<Listed<UserRow>>;
+  /** True when the user is a member now; false where the workspace or the user does not exist. */
+  addMember(id: number, user: number): Promise<boolean>;
   /** True when the user was a member. */
-  removeMember(id: number, user: number): boolean;
+  removeMember(id: number, user: number): Promise<boolean>;
 }
 
 const columns = 'id, name, created_at AS createdAt';
@@ -57,32 +57,36 @@ export function createWorkspaceStore(database: Database): WorkspaceStore {
     .prepare('SELECT COUNT(*) FROM workspace_members WHERE workspace = ?')
     .pluck();
   const addMember = database.prepare(
-    'INSERT INTO workspace_members (workspace, user) VALUES (?, ?) ON CONFLICT DO NOTHING',
+    `INSERT INTO workspace_members (workspace, user)
+     SELECT w.id, u.id FROM workspaces w, users u WHERE w.id = ? AND u.id = ?
+     ON CONFLICT DO NOTHING`,
   );
   const removeMember = database.prepare(
     'DELETE FROM workspace_members WHERE workspace = ? AND user = ?',
   );
 
   return {
-    insert: (name, at) => insert.get(name, at) as WorkspaceRow | undefined,
-    find: id => find.get(id) as WorkspaceRow | undefined,
-    findByName: name => findByName.get(name) as WorkspaceRow | undefined,
-    list(member, page) {
+    insert: (name, at) => database.write(() => insert.get(name, at) as WorkspaceRow | undefined),
+    find: async id => find.get(id) as WorkspaceRow | undefined,
+    findByName: async name => findByName.get(name) as WorkspaceRow | undefined,
+    async list(member, page) {
       const isOfAll = member === undefined;
       return {
         entries: (isOfAll ? listAll.all(page) : list.all({ member, ...page })) as WorkspaceRow[],
         total: Number(isOfAll ? countAll.get() : count.get(member)),
       };
     },
-    remove: id => remove.run(id).changes > 0,
-    hasMember: (id, user) => hasMember.get(id, user) !== undefined,
-    members: (id, { limit, offset }) => ({
+    remove: id => database.write(() => remove.run(id).changes > 0),
+    hasMember: async (id, user) => hasMember.get(id, user) !== undefined,
+    members: async (id, { limit, offset }) => ({
       entries: members.all(id, limit, offset) as UserRow[],
       total: Number(countMembers.get(id)),
     }),
-    addMember(id, user) {
-      addMember.run(id, user);
-    },
-    removeMember: (id, user) => removeMember.run(id, user).changes > 0,
+    addMember: (id, user) =>
+      database.write(() => {
+        addMember.run(id, user);
+        return hasMember.get(id, user) !== undefined;
+      }),
+    removeMember: (id, user) => database.write(() => removeMember.run(id, user).changes > 0),
   };
 }
