@@ -1,5 +1,6 @@
 /** Writes what is made from the code: `npm run generate`. Continuous integration wants no difference. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import { readVersion } from '../src/foundation/version.ts';
 import { describeJsonApi } from '../src/http/api/json-api.ts';
 import { describePlatformApi } from '../src/http/platform/platform-api.ts';
@@ -19,6 +20,20 @@ writeFileSync(new URL('fields.md', docs), fieldsPage());
 const { version } = readVersion();
 writeJson('openapi.json', describeJsonApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));
+
+// The page of the API: packed, so that it weighs little in the package, and without its other builds.
+const renderer = new URL('../node_modules/swagger-ui-dist/', import.meta.url);
+for (const [name, from] of [
+  ['swagger-ui.js.gz', 'swagger-ui-bundle.js'],
+  ['swagger-ui.css.gz', 'swagger-ui.css'],
+] as const) {
+  const text = readFileSync(new URL(from, renderer), 'utf8');
+  const bare = text.replace(/\n\/[/*]# sourceMappingURL=\S+(?: \*\/)?\s*$/, '\n');
+  writeFileSync(new URL(`page/${name}`, docs), gzipSync(bare, { level: 9 }));
+}
+for (const name of ['LICENSE', 'NOTICE']) {
+  writeFileSync(new URL(`page/${name}`, docs), readFileSync(new URL(name, renderer)));
+}
 
 function writeJson(name: string, value: object): void {
   writeFileSync(new URL(name, docs), `${JSON.stringify(value, null, 2)}\n`);

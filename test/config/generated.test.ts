@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
 import { readVersion } from '../../src/foundation/version.ts';
 import { describeJsonApi } from '../../src/http/api/json-api.ts';
+import { describePlatformApi } from '../../src/http/platform/platform-api.ts';
 import { settings } from '../../src/server/config/settings.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
@@ -25,4 +27,34 @@ test('the kept API description is the one that is served, and its references lea
   assert.ok(names.size > 5);
   assert.doesNotMatch(JSON.stringify(api), /\$defs/);
   for (const name of names) assert.ok(schemas[name], name);
+});
+
+test('both descriptions are valid, and name every operation, parameter and schema', async () => {
+  const { version } = readVersion();
+  for (const api of [describeJsonApi(version), describePlatformApi(version)]) {
+    const { valid, errors } = await new Validator().validate(structuredClone(api));
+    assert.ok(valid, JSON.stringify(errors));
+    const operations = Object.values(api.paths).flatMap(methods => Object.values(methods));
+    const ids = operations.map(({ operationId }) => operationId);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.doesNotMatch(JSON.stringify(api), /undefined/);
+    for (const { operationId, tags, responses } of operations) {
+      assert.ok(Array.isArray(tags) && tags.length === 1, operationId);
+      assert.ok('default' in (responses as object), operationId);
+    }
+  }
+});
+
+test('the document has numbers as numbers, rate limits, and the time after which to retry', () => {
+  const { version } = readVersion();
+  const plain = (api: object) => JSON.parse(JSON.stringify(api));
+  const { paths, components } = plain(describeJsonApi(version));
+  const retryAfter = { $ref: '#/components/headers/RetryAfter' };
+  assert.deepEqual(components.responses.TooManyRequests.headers['Retry-After'], retryAfter);
+  const { responses } = paths['/v1alpha2/container'].post;
+  assert.ok('RateLimit-Remaining' in responses[200].headers);
+  assert.ok('429' in responses);
+  const platform = plain(describePlatformApi(version));
+  const [userId] = platform.paths['/users/{userId}'].delete.parameters;
+  assert.equal(userId.schema.type, 'integer');
 });

@@ -1,6 +1,5 @@
 /** What registries and users supply is never a page of this server's origin. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault, call, type Reply, raw } from '../faults/http-client.ts';
@@ -180,17 +179,4 @@ test('every answer has the headers: pages, errors, blobs, redirects, 304, bytes 
   const upgrade =
     'GET /pairing/x/token/y?endpoint=z HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
   assert.match(await raw(sluice.port, upgrade), /^HTTP\/1\.1 403 .*nosniff\r\n/s);
-});
-
-test('the page of the routes has its style, by its hash, and nothing else', async () => {
-  const reply = await call(`${world.sluice.url}/docs`);
-  assert.equal(reply.status, 200);
-  assert.equal(reply.headers['x-content-type-options'], 'nosniff');
-  const [, style = ''] = /<style>(.*?)<\/style>/s.exec(reply.body.toString()) ?? [];
-  const hash = createHash('sha256').update(style).digest('base64');
-  const policy = String(reply.headers['content-security-policy']);
-  assert.match(policy, /^default-src 'none'; /);
-  assert.ok(policy.includes(`style-src 'sha256-${hash}'`), policy);
-  assert.doesNotMatch(policy, /unsafe|script-src/);
-  assert.doesNotMatch(reply.body.toString(), /<script| style=| on\w+=/);
 });

@@ -6,6 +6,7 @@ import { createRouter, labelOf } from '../route/router.ts';
 import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
 import { type BuildRoutesDeps, buildRoutes } from './build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
+import { docsRoutes } from './description/docs-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
@@ -27,6 +28,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...validateRoutes,
   ...metricsRoutes,
   ...serviceRoutes,
+  ...docsRoutes,
   ...viewRoutes,
 ];
 

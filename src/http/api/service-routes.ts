@@ -1,7 +1,6 @@
 import type { Registry } from 'prom-client';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { pageHeaders } from '../../foundation/security-headers.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/readiness.ts';
 import { ok } from '../route/declaration.ts';
@@ -9,7 +8,6 @@ import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
 import { documentSchema, serviceInfoSchema, stateSchema } from './container/answer-schema.ts';
-import { docsPage, docsStyleHash } from './description/docs-page.ts';
 
 export interface ServiceDeps {
   readonly version: Version;
@@ -90,16 +88,5 @@ export const serviceRoutes = [
     summary: 'This description',
     answers: ok(documentSchema, 'The description'),
     run: (_, { openapi }: ServiceDeps) => openapi,
-  }),
-  apiRoute({
-    ...shared,
-    id: 'getDocs',
-    path: '/docs',
-    summary: 'The page of this description',
-    answers: { 200: { about: 'The page', types: ['text/html; charset=utf-8'] } },
-    run({ ctx }, { openapi }: ServiceDeps) {
-      ctx.set(pageHeaders([docsStyleHash]));
-      return docsPage(openapi);
-    },
   }),
 ];

@@ -90,13 +90,13 @@ export function describeApi(api: Api): OpenApi {
       responses: {
         Error: {
           description: 'Any other failure',
-          headers: headersOf(['RequestId']),
+          headers: headersOf(everyError),
           content: error,
         },
         ...Object.fromEntries(
           Object.values(faultAnswers).map(({ name, about, headers: also = [] }) => [
             name,
-            { description: about, headers: headersOf(['RequestId', ...also]), content: error },
+            { description: about, headers: headersOf([...everyError, ...also]), content: error },
           ]),
         ),
       },
@@ -104,6 +104,9 @@ export function describeApi(api: Api): OpenApi {
     },
   };
 }
+
+/** A limit counts failures too, and every failure may name a time for another attempt. */
+const everyError: readonly HeaderName[] = ['RequestId', 'RetryAfter', ...limitHeaderNames];
 
 type SchemaOf = (schema: z.ZodType) => JsonSchema;
 

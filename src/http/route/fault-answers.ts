@@ -5,18 +5,18 @@ import type { Declaration } from './declaration.ts';
 export const headers = {
   RateLimitLimit: {
     name: 'RateLimit-Limit',
-    description: 'Calls that the limit allows in its time span',
+    description: 'On routes with a rate limit: calls that the limit allows in its time span',
     schema: { type: 'integer' },
   },
   RateLimitRemaining: {
     name: 'RateLimit-Remaining',
-    description: 'Calls that are left',
+    description: 'On routes with a rate limit: calls that are left',
     schema: { type: 'integer' },
   },
   RateLimitReset: {
     name: 'RateLimit-Reset',
     description:
-      'Seconds until all calls are available again; with none left, until the next one is',
+      'On routes with a rate limit: seconds until all calls are available again; with none left, until the next one is',
     schema: { type: 'integer' },
   },
   RetryAfter: {
@@ -71,7 +71,6 @@ export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
   429: {
     name: 'TooManyRequests',
     about: 'A limit is reached: repeat the request after the time in `Retry-After`',
-    headers: ['RetryAfter', ...limitHeaderNames],
   },
   500: { name: 'InternalError', about: 'A fault of the server, which its log has by its id' },
   501: { name: 'NotProvided', about: 'This server does not provide this' },
@@ -79,7 +78,6 @@ export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
   503: {
     name: 'Unavailable',
     about: 'The server cannot do this at the moment: repeat the request',
-    headers: ['RetryAfter'],
   },
   504: { name: 'UpstreamTimeout', about: 'Another registry or a platform did not answer in time' },
   507: { name: 'StorageFull', about: 'The disk of the server is full' },
