@@ -1,7 +1,5 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import { boundedCache } from '../foundation/bounded-cache.ts';
 import { closeInTurn } from '../foundation/closing.ts';
-import { Fault } from '../foundation/fault.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
@@ -10,17 +8,14 @@ import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';
 import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
-import { parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { DiskSpace } from '../storage/directory/disk-space.ts';
 import type { HostedSums } from '../storage/rows/hosted/hosted-store.ts';
 import type { BuildStore } from '../storage/rows/images/build-rows.ts';
-import type { Access } from '../upstream/access.ts';
-import { type CredentialSource, credentialKey } from '../upstream/auth/credentials.ts';
+import type { CredentialSource } from '../upstream/auth/credentials.ts';
 import type { FetchToken } from '../upstream/auth/fetch-token.ts';
-import { findManifest } from '../upstream/content/find-manifest.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
+import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { type BuildLogs, createBuildLogs } from './build-logs.ts';
 import { createBuilderTls } from './builder/builder-tls.ts';
@@ -35,6 +30,7 @@ import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
 import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
+import { createTargetRepository } from './target-repository.ts';
 
 /** Everything about builds, put together. */
 export interface BuildService {
@@ -98,7 +94,6 @@ export interface BuildServiceDeps {
 export function createBuildService(deps: BuildServiceDeps): BuildService {
   const { store, registry, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
-  const frozen = Object.values(deps.places.frozen);
   const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
 
   const rightsOf = createBuildRights({
@@ -133,22 +128,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createStageSifBases({ ...deps, directory, limits, publish })(...given);
   };
 
-  // One pipeline asks for many images in one repository.
-  const pushable = boundedCache<string, true>(1000, { ttl: pushableMs });
-
-  /** Throws a {@link Fault} when a push would not be let in. */
-  const requirePush = async (target: Access): Promise<void> => {
-    const key = `${target.registry} ${target.repository} ${credentialKey(target.credentials)}`;
-    if (pushable.has(key)) return;
-    await deps.pusher.check(pushingTo(target));
-    pushable.set(key, true);
-  };
-  const mayPush = (target: Access): Promise<boolean> =>
-    requirePush(target).then(
-      () => true,
-      () => false,
-    );
-
+  const targets = createTargetRepository({ ...deps, rightsOf });
   const builds = createBuilds({
     store,
     logs,
@@ -171,24 +151,12 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
             .catch(err => log.error({ buildId: id, err }, 'the staged image stays')),
       },
     }),
-    async find(target, grant) {
-      const image = parseReference(target);
-      const access = await rightsOf(grant).access(image);
-      try {
-        return await findManifest(registry, access, image.tag ?? 'latest');
-      } catch (error) {
-        if (!(error instanceof Fault)) throw error;
-        if (error.kind === 'manifest-unknown') return undefined;
-        // Some registries let nobody see a repository that is not there yet; who may push begins it.
-        if (error.kind === 'denied' && (await mayPush(access))) return undefined;
-        throw error;
-      }
-    },
+    find: targets.find,
     async admit(plan, { grant, isTrusted }) {
-      if (grant === undefined) await requireAnonymousRoom(deps, parseReference(plan.target));
+      if (grant === undefined) await targets.requireAnonymousRoom(plan.target);
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (needsBuilder(plan)) await builders.require(isTrusted ? 'known' : 'stranger');
-      await requirePush(await rightsOf(grant).access(parseReference(plan.target)));
+      await targets.requirePush(plan.target, grant);
     },
     builders,
     log,
@@ -200,14 +168,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       failed: limits.keepFailed,
       anonymous: limits.keepAnonymous,
     },
-    remove: async ({ id, target, digest, isTrusted }, at) => {
-      // Nobody unknown can name a repository here: the image is where builds go by default, or where frozen
-      // images do, which stay.
-      const image = parseReference(target);
-      const { registry, repository, tag = 'latest' } = image;
-      const isKept = isTrusted || registry !== ownHost || placeOf(image, frozen) !== undefined;
-      const removed = digest === null || isKept ? undefined : { repository, tag, digest };
-      await store.remove(id, at, removed);
+    remove: async (build, at) => {
+      await store.remove(build.id, at, targets.removedWith(build));
     },
     waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
   });
@@ -228,33 +190,4 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   };
 }
 
-/** Returns the path of the listed repository that an image is in or below. */
-function placeOf(
-  { registry, repository }: Reference,
-  places: readonly string[],
-): string | undefined {
-  return places
-    .map(parseReference)
-    .find(
-      place => place.registry === registry && `${repository}/`.startsWith(`${place.repository}/`),
-    )?.repository;
-}
-
-/** Throws a {@link Fault} (507) when the builds of strangers fill the repository. */
-async function requireAnonymousRoom(
-  { ownHost, hostedBytes, maxAnonymousBytes: most, places }: BuildServiceDeps,
-  image: Reference,
-): Promise<void> {
-  // Names can make a repository of their own for each image, below the one that is meant.
-  const place = placeOf(image, [places.repository, ...Object.values(places.frozen)]);
-  if (most === undefined || image.registry !== ownHost) return;
-  if ((await hostedBytes(place ?? image.repository)) < most) return;
-  throw new Fault(
-    'storage-full',
-    `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, name a repository of yours as 'buildRepository', or have the operator raise anonymous.maxBuildBytes`,
-    { phase: 'limit', retryAfterSeconds: 3600 },
-  );
-}
-
 const tokenMarginMs = 60_000;
-const pushableMs = 60_000;

@@ -14,7 +14,7 @@ import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import { createBlobRelays } from '../../src/pull/blobs/blob-relays.ts';
 import { createBlobFinder } from '../../src/pull/blobs/pulled-blob.ts';
 import { createTransfers } from '../../src/pull/blobs/transfers.ts';
-import { createImageFinder } from '../../src/pull/pulled-image.ts';
+import { createImageFinder } from '../../src/pull/image-finder.ts';
 import { listingOf } from '../../src/pull/pulled-listing.ts';
 import { createManifestFinder } from '../../src/pull/pulled-manifest.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';

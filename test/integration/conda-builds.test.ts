@@ -242,7 +242,7 @@ suite('conda builds', () => {
     const environment = { SLUICE_SERVER: sluice.url };
     const dockerfile = `FROM ${base}\nRUN sleep 3; echo from the input\n`;
     const begun = await sluiceCommand(['build', '-f', '-'], environment, dockerfile);
-    const [, id = ''] = /'sluice logs -f ([0-9a-f]+_\d+)'/.exec(begun.stderr) ?? [];
+    const [, id = ''] = /sluice logs -f ([0-9a-f]+_\d+)/.exec(begun.stderr) ?? [];
     assert.match(assertSuccess(begun), /\/builds:/);
     const log = await sluiceCommand(['logs', '-f', id], environment);
     assert.match(assertSuccess(log), /from the input/);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Documents } from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
-import { createImageFinder } from '../../src/pull/pulled-image.ts';
+import { createImageFinder } from '../../src/pull/image-finder.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
