@@ -28,7 +28,9 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     apptainer = await openApptainer();
     sluice = await startSluice({
       config: {
+        accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
+        hosted: { anonymous: ['public/*'] },
         limits: { builds: { anonymous: 'off' } },
         registries: {
           [open.host]: { plainHttp: true },
@@ -163,6 +165,20 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
       'yes base\n4711 2\none\nshared\n',
     );
     assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
+  });
+
+  test('a file that was pushed to this server is a base, for who may pull it', async () => {
+    const env = { APPTAINER_DOCKER_USERNAME: 'admin', APPTAINER_DOCKER_PASSWORD: 'secret' };
+    for (const repository of ['public/base', 'private/base']) {
+      await run(['push', '--no-https', file, `oras://${sluice.host}/${repository}:1`], env);
+    }
+    const own = (repository: string) =>
+      `Bootstrap: localimage\nFrom: ${sluice.host}/${repository}:1\n%labels\n  On own\n`;
+    const target = await build(own('public/base'));
+    assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
+    const closed = await request(own('private/base'), `${open.host}/sif/made`);
+    assert.equal(closed.status, 400);
+    assert.match(await closed.text(), /The base image .*private\/base:1 is unavailable/);
   });
 
   test('what cannot be a base is refused with the reason', async () => {

@@ -210,6 +210,32 @@ test('a distribution is built from its Docker image, with a warning', () => {
   assert.deepEqual([...scratch.warnings, ...baseImagesOf(scratch.dockerfile)], []);
 });
 
+test('a Singularity image of a registry is a base under a name for the builder', () => {
+  const text = [
+    ...['Bootstrap: oras', 'From: registry.test/team/base:1', 'Stage: one'],
+    ...['Bootstrap: localimage', 'From: oras://registry.test/team/base:1', 'Stage: two'],
+    ...['Bootstrap: localimage', 'From: sluice.test/team/own', '%post', '  true', ''],
+  ].join('\n');
+  const { dockerfile, sifBases, runtime } = translateDefinition(text, { ownHost: 'sluice.test' });
+  assert.deepEqual(sifBases, {
+    'sluice-sif-1': 'registry.test/team/base:1',
+    'sluice-sif-2': 'sluice.test/team/own',
+  });
+  assert.equal(dockerfile.match(/^FROM sluice-sif-1 AS /gm)?.length, 2);
+  assert.equal(runtime.isOnSif, true);
+  const wish = { containerFile: Buffer.from(text).toString('base64'), format: 'sif' } as const;
+  const places = { repository: 'sluice.test/builds', cache: undefined, frozen: {} };
+  const { origin } = planBuild(wish, places);
+  assert.ok(origin.kind === 'recipe');
+  // The last stage needs nothing of the others. The caller has to show the right to pull what it begins with.
+  assert.deepEqual(origin.baseImages, ['sluice.test/team/own:latest']);
+  assert.deepEqual(origin.sifBases, { 'sluice-sif-2': 'sluice.test/team/own:latest' });
+  const plain = translateDefinition(`${text}\nBootstrap: docker\nFrom: alpine\n`, {
+    ownHost: 'sluice.test',
+  });
+  assert.equal(plain.runtime.isOnSif, undefined);
+});
+
 test('headers that have no meaning are ignored, and a value goes on behind a backslash', () => {
   const { dockerfile, runtime } = translateDefinition(
     'From: docker.io/library/\\\n  alpine:3.20\nMirrorURL: x\nOtherURL1: y\nFingerprints: z\nBootstrap: docker\n%pre\n',

@@ -80,10 +80,8 @@ export function planBuild(
   const source = readBuildSource(wish, parsed);
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;
-  const { dockerfile, files, lockStage, definition, sifBases } = kind.recipe(source, {
-    ...wish,
-    ownHost,
-  });
+  const recipe = kind.recipe(source, { ...wish, ownHost });
+  const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
@@ -109,12 +107,17 @@ export function planBuild(
   });
   const pulled = parsed.map(platform => {
     const images = baseImagesOf(dockerfile, {
-      ...{ platform, namedContexts: { ...namedContexts, ...sifBases }, buildArgs },
+      ...{ platform, namedContexts: { ...namedContexts, ...sifImages }, buildArgs },
       ...(target === undefined ? {} : { target }),
     });
     return chooseFrontend(images, places.syntax ?? 'declared');
   });
   const bases = pulled.flatMap(choice => choice.bases);
+  const baseImages = [...new Set(bases.map(({ reference }) => reference))];
+  // Stages that the image does not need pull nothing, and nobody shows a right to what they begin with.
+  const sifBases = Object.fromEntries(
+    Object.entries(sifImages).filter(([, image]) => baseImages.includes(image)),
+  );
   const frontend = pulled[0]?.frontend;
   return {
     key,
@@ -126,13 +129,13 @@ export function planBuild(
       files: Object.fromEntries(files),
       lockStage,
       platforms,
-      baseImages: [...new Set(bases.map(({ reference }) => reference))],
+      baseImages,
       cache: wish.cacheRepository ?? places.cache,
       ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.gzipDigest } : {}),
       ...(isFiltered ? { isFiltered: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
-      ...(sifBases ? { sifBases } : {}),
+      ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
     },
     change,
