@@ -49,7 +49,7 @@ export function createHostedBlobs({
     // It may have been a mere copy of an upstream blob until now, which the cache could drop.
     await cachedBlobs.adopt(digest);
     if (!(await content.claim(digest))) throw gone(digest);
-    const push = { repository, digest, size, at: Date.now(), limits: quota.limits };
+    const push = { repository, digest, size, at: Date.now(), limits: quota.limitsOf(repository) };
     const limit = await store.putBlob(push);
     if (limit) throw quota.refusal(repository, limit);
     // A sweep that looked for references before this one was written can have removed the content since.

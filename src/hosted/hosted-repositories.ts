@@ -12,7 +12,7 @@ import { createKeeper, type Keeper } from './keeper.ts';
 import { createHostedListings, type HostedListings } from './listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
 import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
-import { createQuota } from './uploads/quota.ts';
+import { type ContextLimits, createQuota } from './uploads/quota.ts';
 import { createUploads, type Uploads } from './uploads/uploads.ts';
 
 /** The repositories that this service hosts itself. */
@@ -38,6 +38,7 @@ export interface HostedOptions {
   /** Patterns of what anybody may pull. */
   readonly anonymous: readonly string[];
   readonly limits: HostedLimits;
+  readonly contexts: ContextLimits;
   readonly signingKey: Uint8Array;
   /** What served names begin with behind the host, `ct/`. */
   readonly servedPrefix: string;
@@ -47,7 +48,7 @@ export interface HostedOptions {
 
 export function createHosted(options: HostedOptions): Hosted {
   const { content, store, cachedBlobs } = options;
-  const quota = createQuota(store, options.limits);
+  const quota = createQuota(store, options.limits, options.contexts);
   const tokens = createRegistryTokens(options.signingKey, options.host);
   const keeper = createKeeper({ ...options, tokens });
   const manifests = createHostedManifests({ content, store, quota });

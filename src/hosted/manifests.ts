@@ -107,7 +107,7 @@ export function createHostedManifests({
         })),
         manifests,
         tags: pushed.tags,
-        limits: quota.limits,
+        limits: quota.limitsOf(repository),
       });
       if (pushedTo.kind !== 'put') throw refusalOf(repository, pushedTo, quota);
       // A sweep that looked for references before this one was written can have removed the content since.

@@ -17,7 +17,7 @@ import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
-import type { LayerIntake } from './layers/layers.ts';
+import type { TakeContext } from './layers/take-context.ts';
 import type { Submission } from './submission.ts';
 
 /** An image that is made: by a build, or by baking a change into one that is there. */
@@ -58,7 +58,7 @@ export interface BuildIntake {
 export interface BuildIntakeDeps {
   readonly builds: Builds;
   readonly places: BuildPlaces;
-  readonly layers: Pick<LayerIntake, 'takeContext'>;
+  readonly takeContext: TakeContext;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
@@ -69,7 +69,7 @@ export interface BuildIntakeDeps {
 }
 
 export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
-  const { builds, places, layers, registry, pusher, ownHost, isOfService } = deps;
+  const { builds, places, takeContext, registry, pusher, ownHost, isOfService } = deps;
 
   /**
    * A build is done in the service's own right to what is hosted here and to its own repositories elsewhere, so
@@ -103,7 +103,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       );
     }
     const { buildContext } = submission;
-    const context = buildContext && (await layers.takeContext(buildContext, { ...caller, signal }));
+    const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
     return planBuild({ ...submission, context }, places, change);
   };
 

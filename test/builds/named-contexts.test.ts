@@ -58,9 +58,9 @@ test('they change the key, and what is pulled', () => {
 });
 
 test('a build context changes the key by the digest of its tar file', () => {
-  const context = { gzipDigest: digestOf('a'), tarDigest: digestOf('b') };
+  const context = { digest: digestOf('a'), tarDigest: digestOf('b') };
   const planned = planBuild({ containerFile: dockerfile, context }, places);
-  const packedElse = { ...context, gzipDigest: digestOf('c') };
+  const packedElse = { ...context, digest: digestOf('c') };
   assert.equal(
     planBuild({ containerFile: dockerfile, context: packedElse }, places).key,
     planned.key,

@@ -44,6 +44,7 @@ async function open() {
   const accounts = new Map();
   const hosted = createHosted({
     ...{ content, store, cachedBlobs, limits, anonymous: ['*'] },
+    contexts: { maxContextBytes: undefined, maxNetworkBytes: undefined, maxBytes: undefined },
     ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },
     ...{ signingKey: Buffer.alloc(32, 1), host: ownHost, servedPrefix: 'ct/' },
   });

@@ -1,8 +1,13 @@
 /** Build contexts and named contexts on a real BuildKit: what is sent, and what takes the place of images. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { dirname } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -13,6 +18,7 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
 interface BuildAnswer extends ContainerAnswer {
@@ -33,6 +39,14 @@ async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString('base64');
 const inline = (gzip: Buffer) => ({ location: `data:${base64(gzip)}` });
+
+const [largeFiles, smallBytes, largeBytes] = [500, 20_000, 2_000_000];
+
+/** The number that `12.3 MB` stands for. */
+function bytesIn(text: string): number {
+  const [, number = '', unit = ''] = /^([\d.]+) (\w+)$/.exec(text) ?? [];
+  return Number(number) * 1000 ** ['B', 'kB', 'MB', 'GB'].indexOf(unit);
+}
 
 suite('build contexts', { concurrency: 2 }, () => {
   let registry: Registry;
@@ -221,6 +235,101 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.equal(await run(second), 'still there\n');
     assert.ok((await sweep()).includes(digestOf(gzip)), 'nobody needs it any more');
     assert.equal((await manifestOf(first.targetImage, busy)).status, 200);
+  });
+
+  test('a large directory is uploaded: only changed files are sent again, and the image has the same files', async () => {
+    await using directory = await makeTempDir('large-context');
+    const path = (name: string) => directory.join(name);
+    for (let index = 0; index < largeFiles; index += 1) {
+      const name = path(`context/d${index % 50}/f${index}`);
+      await mkdir(dirname(name), { recursive: true });
+      await writeFile(name, randomBytes(index % 200 === 0 ? largeBytes : smallBytes));
+    }
+    await symlink('d1/f1', path('context/link'));
+    await chmod(path('context/d1/f1'), 0o755);
+    await writeFile(path('context/.dockerignore'), 'd2\nDockerfile\n');
+    const sums =
+      'find . -type f | LC_ALL=C sort | xargs -n 500 sha256sum; find . -type f -perm 755; readlink link';
+    const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ${sums}\n`;
+    await writeFile(path('context/Dockerfile'), dockerfile);
+    const build = async (...options: string[]) => {
+      const began = performance.now();
+      const result = await sluiceCommand([
+        'build',
+        path('context'),
+        '--server',
+        sluice.url,
+        ...options,
+      ]);
+      const name = assertSuccess(result).trim();
+      const [, total = '', sent = ''] =
+        /Build context: (.*) in \d+ files, (.*) sent/.exec(result.stderr) ?? [];
+      return { name, total: bytesIn(total), sent: bytesIn(sent), ms: performance.now() - began };
+    };
+    // What a build that reads the directory itself copies.
+    const local = async () => {
+      const { stdout } = await promisify(execFile)('sh', [
+        '-c',
+        `cd "$1" && rm -rf "$2" && cp -a . "$2" && cd "$2" && rm -rf d2 Dockerfile && ${sums}`,
+        ...['sh', path('context'), path('copy')],
+      ]);
+      return stdout;
+    };
+
+    const first = await build('--await');
+    assert.ok(first.total > largeFiles * smallBytes * 0.9);
+    assert.ok(first.sent >= first.total, `${first.sent} of ${first.total} sent`);
+    assert.equal(assertSuccess(await runWithPodman(root, first.name)), await local());
+
+    await writeFile(path('context/d1/f1'), 'changed');
+    const second = await build('--await');
+    assert.ok(second.sent < first.sent / 10, `${second.sent} of ${second.total} sent again`);
+    assert.equal(assertSuccess(await runWithPodman(root, second.name)), await local());
+
+    // The same content has the same key: nothing is built, and nothing but the list is asked for.
+    const third = await build('--dry-run');
+    assert.equal(JSON.parse(third.name).cached, true);
+    assert.equal(third.sent, 0);
+    const named = await sluiceCommand(['name', path('context'), '--server', sluice.url]);
+    assert.equal(
+      assertSuccess(named).trim().split(':').at(-1),
+      JSON.parse(third.name).targetImage.split(':').at(-1),
+    );
+  });
+
+  test('an uploaded context is taken from its owner only', async () => {
+    const asked = await sluice.fetch('/v1alpha1/contexts', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    });
+    const { registry: host, repository, token } = (await asked.json()) as Record<string, string>;
+    assert.match(repository ?? '', /^contexts\/networks\/[0-9a-f]{32}$/);
+    const upload = (name: string) =>
+      sluice.fetch(`/v2/${name}/blobs/uploads/`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}` },
+      });
+    assert.equal((await upload(repository ?? '')).status, 202);
+    assert.equal((await upload('contexts/users/other')).status, 401);
+    const ask = async (location: string) => {
+      const body = { containerFile: base64(`FROM ${base}`), buildContext: { location } };
+      return request(body.containerFile, body).then(
+        () => 'taken',
+        (error: Error) => error.message,
+      );
+    };
+    const absent = `@${digestOf('absent')}`;
+    assert.match(
+      await ask(`oci://${host}/contexts/users/other${absent}`),
+      /not in your repository/,
+    );
+    assert.match(await ask(`oci://ghcr.io/${repository}${absent}`), /not in your repository/);
+    assert.match(await ask(`oci://${host}/${repository}:latest`), /without its digest/);
+    assert.match(
+      await ask(`oci://${host}/${repository}${absent}`),
+      /expired here: upload it again/,
+    );
   });
 
   test('named contexts take the place of images and of stages', async () => {

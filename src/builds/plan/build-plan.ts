@@ -62,8 +62,10 @@ export interface RecipeOrigin {
   readonly cache: string | undefined;
   /** What reads the Dockerfile in place of the image that it names: `builder` or another image. */
   readonly frontend?: string | undefined;
-  /** The tar.gz file that came as the build context, in the content store. */
+  /** The build context in the content store: a tar.gz file, or the manifest of one that was uploaded as an artifact. */
   readonly context?: Digest | undefined;
+  /** True where the context is an artifact. */
+  readonly isUploaded?: true;
   /** True where the `.dockerignore` of the context is a file like others. */
   readonly isFiltered?: true;
   /** How it is built; none of the caller's secrets are in it. */

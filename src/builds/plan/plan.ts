@@ -1,7 +1,8 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
+import type { ImageChange } from '../../images/augment/image-change.ts';
 import { changeDefinition } from '../../images/sif/definition/definition-change.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
+import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
@@ -41,7 +42,16 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
 /** What is to be built. */
 export interface BuildWish extends BuildFields {
   /** The build context, once it is verified. */
-  readonly context?: Pick<InjectedLayer, 'gzipDigest' | 'tarDigest'> | undefined;
+  readonly context?: SentContext | undefined;
+}
+
+/** A build context that is in the content store. */
+export interface SentContext {
+  /** Of its tar.gz file; of its manifest if it was uploaded as an artifact. */
+  readonly digest: Digest;
+  /** The same for the same files, however they were sent. */
+  readonly tarDigest: string;
+  readonly isUploaded?: true;
 }
 
 /** Settings of the server: where builds go when the request does not say, and what reads Dockerfiles. */
@@ -132,7 +142,8 @@ export function planBuild(
       baseImages,
       cache: wish.cacheRepository ?? places.cache,
       ...(frontend === undefined ? {} : { frontend }),
-      ...(context ? { context: context.gzipDigest } : {}),
+      ...(context ? { context: context.digest } : {}),
+      ...(context?.isUploaded ? { isUploaded: true as const } : {}),
       ...(isFiltered ? { isFiltered: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
       ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),

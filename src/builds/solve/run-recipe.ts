@@ -23,6 +23,7 @@ import { type BuildContext, openBuildContext } from './context/build-context.ts'
 import { followedLinks } from './context/followed-links.ts';
 import { layeredTree } from './context/layered-tree.ts';
 import { withoutIgnoring } from './context/unignored.ts';
+import { openUploadedContext } from './context/uploaded-context.ts';
 import { buildTime, datedTree } from './dating/build-time.ts';
 import { buildFault } from './failures/build-fault.ts';
 import { readLockFile } from './lock-file.ts';
@@ -80,10 +81,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   const { builders, content } = deps;
   return async given => {
     const { recipe, customer, signal } = given;
-    await using sent =
-      recipe.context === undefined
-        ? undefined
-        : await openBuildContext(content, recipe.context, signal);
+    await using sent = await openSent(content, recipe, signal);
     const run = { ...given, context: contextOf(recipe, sent), extraHosts: numberedBuild() };
     try {
       return await builders.use({ customer, platforms: recipe.platforms }, signal, async client => {
@@ -96,6 +94,18 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
       throw error instanceof BuildError ? buildFault(error, recipeKindNamed(recipe.recipe)) : error;
     }
   };
+}
+
+/** Opens the files that the caller has sent or uploaded. */
+async function openSent(
+  content: ContentStore,
+  { context, isUploaded }: RecipeOrigin,
+  signal: AbortSignal,
+): Promise<BuildContext | undefined> {
+  if (context === undefined) return undefined;
+  if (!isUploaded) return openBuildContext(content, context, signal);
+  const { tree } = await openUploadedContext(content, context);
+  return { tree, async [Symbol.asyncDispose]() {} };
 }
 
 /** The recipe's own files, and besides them those that came with the request. */

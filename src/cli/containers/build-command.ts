@@ -1,4 +1,5 @@
-import { type Command, CommandError, type Values } from '../command/command.ts';
+import type { Submission } from '../../request/submission.ts';
+import type { Command, Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
 import { post, RefusedError } from '../server/server-client.ts';
@@ -10,6 +11,7 @@ import {
   sourceOptions,
   sourceUsage,
 } from './source/source-options.ts';
+import { uploadContext } from './source/upload/upload-context.ts';
 
 /** `sluice build`: builds an image and prints the name to pull. */
 export const buildCommand: Command = {
@@ -25,20 +27,22 @@ export const buildCommand: Command = {
   },
 };
 
-async function ask(
-  values: Values,
-  { submission, contextAdvice }: BuildRequest,
-): Promise<ImageAnswer> {
-  try {
-    return (await post(values, '/v1alpha2/container', {
+async function ask(values: Values, { submission, directory }: BuildRequest): Promise<ImageAnswer> {
+  const send = async (buildContext: Submission['buildContext']) =>
+    (await post(values, '/v1alpha2/container', {
       ...submission,
+      buildContext,
       dryRun: values['dry-run'],
       ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
     })) as ImageAnswer;
+  const { buildContext } = submission;
+  try {
+    if (buildContext || !directory) return await send(buildContext);
   } catch (error) {
+    // Its operator has set a lower limit for what comes inside a request.
     const isTooLarge = error instanceof RefusedError && error.status === 413;
-    if (!isTooLarge || contextAdvice === undefined) throw error;
-    throw new CommandError(`${error.message}\n${contextAdvice}`);
+    if (!isTooLarge || !directory) throw error;
   }
+  return send(await uploadContext(values, directory));
 }

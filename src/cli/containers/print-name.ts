@@ -1,14 +1,16 @@
 import { pullName } from '../../builds/plan/build-plan.ts';
-import { planBuild } from '../../builds/plan/plan.ts';
+import { planBuild, type SentContext } from '../../builds/plan/plan.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
 import { parseBody } from '../../http/route/parse-input.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { checkRules } from '../../request/rules.ts';
+import type { SubmittedLayer } from '../../request/submission.ts';
 import { changeOf } from '../../request/wanted-change.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { serverAddress } from '../server/server-client.ts';
+import { measureDirectory } from './source/measure-directory.ts';
 import { measureLayer } from './source/measure-layer.ts';
 import { buildRequestOf } from './source/source-options.ts';
 
@@ -24,11 +26,20 @@ export async function printName(values: Values, args: readonly string[]): Promis
   const frozen = { ...(docker ? { docker } : {}), ...(sif ? { sif } : {}) };
   const wanted = await buildRequestOf(values, args);
   try {
-    const submission = parseBody(containerRequestSchema, wanted.submission);
+    const { directory } = wanted;
+    const submission = parseBody(containerRequestSchema, {
+      ...wanted.submission,
+      // What a request would name it by is not known here, and not part of the key.
+      ...(directory
+        ? { buildContext: { location: 'oci://', isFiltered: directory.isFiltered } }
+        : {}),
+    });
     const places = { repository, cache: undefined, frozen };
     checkRules(submission, 'v1alpha2', places);
     const { buildContext, containerConfig, freeze } = submission;
-    const context = buildContext && (await measureLayer(buildContext));
+    const context = directory
+      ? await measureDirectory(directory)
+      : buildContext && (await measureUrl(buildContext));
     const layers = freeze ? (containerConfig?.layers ?? []) : [];
     const baked = freeze ? changeOf(submission, await Promise.all(layers.map(measureLayer))) : {};
     const plan = planBuild({ ...submission, context }, places, baked);
@@ -40,4 +51,9 @@ export async function printName(values: Values, args: readonly string[]): Promis
     }
     throw error;
   }
+}
+
+async function measureUrl(context: SubmittedLayer): Promise<SentContext> {
+  const { gzipDigest: digest, tarDigest } = await measureLayer(context);
+  return { digest, tarDigest };
 }

@@ -4,11 +4,23 @@ import type {
   HostedLimits,
   HostedSums,
 } from '../../storage/rows/hosted/hosted-store.ts';
+import { anonymousContexts, contextPrefix, isAnonymousContext } from './context-repository.ts';
 import type { Reserved } from './reservations.ts';
+
+/** Limits of repositories for build contexts, in bytes; undefined for no limit. */
+export interface ContextLimits {
+  /** Of one user. */
+  readonly maxContextBytes: number | undefined;
+  /** Of one network, for callers without a login. */
+  readonly maxNetworkBytes: number | undefined;
+  /** Of all these networks. */
+  readonly maxBytes: number | undefined;
+}
 
 /** How much the hosted repositories may hold. */
 export interface Quota {
-  readonly limits: HostedLimits;
+  /** The limits of a repository. */
+  limitsOf(repository: string): HostedLimits;
   /**
    * Throws a {@link Fault} when the repository cannot grow by so many bytes: 413 for a blob that is too large, 403 for
    * a repository or a registry that would be. Includes what other uploads take. The store checks again when it puts the
@@ -19,10 +31,20 @@ export interface Quota {
   refusal(repository: string, limit: HostedLimit): Fault;
 }
 
-export function createQuota(store: HostedSums, limits: HostedLimits): Quota {
-  const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limits;
+export function createQuota(
+  store: HostedSums,
+  limits: HostedLimits,
+  contexts: ContextLimits,
+): Quota {
+  const limitsOf = (repository: string): HostedLimits => {
+    if (!repository.startsWith(contextPrefix)) return limits;
+    const isAnonymous = isAnonymousContext(repository);
+    const most = isAnonymous ? contexts.maxNetworkBytes : contexts.maxContextBytes;
+    return { ...limits, maxRepositoryBytes: most };
+  };
 
   const refusal = (repository: string, limit: HostedLimit): Fault => {
+    const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limitsOf(repository);
     switch (limit) {
       case 'maxBlobBytes':
         return new Fault(
@@ -31,6 +53,12 @@ export function createQuota(store: HostedSums, limits: HostedLimits): Quota {
           { phase: 'push' },
         );
       case 'maxRepositoryBytes':
+        if (isAnonymousContext(repository)) {
+          return fullContexts('Your network', maxRepositoryBytes, 'anonymous.maxNetworkBytes');
+        }
+        if (repository.startsWith(contextPrefix)) {
+          return fullContexts('You', maxRepositoryBytes, 'hosted.maxContextBytes');
+        }
         return full(`The repository ${repository}`, maxRepositoryBytes, limit);
       case 'maxTotalBytes':
         return full('The registry', maxTotalBytes, limit);
@@ -38,15 +66,22 @@ export function createQuota(store: HostedSums, limits: HostedLimits): Quota {
   };
 
   return {
-    limits,
+    limitsOf,
     refusal,
 
     async admit(repository, bytes, { inRepository, inAll } = { inRepository: 0, inAll: 0 }) {
+      const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limitsOf(repository);
       const isOver = (sum: number, limit: number | undefined) => limit !== undefined && sum > limit;
       if (isOver(bytes, maxBlobBytes)) throw refusal(repository, 'maxBlobBytes');
       if (maxRepositoryBytes !== undefined) {
         const sum = (await store.repositoryBytes(repository)) + inRepository + bytes;
         if (isOver(sum, maxRepositoryBytes)) throw refusal(repository, 'maxRepositoryBytes');
+      }
+      if (isAnonymousContext(repository) && contexts.maxBytes !== undefined) {
+        const sum = (await store.bytesBelow(anonymousContexts)) + inRepository + bytes;
+        if (sum > contexts.maxBytes) {
+          throw fullContexts('Callers without a login', contexts.maxBytes, 'anonymous.maxBytes');
+        }
       }
       if (maxTotalBytes !== undefined) {
         const sum = (await store.totalBytes()) + inAll + bytes;
@@ -54,6 +89,14 @@ export function createQuota(store: HostedSums, limits: HostedLimits): Quota {
       }
     },
   };
+}
+
+function fullContexts(who: string, bytes: number | undefined, setting: string): Fault {
+  return new Fault(
+    'denied',
+    `${who} can have build contexts of at most ${bytes} bytes here, and this upload goes beyond: build from a smaller directory, wait until earlier contexts expire, or ask the operator to raise ${setting}`,
+    { phase: 'push' },
+  );
 }
 
 function full(what: string, bytes: number | undefined, limit: HostedLimit): Fault {

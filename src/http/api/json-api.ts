@@ -6,6 +6,7 @@ import { createRouter, labelOf } from '../route/router.ts';
 import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
 import { type BuildRoutesDeps, buildRoutes } from './build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
+import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { docsRoutes } from './description/docs-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
@@ -16,6 +17,7 @@ import { viewRoutes } from './view-routes.ts';
 export type JsonApiDeps = ApiBasis &
   ContainerDeps &
   BuildRoutesDeps &
+  ContextDeps &
   InspectDeps &
   ValidateDeps &
   MetricsDeps &
@@ -24,6 +26,7 @@ export type JsonApiDeps = ApiBasis &
 const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...containerRoutes,
   ...buildRoutes,
+  ...contextRoutes,
   ...inspectRoutes,
   ...validateRoutes,
   ...metricsRoutes,

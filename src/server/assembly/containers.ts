@@ -18,8 +18,11 @@ import { createBuildIntake } from '../../request/built-image.ts';
 import { createDryRun } from '../../request/dry-run.ts';
 import { createInspect } from '../../request/inspect/inspect.ts';
 import { createOpenServed } from '../../request/inspect/inspect-served.ts';
+import { createGrantContexts } from '../../request/layers/context-grant.ts';
 import { createLayerSource } from '../../request/layers/layer-source.ts';
 import { createLayerIntake } from '../../request/layers/layers.ts';
+import { createTakeContext } from '../../request/layers/take-context.ts';
+import { createUploadedContexts } from '../../request/layers/uploaded-contexts.ts';
 import { createFindServed } from '../../request/served-name.ts';
 import { createTokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -133,7 +136,10 @@ export function createContainers(
     ...common,
     places: { ...places, syntax: config.builds.syntax },
     builds,
-    layers,
+    takeContext: createTakeContext(
+      layers,
+      createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
+    ),
     rights,
     isOfService,
   });
@@ -189,5 +195,6 @@ export function createContainers(
     registry,
     urlOf,
   });
-  return { documents, building, tokens, findImage, accept, dryRun, inspect };
+  const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
+  return { documents, building, tokens, findImage, accept, dryRun, inspect, grantContexts };
 }

@@ -85,6 +85,7 @@ export function createRegistries(
     hasAccountFiles: config.accountFiles.length > 0,
     anonymous: config.hosted.anonymous,
     limits: config.hosted,
+    contexts: { ...config.anonymous, ...config.hosted },
     signingKey,
     servedPrefix: `${config.prefix}/`,
     host: ownHost,

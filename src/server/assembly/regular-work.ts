@@ -1,4 +1,5 @@
 import { closeInTurn } from '../../foundation/closing.ts';
+import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
 import { returnFreePages } from '../../storage/rows/file/free-pages.ts';
 import { startChores } from '../upkeep/chores.ts';
 import { startScrub } from '../upkeep/scrub.ts';
@@ -60,6 +61,9 @@ export function startRegularWork(
       purge('delete ended access tokens', people.platform.tokens.purge),
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
+      purge('delete old build contexts', signal =>
+        purgeContexts(state.contexts, hosted, Date.now() - config.hosted.contextLife, signal),
+      ),
       purge('forget layers that were fetched', signal =>
         state.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
       ),

@@ -12,6 +12,7 @@ import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
 import { createClockReadingStore } from '../../storage/rows/clock-readings.ts';
 import { openDatabase } from '../../storage/rows/database.ts';
+import { createContextStore } from '../../storage/rows/hosted/context-rows.ts';
 import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
 import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
@@ -85,6 +86,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     cachedBlobs: createCachedBlobStore(database),
     fetchedLayers: createFetchedLayerStore(database),
     hosted: createHostedStore(database),
+    contexts: createContextStore(database),
     requests: createRequestStore(database),
     builds: createBuildStore(database),
     anonymousUse: createAnonymousUseStore(database),

@@ -151,6 +151,16 @@ const hosted = z.strictObject({
   maxBlobBytes: limit.prefault('off').describe('Maximum size of a pushed blob'),
   maxRepositoryBytes: limit.prefault('off').describe('Maximum size of one hosted repository'),
   maxTotalBytes: limit.prefault('off').describe('Maximum size of all hosted repositories together'),
+  maxContextBytes: limit
+    .prefault('100 GiB')
+    .describe(
+      'Maximum size of the uploaded build contexts of one user. `anonymous.maxNetworkBytes` and `anonymous.maxBytes` limit those of callers without an access token',
+    ),
+  contextLife: duration
+    .prefault('24h')
+    .describe(
+      'How long an uploaded build context is kept after its last upload, for the next one to send only what changed',
+    ),
   uploadLife: duration.prefault('1h').describe('How long an interrupted upload can be resumed'),
 });
 

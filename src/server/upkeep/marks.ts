@@ -3,6 +3,7 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { layersIn } from '../../images/augment/image-change.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { partsOf } from '../../oci/manifest-parts.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { readStoredRequest } from '../../request/tokens/token-registry.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -50,11 +51,13 @@ export async function markRequests(
 
 /** Marks the build contexts and layers that unfinished builds need. */
 export async function markBuilds(
+  content: ContentStore,
   builds: Pick<BuildStore, 'unfinished'>,
   marked: DigestFilter,
   signal?: AbortSignal,
 ): Promise<void> {
   let last = 0;
+  const seen = boundedCache<Digest, true>(rememberedRoots);
   const read = async (rows: number): Promise<UnfinishedBuild[]> => {
     const page = await builds.unfinished(last, rows);
     last = page.at(-1)?.row ?? last;
@@ -62,8 +65,11 @@ export async function markBuilds(
   };
   for await (const { plan } of eachRow(read, signal)) {
     const parsed = JSON.parse(plan) as BuildPlan;
-    const context = recipeIn(parsed)?.context;
-    if (context !== undefined) marked.add(context);
+    const recipe = recipeIn(parsed);
+    if (recipe?.context !== undefined && recipe.isUploaded) {
+      // Its manifest refers to everything else of it.
+      await markTree({ content, marked, seen }, recipe.context, mediaTypes.ociManifest);
+    } else if (recipe?.context !== undefined) marked.add(recipe.context);
     for (const { gzipDigest } of layersIn(parsed.change)) marked.add(gzipDigest);
   }
 }

@@ -64,7 +64,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await hosted.settle();
   const marked = createDigestFilter();
   await markRequests(content, requests, now, marked, signal);
-  await markBuilds(builds, marked, signal);
+  await markBuilds(content, builds, marked, signal);
   // In a dry run the orphans are still in their repositories.
   const isNeeded = async (digest: Digest) =>
     (await (isDryRun ? hosted.isNeeded(digest, since) : hosted.isHeld(digest))) ||

@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
@@ -10,7 +11,10 @@ import type { Digest } from '../../../oci/digest.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
+import { piecesOf } from './source-pieces.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
+
+const readBytes = 256 * 1024;
 
 /** The files of a build context, as long as it is not disposed of. */
 export interface BuildContext extends AsyncDisposable {
@@ -36,7 +40,9 @@ export async function openBuildContext(
   try {
     const index = await readTar(content.open(digest, 0, size - 1), file, signal);
     return {
-      tree: index.tree(file.path),
+      tree: index.tree((start, end) =>
+        createReadStream(file.path, { start, end, highWaterMark: readBytes }),
+      ),
       [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
     };
   } catch (error) {
@@ -98,16 +104,4 @@ function malformed(error: Error & { readonly code?: string }): Error {
     phase: 'build',
     cause: error,
   });
-}
-
-async function* piecesOf(source: ByteSource): AsyncGenerator<Buffer> {
-  try {
-    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      // Whoever reads it may still do so when the memory has other bytes in it.
-      yield Buffer.from(chunk.bytes);
-      chunk.release();
-    }
-  } finally {
-    source.destroy();
-  }
 }

@@ -1,7 +1,7 @@
-import { createReadStream } from 'node:fs';
 import { posix } from 'node:path';
 import type { Header } from 'tar-stream';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
+import { maxEntries } from '../../../contexts/entry-list.ts';
 import { Fault } from '../../../foundation/fault.ts';
 
 /** An entry as tar-stream tells it. */
@@ -26,10 +26,7 @@ export interface TarLimits {
   readonly maxPathText: number;
 }
 
-// More than any source tree has, and little enough to keep in memory.
-const usualLimits: TarLimits = { maxEntries: 200_000, maxPathText: 64 * 1024 * 1024 };
-
-const readBytes = 256 * 1024;
+const usualLimits: TarLimits = { maxEntries, maxPathText: 64 * 1024 * 1024 };
 
 /**
  * What is where in a tar file. Nothing is ever unpacked, so nothing in it can reach outside: symlinks stay
@@ -57,8 +54,12 @@ export class TarIndex {
     this.#put(path, node);
   }
 
-  /** The files, which are read from the archive at `file` when they are asked for. */
-  tree(file: string): FileTree {
+  /**
+   * The files, whose content is read when a builder asks for it.
+   *
+   * @param readRange returns the bytes of the archive from `start` to `end`, both included
+   */
+  tree(readRange: (start: number, end: number) => AsyncIterable<Uint8Array>): FileTree {
     return {
       list: async directory =>
         [...(this.#directories.get(directory)?.values() ?? [])].map(({ entry }) => entry),
@@ -67,7 +68,7 @@ export class TarIndex {
         if (entry?.kind !== 'file') throw new Error(`'${path}' is not a file`);
         if (entry.size === 0) return nothing();
         const end = (offset ?? 0) + entry.size - 1;
-        return createReadStream(file, { start: offset ?? 0, end, highWaterMark: readBytes });
+        return readRange(offset ?? 0, end);
       },
     };
   }

@@ -1,4 +1,4 @@
-import type { Found } from '../../../buildkit/index.ts';
+import type { ContextEntry } from '../../../contexts/context-entry.ts';
 
 /** A directory, or a file at the top, and its size. */
 export interface Share {
@@ -10,14 +10,14 @@ export interface Share {
 const nearlyAll = 0.9;
 
 /** Returns the largest directories and files at the top of a tree, largest first; see {@link nearlyAll}. */
-export function largestIn(files: readonly Found[], count: number): Share[] {
+export function largestIn(entries: readonly ContextEntry[], count: number): Share[] {
   const sizes = new Map<string, number>();
-  for (const { path, entry } of files) {
-    if (entry.kind !== 'file') continue;
+  for (const { path, kind, size } of entries) {
+    if (kind !== 'file') continue;
     const parts = path.split('/');
     for (let depth = 1; depth <= parts.length; depth += 1) {
       const name = `${parts.slice(0, depth).join('/')}${depth < parts.length ? '/' : ''}`;
-      sizes.set(name, (sizes.get(name) ?? 0) + entry.size);
+      sizes.set(name, (sizes.get(name) ?? 0) + size);
     }
   }
   const shares = [...sizes].map(([path, bytes]) => ({ path, bytes }));

@@ -11,7 +11,7 @@ import {
   UsageError,
   type Values,
 } from '../../command/command.ts';
-import { packContext } from './packed-context.ts';
+import { type ContextDirectory, contextDirectory, packContext } from './packed-context.ts';
 import { recipeOptions, recipeOptionsOf } from './recipe-options.ts';
 
 /** The options that specify what to build. */
@@ -136,9 +136,10 @@ export const sourceUsage: readonly string[] = [
 
 /** A request for a build. */
 export interface BuildRequest {
+  /** Its `buildContext` is missing where the directory is too large to be packed into a request. */
   readonly submission: Submission;
-  /** What to do when the server refuses the build context as too large. */
-  readonly contextAdvice: string | undefined;
+  /** The directory of the build context, where there is one. */
+  readonly directory: ContextDirectory | undefined;
 }
 
 /** Returns the request that the options and the build context describe. Throws {@link CommandError}. */
@@ -151,7 +152,9 @@ export async function buildRequestOf(
     throw new UsageError(`Expected one build context, got ${positionals.join(' and ')}`);
   }
   const dockerfile = dockerfileOf(values, context);
-  const packed = context === undefined ? undefined : await packContext(context, dockerfile);
+  const isUrl = context !== undefined && /^https?:\/\//i.test(context);
+  const directory =
+    context === undefined || isUrl ? undefined : await contextDirectory(context, dockerfile);
   const namedContexts = namedContextsOf(texts(values, 'build-context'));
   const buildArgs = buildArgsOf(texts(values, 'build-arg'));
   const submission = {
@@ -160,7 +163,7 @@ export async function buildRequestOf(
     buildRepository: text(values, 'push-to'),
     nameStrategy: choiceOf(values, 'name-strategy', nameStrategies),
     containerConfig: await configOf(text(values, 'container-config')),
-    buildContext: packed?.layer,
+    buildContext: isUrl ? { location: context } : directory && (await packContext(directory)),
     ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
     ...(Object.keys(buildArgs).length > 0 ? { buildArgs } : {}),
     ...compressionOf(text(values, 'compression')),
@@ -169,7 +172,7 @@ export async function buildRequestOf(
     ...(values.freeze === true ? { freeze: true } : {}),
     format: choiceOf(values, 'format', formats),
   };
-  return { submission, contextAdvice: packed?.advice };
+  return { submission, directory };
 }
 
 /** Returns the given Dockerfile, or the one in the context. */

@@ -72,6 +72,11 @@ const layerSchema = z.object({
 } satisfies SchemaOf<SubmittedLayer>);
 
 const contextSchema = layerSchema.extend({
+  location: z
+    .string()
+    .describe(
+      'HTTP URL of a tar.gz file, `data:` and its base64, or `oci://` and the name of a context that was uploaded: `oci://HOST/REPOSITORY@DIGEST` (see `/v1alpha1/contexts`)',
+    ),
   isFiltered: optional(z.boolean()).describe(
     'The client has left out what is not for the build: the `.dockerignore` in the context is a file like others',
   ),
@@ -147,7 +152,7 @@ export const containerRequestSchema = z
       'How the built container is named',
     ),
     buildContext: optional(contextSchema).describe(
-      'Files for COPY and ADD, as a tar.gz file; its `.dockerignore` is honoured',
+      'Files for COPY and ADD, as a tar.gz file or an artifact; its `.dockerignore` is honoured',
     ),
     dryRun: optional(z.boolean()).describe(
       'Only tell what the request would do, with which credentials',

@@ -56,7 +56,8 @@ export async function sendHosted(
   const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
   if (asked.kind === 'uploads') {
     const { account, user } = deps.callers.of(req);
-    const owner = account ?? user ?? '';
+    // A builder's token, and one for build contexts, has no account behind it.
+    const owner = account ?? user ?? asked.repository;
     return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
   }
   if (action === 'delete') return remove(deps, asked, req, res);

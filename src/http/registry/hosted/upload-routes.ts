@@ -23,7 +23,7 @@ export interface UploadPath {
 /** Who pushes. */
 export interface Pusher {
   readonly rights: Rights;
-  /** Name of the account, whose open uploads are limited. */
+  /** Name of the account whose open uploads are limited; without one, of the repository. */
   readonly owner: string;
 }
 

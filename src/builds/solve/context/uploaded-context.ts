@@ -1,0 +1,119 @@
+import type { FileTree } from '../../../buildkit/index.ts';
+import { type ContextEntry, contextTypes } from '../../../contexts/context-entry.ts';
+import { readEntries } from '../../../contexts/entry-list.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Descriptor } from '../../../oci/descriptor.ts';
+import { type Digest, isDigest } from '../../../oci/digest.ts';
+import { type ImageManifest, parseManifest } from '../../../oci/manifest.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { piecesOf } from './source-pieces.ts';
+import { TarIndex } from './tar-index.ts';
+
+/** A build context that was uploaded as an artifact. Nothing is unpacked: files are read out of its blobs. */
+export interface UploadedContext {
+  readonly tree: FileTree;
+  /** In the order of their content. */
+  readonly entries: readonly ContextEntry[];
+  /** All content that it needs: its manifest, its list and the content of its files. */
+  readonly parts: readonly Digest[];
+  /** The content of all files, one after the other. */
+  read(): AsyncIterable<Uint8Array>;
+}
+
+/** Opens an uploaded build context by the digest of its manifest. Throws a {@link Fault} when it is not a valid one. */
+export async function openUploadedContext(
+  content: ContentStore,
+  digest: Digest,
+): Promise<UploadedContext> {
+  const { config, layers } = await manifestOf(content, digest);
+  for (const part of [config, ...layers]) await requireContent(content, part);
+  const entries = await readEntries(piecesOf(content.open(config.digest, 0, config.size - 1)));
+  const index = new TarIndex();
+  let size = 0;
+  for (const entry of entries) {
+    const { path: name, kind: type, mode, target: linkname = '' } = entry;
+    index.add({ name, type, mode, size: entry.size, byteOffset: size, linkname });
+    size += entry.size;
+  }
+  const chain = chainOf(content, layers);
+  if (chain.size !== size) {
+    refuse(`lists files of ${size} bytes, but its layers have ${chain.size} bytes`);
+  }
+  return {
+    tree: index.tree(chain.read),
+    entries,
+    parts: [digest, config.digest, ...layers.map(layer => layer.digest)],
+    read: () => chain.read(0, size - 1),
+  };
+}
+
+async function manifestOf(content: ContentStore, digest: Digest): Promise<ImageManifest> {
+  const bytes = await content.read(digest);
+  if (!bytes) throw gone();
+  const manifest = parseManifest({ bytes, digest, mediaType: mediaTypes.ociManifest });
+  if (manifest.kind !== 'manifest' || manifest.artifactType !== contextTypes.artifact) {
+    return refuse(`is not an artifact of the type ${contextTypes.artifact}`);
+  }
+  const { config, layers } = manifest;
+  const stray = layers.find(layer => layer.mediaType !== contextTypes.content);
+  if (config.mediaType !== contextTypes.list || stray) {
+    const found = stray ? stray.mediaType : config.mediaType;
+    const wanted = stray ? contextTypes.content : contextTypes.list;
+    refuse(`has a part of the type '${found.slice(0, 100)}' in place of ${wanted}`);
+  }
+  return manifest;
+}
+
+async function requireContent(content: ContentStore, part: Descriptor): Promise<void> {
+  const size = isDigest(part.digest) ? await content.size(part.digest) : undefined;
+  if (size === undefined) throw gone();
+  if (size !== part.size || size === 0) refuse(`has a wrong size for ${part.digest}`);
+}
+
+/** Blobs one behind the other, as one long file. */
+function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
+  const starts: number[] = [];
+  let size = 0;
+  for (const blob of blobs) {
+    starts.push(size);
+    size += blob.size;
+  }
+  return {
+    size,
+    /** The bytes from `start` to `end`, both included. */
+    async *read(start: number, end: number): AsyncGenerator<Uint8Array> {
+      for (let at = indexOf(starts, start), from = start; from <= end; at += 1) {
+        const blob = blobs[at] as Descriptor;
+        const offset = starts[at] as number;
+        const to = Math.min(end, offset + blob.size - 1);
+        yield* piecesOf(content.open(blob.digest, from - offset, to - offset));
+        from = to + 1;
+      }
+    },
+  };
+}
+
+/** The last blob that begins at or before a position. */
+function indexOf(starts: readonly number[], position: number): number {
+  let low = 0;
+  let high = starts.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((starts[middle] as number) <= position) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function gone(): Fault {
+  return new Fault(
+    'bad-request',
+    'The build context is not complete here, or has expired: upload it again',
+    { phase: 'build' },
+  );
+}
+
+function refuse(what: string): never {
+  throw new Fault('bad-request', `The build context ${what}`, { phase: 'build' });
+}

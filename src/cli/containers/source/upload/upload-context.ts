@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { contextTypes } from '../../../../contexts/context-entry.ts';
+import { writeEntries } from '../../../../contexts/entry-list.ts';
+import { mediaTypes } from '../../../../oci/media-type.ts';
+import { CommandError, type Values } from '../../../command/command.ts';
+import { post, RefusedError, serverAddress } from '../../../server/server-client.ts';
+import { claimOf } from '../../caller-options.ts';
+import { type ContextDirectory, contextAdvice, type SentContext } from '../packed-context.ts';
+import { cutBlobs, grainOf, largestBlob } from './cut-blobs.ts';
+import { createRegistryPush, type RegistryPush } from './registry-push.ts';
+import { uploadProgress } from './upload-progress.ts';
+
+/** Source: `ContextGrant` of the API. */
+interface Grant {
+  readonly registry: string;
+  readonly repository: string;
+  readonly token: string;
+}
+
+interface Part {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+const mostAtOnce = 6;
+const memoryBytes = 192 * 1024 * 1024;
+
+/**
+ * Uploads a build context as an artifact, and returns what a request names it by. Only blobs that the server does not
+ * have are sent, so an upload that was interrupted resumes. Throws {@link CommandError}.
+ */
+export async function uploadContext(
+  values: Values,
+  directory: ContextDirectory,
+): Promise<SentContext> {
+  const { entries, bytes, isFiltered } = directory;
+  const first = await askGrant(values);
+  const { registry, repository } = first;
+  const push = createRegistryPush({
+    server: serverAddress(values),
+    repository,
+    token: tokensOf(values, first),
+  });
+  const files = entries.filter(({ kind }) => kind === 'file').length;
+  const progress = uploadProgress(process.stderr, { bytes, files });
+  try {
+    const layers = await pushContent(push, directory, progress.add);
+    const list = writeEntries(entries);
+    const config = partOf(contextTypes.list, list);
+    await push.blob(config.digest, list);
+    const manifest = Buffer.from(
+      JSON.stringify({
+        schemaVersion: 2,
+        mediaType: mediaTypes.ociManifest,
+        artifactType: contextTypes.artifact,
+        config,
+        layers,
+      }),
+    );
+    const { digest } = partOf(mediaTypes.ociManifest, manifest);
+    await push.manifest(digest, mediaTypes.ociManifest, manifest);
+    const location = `oci://${registry}/${repository}@${digest}`;
+    progress.end(true);
+    return isFiltered ? { location, isFiltered } : { location };
+  } catch (error) {
+    progress.end(false);
+    // Quotas and limits of single blobs.
+    const isTooLarge = error instanceof RefusedError && [403, 413, 507].includes(error.status);
+    if (!isTooLarge) throw error;
+    throw new CommandError(`${error.message}\n${contextAdvice(directory)}`);
+  }
+}
+
+async function askGrant(values: Values): Promise<Grant> {
+  return (await post(values, '/v1alpha1/contexts', await claimOf(values))) as Grant;
+}
+
+/** The token of the grant, and a new one when the server refuses it because it has expired. */
+function tokensOf(values: Values, { token }: Grant): (isRefused: boolean) => Promise<string> {
+  let current = Promise.resolve(token);
+  let renewal: Promise<unknown> | undefined;
+  return isRefused => {
+    if (isRefused && !renewal) {
+      current = askGrant(values).then(grant => grant.token);
+      renewal = current.finally(() => {
+        renewal = undefined;
+      });
+      renewal.catch(() => {});
+    }
+    return current;
+  };
+}
+
+/** Pushes the content of all files, some blobs at a time; returns its parts in their order. */
+async function pushContent(
+  push: RegistryPush,
+  { path, entries, bytes }: ContextDirectory,
+  onDone: (bytes: number, sent: boolean) => void,
+): Promise<Part[]> {
+  const grain = grainOf(bytes);
+  const atOnce = Math.max(2, Math.min(mostAtOnce, Math.floor(memoryBytes / largestBlob(grain))));
+  const parts: Part[] = [];
+  const pushed = new Map<string, Promise<void>>();
+  const running = new Set<Promise<void>>();
+  for await (const blob of cutBlobs(path, entries, grain)) {
+    const part = partOf(contextTypes.content, blob);
+    parts.push(part);
+    if (pushed.has(part.digest)) {
+      onDone(part.size, false);
+      continue;
+    }
+    const work = push.blob(part.digest, blob).then(sent => onDone(part.size, sent));
+    pushed.set(part.digest, work);
+    const ended: Promise<void> = work.finally(() => running.delete(ended));
+    // The wait below reports a failure; until then it must not count as unhandled.
+    ended.catch(() => {});
+    running.add(ended);
+    if (running.size >= atOnce) await Promise.race(running);
+  }
+  await Promise.all(pushed.values());
+  return parts;
+}
+
+function partOf(mediaType: string, bytes: Buffer): Part {
+  const hex = createHash('sha256').update(bytes).digest('hex');
+  return { mediaType, digest: `sha256:${hex}`, size: bytes.length };
+}

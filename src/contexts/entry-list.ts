@@ -1,0 +1,123 @@
+import { createGunzip, gzipSync } from 'node:zlib';
+import { Fault } from '../foundation/fault.ts';
+import { createTurnPause } from '../foundation/turn-pause.ts';
+import type { ContextEntry } from './context-entry.ts';
+
+/** Files, directories and links: more than any source tree has, and few enough to keep in memory. */
+export const maxEntries = 200_000;
+
+const newline = 0x0a;
+// A path has at most 4096 bytes, each of which JSON may write with six; the target of a link as well.
+const maxLineBytes = 64 * 1024;
+const maxListBytes = 256 * 1024 * 1024;
+
+/** Writes the list of entries: a JSON object on each line, in the order of the content. */
+export function writeEntries(entries: readonly ContextEntry[]): Buffer {
+  const lines = entries.map(({ path, kind, mode, size, target }) =>
+    JSON.stringify({
+      ...{ path, kind, mode },
+      ...(kind === 'file' ? { size } : {}),
+      ...(kind === 'symlink' ? { target } : {}),
+    }),
+  );
+  return gzipSync(lines.map(line => `${line}\n`).join(''));
+}
+
+/** Reads a list of entries. Throws a {@link Fault} (400) for a list that is malformed or too long. */
+export async function readEntries(gzip: AsyncIterable<Uint8Array>): Promise<ContextEntry[]> {
+  const entries: ContextEntry[] = [];
+  const pause = createTurnPause();
+  for await (const lines of linesOf(unpacked(gzip))) {
+    if (entries.length + lines.length > maxEntries) {
+      throw refused(`has more than ${maxEntries} files and directories`);
+    }
+    for (const line of lines) entries.push(entryOf(line));
+    await pause();
+  }
+  return entries;
+}
+
+async function* unpacked(gzip: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip();
+  const fed = (async () => {
+    for await (const piece of gzip) {
+      if (gunzip.destroyed) return;
+      if (!gunzip.write(piece)) {
+        await new Promise<void>(resolve => {
+          gunzip.once('drain', resolve);
+          gunzip.once('close', resolve);
+        });
+      }
+    }
+    gunzip.end();
+  })();
+  fed.catch(error => gunzip.destroy(error));
+  let size = 0;
+  try {
+    for await (const piece of gunzip) {
+      size += piece.length;
+      if (size > maxListBytes) throw refused(`is longer than ${maxListBytes} bytes`);
+      yield piece;
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code?.startsWith('Z_')) throw refused('is not a gzip file', error);
+    throw error;
+  }
+}
+
+/** The lines of each piece. */
+async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const piece of pieces) {
+    const bytes = rest.length > 0 ? Buffer.concat([rest, piece]) : piece;
+    const lines: string[] = [];
+    let start = 0;
+    for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, start)) {
+      lines.push(bytes.toString('utf8', start, end));
+      start = end + 1;
+    }
+    yield lines;
+    rest = bytes.subarray(start);
+    if (rest.length > maxLineBytes) throw refused('has a line that is too long');
+  }
+  if (rest.length > 0) throw refused('does not end with a line break');
+}
+
+function entryOf(line: string): ContextEntry {
+  const { path, kind, mode, size = 0, target } = objectIn(line);
+  const isText = typeof path === 'string' && path !== '';
+  const isMode = isWhole(mode) && mode <= 0o7777;
+  if (!isText || !isMode || !isWhole(size)) throw malformed(line);
+  if (kind === 'file') return { path, kind, mode, size };
+  if (size !== 0) throw malformed(line);
+  if (kind === 'directory') return { path, kind, mode, size };
+  if (kind !== 'symlink' || typeof target !== 'string' || target === '') throw malformed(line);
+  return { path, kind, mode, size, target };
+}
+
+function objectIn(line: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Reported below.
+  }
+  throw malformed(line);
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function malformed(line: string): Fault {
+  const shown = line.slice(0, 120).replace(/\p{Cc}/gu, '?');
+  return refused(`has a malformed line: ${shown}`);
+}
+
+function refused(what: string, cause?: unknown): Fault {
+  return new Fault('bad-request', `The list of the build context's files ${what}`, {
+    phase: 'build',
+    cause,
+  });
+}

@@ -1,0 +1,29 @@
+import type { GrantContexts } from '../../../request/layers/context-grant.ts';
+import { ok } from '../../route/declaration.ts';
+import { apiRoute } from '../api-route.ts';
+import { contextGrantRequestSchema, contextGrantSchema } from './context-schema.ts';
+
+export interface ContextDeps {
+  readonly grantContexts: GrantContexts;
+}
+
+/** The right to upload build contexts, which are pushed by the OCI distribution API. */
+export const contextRoutes = [
+  apiRoute({
+    id: 'grantContextUpload',
+    method: 'post',
+    path: '/v1alpha1/contexts',
+    tag: 'Builds',
+    summary: 'The right to upload build contexts, by the OCI distribution API',
+    access: 'requests',
+    limit: 'requests',
+    body: { schema: contextGrantRequestSchema, example: {}, isBuild: () => true },
+    answers: ok(contextGrantSchema, 'The repository of the caller, and a token for it'),
+    faults: ['storage-full'],
+    claim: ({ body }) => body,
+    async run({ caller, ctx }, { grantContexts }: ContextDeps) {
+      ctx.set('cache-control', 'no-store');
+      return grantContexts(caller);
+    },
+  }),
+];

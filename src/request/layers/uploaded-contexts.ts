@@ -1,0 +1,121 @@
+import { openUploadedContext } from '../../builds/solve/context/uploaded-context.ts';
+import { hashTar } from '../../contexts/hash-tar.ts';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import type { HostedManifests } from '../../hosted/manifests.ts';
+import { contextRepository } from '../../hosted/uploads/context-repository.ts';
+import type { Digest } from '../../oci/digest.ts';
+import { parseReference } from '../../oci/reference.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
+import type { Caller } from '../container-request.ts';
+import type { SubmittedLayer } from '../submission.ts';
+
+/** What a location begins with that names an uploaded build context. */
+export const uploadedScheme = /^oci:\/\//i;
+
+/** A build context that is in the content store. */
+export interface TakenContext {
+  /** Digest of its manifest. */
+  readonly digest: Digest;
+  /** Digest of the tar file that it would be inside a request. */
+  readonly tarDigest: Digest;
+}
+
+export interface UploadedContexts {
+  /**
+   * Finds the build context that a caller has uploaded, and checks all of it. Throws a {@link Fault}: 400 says what is
+   * wrong with it.
+   */
+  take(
+    context: SubmittedLayer,
+    caller: Pick<Caller, 'network' | 'user'> & { readonly signal?: AbortSignal | undefined },
+  ): Promise<TakenContext>;
+}
+
+export interface UploadedContextsDeps {
+  readonly content: ContentStore;
+  readonly manifests: Pick<HostedManifests, 'head'>;
+  readonly ownHost: string;
+}
+
+// Contexts are hashed as fast as the disk reads: more at once would only wait for each other.
+const hashedAtOnce = 2;
+
+export function createUploadedContexts(deps: UploadedContextsDeps): UploadedContexts {
+  const { content, manifests, ownHost } = deps;
+  const known = boundedCache<Digest, Digest>(10_000);
+  const queue = new RunQueue(hashedAtOnce);
+
+  /** The digest of the manifest that a location names, which must be in the caller's own repository. */
+  const digestIn = async (
+    location: string,
+    caller: Pick<Caller, 'network' | 'user'>,
+  ): Promise<Digest> => {
+    const { registry, repository, digest } = parseReference(location.replace(uploadedScheme, ''));
+    if (digest === undefined) throw malformed('names a build context without its digest');
+    if (registry !== ownHost || repository !== contextRepository(caller)) {
+      throw malformed(
+        `is not in your repository for build contexts, ${ownHost}/${contextRepository(caller)}: upload it with the same access token, or without one, as the request`,
+      );
+    }
+    try {
+      return (await manifests.head(repository, digest)).digest;
+    } catch (error) {
+      throw error instanceof Fault ? expired() : error;
+    }
+  };
+
+  const measure = async (digest: Digest, signal: AbortSignal | undefined): Promise<Digest> => {
+    const context = await openUploadedContext(content, digest);
+    // From here on no sweep takes it before the build is written down.
+    for (const part of context.parts) {
+      if (!content.claim(part)) throw expired();
+    }
+    const before = known.get(digest);
+    if (before !== undefined) return before;
+    const hash = createFlowHash('sha256');
+    try {
+      await hashTar(context.entries, context.read(), piece => {
+        signal?.throwIfAborted();
+        return hash.update(piece);
+      });
+    } catch (error) {
+      hash.abort();
+      throw error;
+    }
+    const tarDigest = `sha256:${await hash.digest()}` as Digest;
+    known.set(digest, tarDigest);
+    return tarDigest;
+  };
+
+  return {
+    async take(context, caller) {
+      const { location, gzipDigest, gzipSize, tarDigest: claimed } = context;
+      if (gzipDigest !== undefined || gzipSize !== undefined) {
+        throw malformed("is not a tar.gz file: leave out 'gzipDigest' and 'gzipSize'");
+      }
+      const digest = await digestIn(location, caller);
+      const tarDigest = await queue.run(() => measure(digest, caller.signal));
+      if (claimed !== undefined && claimed !== tarDigest) {
+        throw new Fault(
+          'bad-request',
+          `buildContext.tarDigest is ${claimed}, but the context's is ${tarDigest}`,
+          { phase: 'layer' },
+        );
+      }
+      return { digest, tarDigest };
+    },
+  };
+}
+
+function malformed(what: string): Fault {
+  return new Fault('bad-request', `buildContext.location ${what}`, { phase: 'layer' });
+}
+
+function expired(): Fault {
+  return new Fault('bad-request', 'The build context has expired here: upload it again', {
+    phase: 'layer',
+  });
+}

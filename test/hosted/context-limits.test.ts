@@ -1,0 +1,83 @@
+/** How much uploaded build contexts may take, and when they go. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
+import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
+import { createQuota } from '../../src/hosted/uploads/quota.ts';
+import { digestOf, mediaTypes } from '../../src/oci/index.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createContextStore } from '../../src/storage/rows/hosted/context-rows.ts';
+import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
+import { firstPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
+
+const own = contextRepository({ user: 'ada' });
+const network = contextRepository({ network: '192.0.2.1' });
+const neighbour = contextRepository({ network: '192.0.2.2' });
+
+suite('uploaded contexts', () => {
+  const database = openDatabase(':memory:');
+  const store = createHostedStore(database);
+  const contexts = createContextStore(database);
+
+  /** Puts a context with these blobs, each linked at its time. */
+  const put = async (repository: string, name: string, blobs: Record<string, number>) => {
+    const digest = digestOf(name);
+    const limits = {
+      maxBlobBytes: undefined,
+      maxRepositoryBytes: undefined,
+      maxTotalBytes: undefined,
+    };
+    const parts = Object.keys(blobs).map(blob => ({ digest: digestOf(blob), size: 100 }));
+    for (const [blob, at] of Object.entries(blobs)) {
+      await store.putBlob({ repository, digest: digestOf(blob), size: 100, at, limits });
+    }
+    const manifest = { digest, mediaType: mediaTypes.ociManifest, size: 10, subject: null };
+    const pushed = await store.putManifest({
+      ...{ repository, manifests: [], tags: [], limits },
+      manifest: { ...manifest, artifactType: null, annotations: null },
+      blobs: parts.map(part => ({ ...part, isOptional: false })),
+    });
+    assert.equal(pushed.kind, 'put');
+    return digest;
+  };
+
+  test('each owner has a repository, and none is the one of another', () => {
+    assert.equal(new Set([own, network, neighbour]).size, 3);
+    assert.notEqual(contextRepository({ user: '192.0.2.1' }), network);
+    assert.match(own, /^contexts\/users\/[0-9a-f]{32}$/);
+  });
+
+  test('a context goes when it was not pushed again, although a newer one shares its blobs', async () => {
+    const old = await put(own, 'old', { shared: 1000, 'old list': 1000 });
+    const fresh = await put(own, 'fresh', { shared: 5000, 'new list': 5000 });
+    const image = await put('team/app', 'image', { layer: 1000 });
+    await purgeContexts(contexts, store, 3000);
+    assert.equal(await store.manifest(own, old), undefined);
+    assert.ok(await store.manifest(own, fresh));
+    assert.ok(await store.manifest('team/app', image), 'another repository is not touched');
+    const lone = (await store.loneBlobsAfter(firstPlace, 100)).filter(({ isLone }) => isLone);
+    assert.deepEqual(
+      lone.map(({ digest }) => digest),
+      [digestOf('old list')],
+    );
+  });
+
+  test('users, networks and all networks together have limits', async () => {
+    const quota = createQuota(
+      store,
+      { maxBlobBytes: undefined, maxRepositoryBytes: undefined, maxTotalBytes: undefined },
+      { maxContextBytes: 1000, maxNetworkBytes: 500, maxBytes: 700 },
+    );
+    await quota.admit(own, 600);
+    await assert.rejects(
+      quota.admit(own, 900),
+      /You can have .* 1000 bytes.*hosted.maxContextBytes/,
+    );
+    await put(network, 'one', { a: 1, b: 1, c: 1 });
+    await quota.admit(network, 150);
+    await assert.rejects(quota.admit(network, 300), /Your network.*500.*maxNetworkBytes/);
+    await quota.admit(neighbour, 300);
+    await assert.rejects(quota.admit(neighbour, 450), /Callers without a login.*700/);
+    await quota.admit('team/app', 1_000_000);
+  });
+});
