@@ -189,6 +189,20 @@ test('limits end the reading', async () => {
   );
 });
 
+test('a size that is not true costs neither time nor memory', async () => {
+  const bytes = squashTree('small', 'sizes.sqfs', ['-noI', '-noD', '-no-fragments', '-b', '4K']);
+  const inodes = Number(bytes.readBigUInt64LE(64));
+  // The inode of the file with two names is an extended one: its size becomes 1 TiB, of blocks of zeros.
+  const size = bytes.indexOf(Buffer.from([0x88, 0x13, 0, 0, 0, 0, 0, 0]), inodes);
+  assert.ok(size > inodes);
+  bytes.writeBigUInt64LE(2n ** 40n, size);
+  await assert.rejects(
+    tarOf(bytes, { ...usual, maxUnpackedBytes: 2 ** 50 }),
+    /is broken \(its squashfs|more than/,
+  );
+  await assert.rejects(tarOf(bytes), /more than the 67108864 bytes/);
+});
+
 test('compression that cannot be read is refused with what to do', async () => {
   const bytes = squash('xz.sqfs', '-comp', 'xz');
   await assert.rejects(

@@ -12,12 +12,13 @@ export interface BaseNotes {
   leftOut: number;
   /** Names. */
   entries: number;
-  /** Of the content of all files. */
+  /** Of the tar file. */
   bytes: number;
 }
 
 const labelsPath = '.singularity.d/labels.json';
 const maxLabels = 256 * 1024;
+const maxLinkedNames = 64 * 1024 * 1024;
 const pieceBytes = 256 * 1024;
 const whiteout = '.wh.';
 
@@ -32,7 +33,7 @@ export async function* baseLayer(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const pause = createTurnPause();
-  const linked = new Map<number, string>();
+  const linked = new LinkedNames();
   let parts: Buffer[] = [];
   let waiting = 0;
   const add = (bytes: Buffer) => {
@@ -53,12 +54,13 @@ export async function* baseLayer(
       notes.leftOut += 1;
       continue;
     }
+    const head = tarHeader(header);
     notes.entries += 1;
-    notes.bytes += header.size;
+    notes.bytes += head.length + paddedSize(header.size);
     if (notes.bytes > limits.maxUnpackedBytes) {
       throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);
     }
-    add(tarHeader(header));
+    add(head);
     const isLabels = entry.path === labelsPath && header.size <= maxLabels;
     const labels: Buffer[] = [];
     if (header.size > 0) {
@@ -77,20 +79,37 @@ export async function* baseLayer(
   yield piece();
 }
 
+/** The first names of files that have several. */
+class LinkedNames {
+  readonly #names = new Map<number, string>();
+  #bytes = 0;
+
+  find(place: number): string | undefined {
+    return this.#names.get(place);
+  }
+
+  /** Throws a `Fault` where all of them together are too long to be kept in memory. */
+  add(place: number, path: string): void {
+    this.#bytes += path.length;
+    if (this.#bytes > maxLinkedNames) throw imageTooLarge('64 MiB of names of hard links');
+    this.#names.set(place, path);
+  }
+}
+
 /** The header of an entry; undefined for one that has no place in a layer. */
 function headerOf(
   squashfs: Squashfs,
   { path, inode, place }: SquashfsEntry,
-  linked: Map<number, string>,
+  linked: LinkedNames,
 ): TarEntry | undefined {
   const { kind, mode, mtime, size, target, links } = inode;
   if (path.split('/').some(name => name.startsWith(whiteout))) return undefined;
   // No container may use devices of an image, and one of them means a removed file to overlay file systems.
   if (kind === 'socket' || kind === 'device') return undefined;
-  const first = linked.get(place);
+  const first = linked.find(place);
   const common = { path, mode, mtime, owner: squashfs.owner(inode) };
   if (first !== undefined) return { ...common, kind: 'link', size: 0, link: first };
-  if (links > 1 && kind !== 'directory') linked.set(place, path);
+  if (links > 1 && kind !== 'directory') linked.add(place, path);
   const attributes = squashfs.attributes(inode).filter(isKept);
   const described = attributes.length === 0 ? common : { ...common, attributes };
   switch (kind) {

@@ -58,7 +58,7 @@ export async function baseOfSif(path: string, options: BaseOptions): Promise<Bas
   if (!sif.squashfs) {
     throw new Fault(
       'bad-request',
-      `${name} has no squashfs that can be read (it may be encrypted): build it again with 'apptainer build', without --encrypt, and push it`,
+      `${name} has no squashfs that can be read (it may be encrypted, or an OCI-SIF file): build it again with 'apptainer build', without --encrypt, and push it`,
       { phase: 'build' },
     );
   }

@@ -3,8 +3,10 @@ import type { Attributes } from '../../tar/tar-entry.ts';
 import { type Metadata, recordAt } from './metadata.ts';
 
 const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };
-/** As Linux: of the value of one, and of all names of a file. */
+/** As Linux: bytes of one value. */
 const maxValue = 64 * 1024;
+/** Of all values of a file: readers of tar files take no more than 1 MiB. */
+const maxBytes = 512 * 1024;
 const maxCount = 1000;
 const elsewhere = 0x100;
 
@@ -29,9 +31,13 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
       const count = record.readUInt32LE(8);
       if (count > maxCount) brokenSif('a file of it has too many attributes');
       const cursor = cursorAt(record.readBigUInt64LE());
+      let bytes = 0;
       const takeValue = (from: typeof cursor) => {
         const size = from.take(4).readUInt32LE();
-        if (size > maxValue) brokenSif('a file of it has too long an attribute');
+        bytes += size;
+        if (size > maxValue || bytes > maxBytes) {
+          brokenSif('a file of it has too long an attribute');
+        }
         return from.take(size);
       };
       return Array.from({ length: count }, (): [string, string] => {

@@ -14,7 +14,7 @@ const sizeBits = 0xff_ffff;
 
 /** The content of the files of a squashfs. */
 export interface ContentReader {
-  /** The bytes of a file, block by block. Throws a `Fault` for damaged blocks. */
+  /** The bytes of a file, block by block; once for an inode. Throws a `Fault` for damaged blocks. */
   read(inode: SquashfsInode): AsyncGenerator<Buffer>;
 }
 
@@ -60,12 +60,14 @@ export function createContentReader(
   return {
     async *read({ size, content }) {
       if (!content) return;
-      const { blocks, fragment } = content;
+      const { blocks, list, fragment } = content;
       let place = content.start;
       let rest = size;
       const run = Math.max(1, Math.floor(atOnce / blockSize));
-      for (let first = 0; first < blocks.length; first += run) {
-        const words = blocks.slice(first, first + run);
+      for (let first = 0; first < blocks; first += run) {
+        const count = Math.min(run, blocks - first);
+        const listed = list.take(4 * count);
+        const words = Array.from({ length: count }, (_, index) => listed.readUInt32LE(4 * index));
         const lengths = words.map(word => storedBytes(word, blockSize));
         const total = lengths.reduce((sum, length) => sum + length, 0);
         const stored = total === 0 ? Buffer.alloc(0) : await bytesAt(place, total);

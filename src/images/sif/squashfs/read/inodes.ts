@@ -1,6 +1,6 @@
 import { brokenSif } from '../../format/record.ts';
 import { imageTooLarge } from '../../limits.ts';
-import type { Metadata } from './metadata.ts';
+import type { Metadata, MetadataCursor } from './metadata.ts';
 import type { Superblock } from './superblock.ts';
 
 /** What a squashfs says of a file, whatever names it has. */
@@ -31,8 +31,13 @@ export interface SquashfsInode {
 export interface FileContent {
   /** Of the first block. */
   readonly start: number;
-  /** Bytes of each block as it is stored; bit 24 for one that is not compressed, 0 for one of zeros. */
-  readonly blocks: readonly number[];
+  /** Number of its blocks. */
+  readonly blocks: number;
+  /**
+   * A cursor on the list of blocks: four bytes each, with the bytes of the block as it is stored; bit 24 for one that is
+   * not compressed, 0 for one of zeros. A long list takes no memory before it is read.
+   */
+  readonly list: MetadataCursor;
   /** The block that the rest is in, with others, and the place there. */
   readonly fragment: { readonly index: number; readonly offset: number } | undefined;
 }
@@ -90,13 +95,11 @@ export function readInode(
     case 'file': {
       const body = cursor.take(isExtended ? 40 : 16);
       const size = isExtended ? Number(body.readBigUInt64LE(8)) : body.readUInt32LE(12);
-      // Before the list of blocks is read: a size alone costs nothing.
       if (size > mostBytes) throw imageTooLarge(`${mostBytes} bytes`);
       const tail = isExtended ? 28 : 4;
       const index = body.readUInt32LE(tail);
       const isWhole = index === noFragment;
       const count = isWhole ? Math.ceil(size / blockSize) : Math.floor(size / blockSize);
-      const words = cursor.take(4 * count);
       return {
         ...common,
         size,
@@ -108,7 +111,8 @@ export function readInode(
           : {}),
         content: {
           start: isExtended ? Number(body.readBigUInt64LE(0)) : body.readUInt32LE(0),
-          blocks: Array.from({ length: count }, (_, block) => words.readUInt32LE(4 * block)),
+          blocks: count,
+          list: cursor,
           fragment: isWhole ? undefined : { index, offset: body.readUInt32LE(tail + 4) },
         },
       };
