@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
+import { commandLinePage } from '../../scripts/command-line-page.ts';
+import { configurationPage } from '../../scripts/configuration-page.ts';
 import { readVersion } from '../../src/foundation/version.ts';
 import { describeJsonApi } from '../../src/http/api/json-api.ts';
 import { describePlatformApi } from '../../src/http/platform/platform-api.ts';
@@ -10,8 +12,10 @@ import { settings } from '../../src/server/config/settings.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 
-test('the configuration page has every variable, and each has a meaning', () => {
-  const page = readFileSync(join(docs, 'configuration.md'), 'utf8');
+test('the pages about settings and commands are the generated ones', async () => {
+  const page = configurationPage();
+  assert.equal(readFileSync(join(docs, 'configuration.md'), 'utf8'), page);
+  assert.equal(readFileSync(join(docs, 'command-line.md'), 'utf8'), await commandLinePage());
   for (const { path, variable, description } of settings) {
     assert.notEqual(description, '', path.join('.'));
     if (variable !== undefined) assert.ok(page.includes(`\`${variable}\``), variable);

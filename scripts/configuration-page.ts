@@ -1,0 +1,121 @@
+import {
+  accountFileSettings,
+  builderTlsSettings,
+  registrySettings,
+  type Setting,
+  settings,
+} from '../src/server/config/settings.ts';
+
+/** Returns the page about all settings, made from their schema. */
+export function configurationPage(): string {
+  return `# Configuration
+
+An option of \`sluice serve\` wins over the environment, the environment over the YAML file that \`--config\` or
+\`SLUICE_CONFIG\` names, and the file over the default. Relative paths in the file start at its directory.
+
+| kind | written as |
+|---|---|
+| size | \`10 MiB\`, \`1.5 GB\`, or a number of bytes |
+| time | \`500ms\`, \`30s\`, \`15m\`, \`36h\`, \`90d\` |
+| rate | \`250/hour\` (second, minute, hour, day), \`0\` for none, \`off\` for no limit |
+| list | a YAML list; in the environment separated by commas |
+
+The server does not start with a wrong setting; the message names the setting and the line in the file.
+
+| command | what it shows |
+|---|---|
+| \`sluice config\` | all settings as the server would use them, and where each comes from |
+| \`sluice config --check FILE\` | all faults of a configuration file and of the files that it names |
+
+\`npm run generate\` makes this page from the schema of the settings.
+
+## All settings
+
+| setting | variable | default | meaning |
+|---|---|---|---|
+${settings
+  .filter(({ variable }) => variable !== undefined)
+  .map(row)
+  .join('\n')}
+
+## Proxies
+
+The environment variables \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` (upper or lower case) apply to every connection
+of the server to another host. A proxy is an \`http://\` or \`https://\` URL, with a name and password if it requires
+them. \`NO_PROXY\` lists the hosts that are connected to directly, separated by commas: host names (with their subdomains),
+addresses, networks such as \`10.0.0.0/8\`, each name or address with a port if needed, or \`*\`. List \`127.0.0.1\` and
+\`localhost\` for registries on the same machine. Private addresses stay forbidden behind a proxy
+([ADR 31](adr/0031-proxies-and-the-address-guard.md)): Sluice looks up the name and gives the proxy a checked
+address. Where only the proxy can look up names, or its rules are about names, set \`upstream.proxyNames\`.
+
+## Account files
+
+In the configuration file only: \`accountFiles:\` lists \`htpasswd\` files. The rights of their accounts are listed here,
+so that a line in such a file makes nobody an administrator. A name may occur once in all files and \`accounts\`.
+
+| setting | default | meaning |
+|---|---|---|
+${accountFileSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+accountFiles:
+  - file: /etc/sluice/htpasswd
+    repositories: { "team/*": push }
+    administrators: [ada]
+\`\`\`
+
+\`htpasswd -B /etc/sluice/htpasswd ada\` adds an account or changes its password; \`htpasswd -D\` removes it. A removed
+account loses its rights within seconds. A token that a registry client got with an old password lasts five minutes.
+
+## Registries
+
+In the configuration file only: \`registries:\` maps the exact host of a registry, with its port, to its settings. A
+registry at a loopback, private or link-local address is refused unless it is listed.
+
+| setting | default | meaning |
+|---|---|---|
+${registrySettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+registries:
+  registry.example.com:
+    username: reader
+    password: secret
+    anonymous: true      # these credentials also serve callers without a login
+  127.0.0.1:5000:
+    plainHttp: true
+    blobs: cache
+\`\`\`
+
+## Builders with TLS
+
+In the configuration file only: \`buildkitTls:\` maps the address of a builder, as written in \`buildkit\`, to its
+certificates. The files are checked at the start and read again after a change.
+
+| setting | default | meaning |
+|---|---|---|
+${builderTlsSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+buildkit: [tcp://builder-1.example.com:1234, tcp://10.0.0.7:1234]
+buildkitTls:
+  tcp://builder-1.example.com:1234: { ca: ca.pem, certificate: client.pem, key: client.key }
+  tcp://10.0.0.7:1234: { ca: other-ca.pem, certificate: other.pem, key: other.key, serverName: builder-2 }
+\`\`\`
+`;
+}
+
+function row({ path, variable, default: value, description }: Setting): string {
+  return `| \`${path.join('.')}\` | \`${variable}\` | ${code(value)} | ${description} |`;
+}
+
+function registryRow({ path, default: value, description }: Setting): string {
+  return `| \`${path.at(-1)}\` | ${code(value)} | ${description} |`;
+}
+
+function code(value: unknown): string {
+  if (value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0)) {
+    return '';
+  }
+  return `\`${Array.isArray(value) ? value.join(',') : String(value)}\``;
+}
