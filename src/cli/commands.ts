@@ -12,6 +12,8 @@ export const commands: Readonly<Record<string, () => Promise<CommandNode>>> = {
   inspect: async () => (await import('./containers/inspect-command.ts')).inspectCommand,
   logs: async () => (await import('./containers/logs-command.ts')).logsCommand,
   cancel: async () => (await import('./containers/cancel-command.ts')).cancelCommand,
+  repositories: async () =>
+    (await import('./repositories/repositories-command.ts')).repositoriesCommand,
   gc: async () => (await import('./data/gc-command.ts')).gcCommand,
   verify: async () => (await import('./data/verify-command.ts')).verifyCommand,
   backup: async () => (await import('./data/backup-command.ts')).backupCommand,

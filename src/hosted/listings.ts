@@ -3,6 +3,7 @@ import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { HostedManifest, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import { pageSize } from './page-size.ts';
+import type { Rights } from './rights.ts';
 
 /** A page of a listing. */
 export interface Listing {
@@ -16,6 +17,11 @@ export interface Listing {
 
 /** Source: OCI distribution specification 1.1, Content Discovery. */
 export interface HostedListings {
+  /**
+   * Returns the names of the repositories that the caller may pull, in the order of their bytes; the query may have `n`
+   * and `last`. Source: Docker Registry HTTP API V2, Listing Repositories.
+   */
+  catalog(rights: Rights, query: URLSearchParams): Promise<Listing>;
   /** Tags in the order of their bytes; the query may have `n` and `last`. Throws a {@link Fault} (404). */
   tags(repository: string, query: URLSearchParams): Promise<Listing>;
   /** A page of an index of what has the digest as its subject; the query may have `artifactType` and `last`. */
@@ -23,12 +29,36 @@ export interface HostedListings {
 }
 
 const largestPage = 10_000;
+const catalogPage = 1000;
 const referrersPage = 1000;
 // To write so much of small annotations takes some 30 ms.
 const referrersPageBytes = 1024 * 1024;
 
 export function createHostedListings(store: HostedStore): HostedListings {
   return {
+    async catalog(rights, query) {
+      const size = Math.min(pageSize(query) ?? catalogPage, catalogPage);
+      const repositories: string[] = [];
+      let last = query.get('last') ?? '';
+      for (;;) {
+        const found = await store.repositories(last, catalogPage);
+        for (const name of found) {
+          if (!rights(name).includes('pull')) continue;
+          if (repositories.length === size) {
+            const end = repositories.at(-1);
+            const next =
+              end === undefined ? undefined : `n=${size}&last=${encodeURIComponent(end)}`;
+            return { contentType: 'application/json', body: { repositories }, next };
+          }
+          repositories.push(name);
+        }
+        last = found.at(-1) ?? last;
+        if (found.length < catalogPage) {
+          return { contentType: 'application/json', body: { repositories }, next: undefined };
+        }
+      }
+    },
+
     async tags(repository, query) {
       if (!(await store.hasRepository(repository))) {
         throw new Fault('not-found', `There is no repository ${repository}`, { phase: 'request' });

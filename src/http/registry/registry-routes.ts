@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Middleware } from 'koa';
 import { wrongMethod } from '../errors/wrong-method.ts';
 import type { RequestState } from '../request-state.ts';
-import { type HostedDeps, sendHosted } from './hosted/hosted-routes.ts';
+import { type HostedDeps, sendCatalog, sendHosted } from './hosted/hosted-routes.ts';
 import { sendToken, type TokenRouteDeps } from './login/token-route.ts';
 import { sendJson } from './send-json.ts';
 import { type ServedDeps, sendServed } from './served-routes.ts';
@@ -38,6 +38,10 @@ export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {
       allow(method, ['GET', 'HEAD']);
       await deps.hosted.auth.ping(req);
       return sendPing(res);
+    }
+    if (path === '/v2/_catalog') {
+      allow(method, ['GET', 'HEAD']);
+      return sendCatalog(deps.hosted, req, res);
     }
     return sendHosted(deps.hosted, path.slice('/v2/'.length), req, res);
   };

@@ -65,6 +65,16 @@ export async function sendHosted(
   return send(deps, asked, req, res);
 }
 
+/** Answers with the names of the repositories that the caller may pull. */
+export async function sendCatalog(
+  { auth, listings }: Pick<HostedDeps, 'auth' | 'listings'>,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const rights = await auth.rightsOf(req);
+  return sendListing(await listings.catalog(rights, queryOf(req)), req, res);
+}
+
 type ContentPath = Exclude<HostedPath, { kind: 'uploads' }>;
 
 const actions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Action>>>> = {

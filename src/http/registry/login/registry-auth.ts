@@ -23,6 +23,8 @@ export interface RegistryAuth {
     action: Action,
     mountedFrom?: string,
   ): Promise<Rights>;
+  /** Returns the rights of the caller. Throws a {@link Fault} (401) for wrong credentials, 429 as above. */
+  rightsOf(request: IncomingMessage): Promise<Rights>;
   /**
    * Lets a pull of a served name through whose client has logged in, by name and password or with a token
    * for the name. Throws a {@link Fault} for the others: 401 with a challenge, 429 as above.
@@ -105,6 +107,12 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
         `Cannot ${what} without an account that has this right. Log in: docker login ${service}`,
         kind === 'token' ? { ...scope, error: 'insufficient_scope' } : scope,
       );
+    },
+
+    async rightsOf(request) {
+      const visitor = await visitorOf(request);
+      if (!visitor.rights) throw wrong(visitor);
+      return visitor.rights;
     },
 
     async admitPull(request, name) {

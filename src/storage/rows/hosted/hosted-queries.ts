@@ -18,6 +18,12 @@ export function createHostedQueries(database: Database) {
        EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id) OR
        EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id))`,
   ).pluck();
+  const repositories = sql(
+    `SELECT name FROM repositories r WHERE name > ? AND (
+       EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id) OR
+       EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id))
+     ORDER BY name LIMIT ?`,
+  ).pluck();
   const manifest = sql(
     `SELECT ${manifestColumns} FROM hosted_manifests m WHERE ${inRepository} AND digest = ?`,
   );
@@ -56,6 +62,7 @@ export function createHostedQueries(database: Database) {
   return {
     repositoryId: (repository: string) => repositoryId.get(repository) as number | undefined,
     hasRepository: (repository: string) => hasRepository.get(repository) !== undefined,
+    repositories: (after: string, limit: number) => repositories.all(after, limit) as string[],
     manifest: (repository: string, digest: Digest) =>
       manifest.get(repository, digest) as HostedManifest | undefined,
     referrers: (repository: string, subject: Digest, after: string, limit: number) =>

@@ -33,6 +33,7 @@ export function createHostedStore(database: Database): HostedStore {
     ...createHostedRemovals(database, queries),
 
     hasRepository: async repository => queries.hasRepository(repository),
+    repositories: async (after, limit) => queries.repositories(after, limit),
     manifest: async (repository, digest) => queries.manifest(repository, digest),
     referrers: async (repository, subject, after, limit) =>
       queries.referrers(repository, subject, after, limit),

@@ -22,6 +22,8 @@ export type HostedReferrer = Pick<HostedManifest, 'digest' | 'artifactType'>;
  */
 export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
   hasRepository(repository: string): Promise<boolean>;
+  /** Returns the names of repositories after a name, in the order of their bytes. */
+  repositories(after: string, limit: number): Promise<string[]>;
   manifest(repository: string, digest: Digest): Promise<HostedManifest | undefined>;
   /** Returns the manifests of a subject after a digest, in the order of their digests. */
   referrers(

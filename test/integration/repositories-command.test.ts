@@ -1,0 +1,94 @@
+/** `sluice repositories`, and the catalog behind it. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { call } from '../faults/http-client.ts';
+import { basic, Repository } from '../hosted/push-client.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { accounts } from './hosted.ts';
+import { assertSuccess } from './served.ts';
+
+suite('repositories', { concurrency: 1 }, () => {
+  let sluice: Sluice;
+  const digests = new Map<string, string>();
+  const layer = Buffer.alloc(1024, 'layer');
+
+  before(async () => {
+    sluice = await startSluice({ config: { accounts } });
+    for (const name of ['public/app', 'team/app', 'team/tool', 'secret/app']) {
+      const repository = new Repository(sluice, name);
+      for (const tag of ['1', '2']) {
+        digests.set(`${name}:${tag}`, await repository.pushImage(tag, [layer, Buffer.from(tag)]));
+      }
+    }
+  });
+  after(() => sluice?.stop());
+
+  const run = (args: string, account?: string) =>
+    sluiceCommand(['repositories', ...args.split(' ')], {
+      SLUICE_SERVER: sluice.url,
+      ...(account === undefined ? {} : { SLUICE_ACCOUNT: account }),
+    });
+  const listed = async (account?: string) =>
+    JSON.parse(assertSuccess(await run('list --json', account))).repositories;
+
+  test('list shows what the account may pull', async () => {
+    assert.deepEqual(await listed(), ['public/app']);
+    assert.deepEqual(await listed('reader:read'), ['public/app', 'team/app', 'team/tool']);
+    const all = ['public/app', 'secret/app', 'team/app', 'team/tool'];
+    assert.deepEqual(await listed('admin:secret'), all);
+    const table = assertSuccess(await run('list', 'admin:secret'));
+    assert.equal(table, `REPOSITORY\n${all.join('\n')}\n`);
+    const wrong = await run('list', 'admin:wrong');
+    assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
+    assert.match(wrong.stderr, /name or the password is wrong/);
+  });
+
+  test('the catalog has pages, and skips repositories that the caller may not pull', async () => {
+    const found: string[] = [];
+    let path: string | undefined = '/v2/_catalog?n=1';
+    for (let pages = 0; path !== undefined; pages += 1) {
+      assert.ok(pages < 5, 'the pages end');
+      const reply = await call(`${sluice.url}${path}`, { headers: basic('reader', 'read') });
+      assert.equal(reply.status, 200);
+      const { repositories } = JSON.parse(reply.body.toString());
+      assert.ok(repositories.length <= 1);
+      found.push(...repositories);
+      path = /^<([^>]+)>; rel="next"$/.exec(String(reply.headers.link ?? ''))?.[1];
+    }
+    assert.deepEqual(found, ['public/app', 'team/app', 'team/tool']);
+    const reply = await call(`${sluice.url}/v2/_catalog`, { method: 'POST' });
+    assert.equal(reply.status, 405);
+  });
+
+  test('tags shows the tags with their digests', async () => {
+    const table = assertSuccess(await run('tags public/app'));
+    const rows = ['1', '2'].map(tag => `${tag}    ${digests.get(`public/app:${tag}`)}\n`);
+    assert.equal(table, `TAG  DIGEST\n${rows.join('')}`);
+    const { code, stderr } = await run('tags team/app');
+    assert.equal(code, 1);
+    assert.match(stderr, /requires a login\. Set SLUICE_ACCOUNT=name:password/);
+    const none = await run('tags team/none', 'reader:read');
+    assert.match(none.stderr, /no repository team\/none/);
+  });
+
+  test('delete removes a tag, or an image with its tags', async () => {
+    const denied = await run('delete team/tool:1', 'reader:read');
+    assert.equal(denied.code, 1);
+    assert.match(denied.stderr, /may not delete team\/tool/);
+    assertSuccess(await run('delete team/tool:1', 'admin:secret'));
+    const tags = async () =>
+      JSON.parse(assertSuccess(await run('tags team/tool --json', 'admin:secret'))).tags;
+    assert.deepEqual(await tags(), [{ name: '2', digest: digests.get('team/tool:2') }]);
+    assertSuccess(await run(`delete team/tool@${digests.get('team/tool:2')}`, 'admin:secret'));
+    assert.deepEqual(await tags(), []);
+    for (const [args, message] of [
+      ['delete team/tool', /neither a tag nor a digest/],
+      ['delete 127.0.0.1:1/team/tool:1', /Omit the host/],
+    ] as const) {
+      const { code, stderr } = await run(args, 'admin:secret');
+      assert.equal(code, 2);
+      assert.match(stderr, message);
+    }
+  });
+});
