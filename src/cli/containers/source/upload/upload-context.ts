@@ -103,6 +103,7 @@ async function pushContent(
   const parts: Part[] = [];
   const pushed = new Map<string, Promise<void>>();
   const running = new Set<Promise<void>>();
+  let hasFailed = false;
   for await (const blob of cutBlobs(path, entries, grain)) {
     const part = partOf(contextTypes.content, blob);
     parts.push(part);
@@ -112,11 +113,15 @@ async function pushContent(
     }
     const work = push.blob(part.digest, blob).then(sent => onDone(part.size, sent));
     pushed.set(part.digest, work);
-    const ended: Promise<void> = work.finally(() => running.delete(ended));
-    // The wait below reports a failure; until then it must not count as unhandled.
-    ended.catch(() => {});
+    const ended = work.then(
+      () => void running.delete(ended),
+      () => {
+        hasFailed = true;
+      },
+    );
     running.add(ended);
     if (running.size >= atOnce) await Promise.race(running);
+    if (hasFailed) break;
   }
   await Promise.all(pushed.values());
   return parts;
