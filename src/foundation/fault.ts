@@ -137,9 +137,10 @@ export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }
 
-/** True for what is thrown when nothing can be written now: a full, read-only, broken or locked disk. */
+/** True for what is thrown when nothing can be written now: a full, read-only or broken disk, or a locked database. */
 export function isUnwritable(error: unknown): boolean {
   if (isDiskFull(error)) return true;
+  if (error instanceof Fault) return error.kind === 'unavailable' && error.phase === 'store';
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return /^(?:EROFS|EIO|SQLITE_(?:READONLY|IOERR|BUSY|CANTOPEN))/.test(code);
 }

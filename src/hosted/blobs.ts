@@ -2,7 +2,6 @@ import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { HostedStore } from '../storage/rows/hosted/hosted-store.ts';
-import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
 import type { Rights } from './rights.ts';
 import type { Quota } from './uploads/quota.ts';
 
@@ -32,30 +31,18 @@ export interface HostedBlobs {
 export interface HostedBlobsDeps {
   readonly content: ContentStore;
   readonly store: HostedStore;
-  readonly cachedBlobs: CachedBlobStore;
   readonly quota: Quota;
 }
 
 // A blob that everybody has would take long to look for, and is small as a rule: it can be pushed as well.
 const mostHolders = 200;
 
-export function createHostedBlobs({
-  content,
-  store,
-  cachedBlobs,
-  quota,
-}: HostedBlobsDeps): HostedBlobs {
+export function createHostedBlobs({ content, store, quota }: HostedBlobsDeps): HostedBlobs {
   const link = async (repository: string, digest: Digest, size: number): Promise<void> => {
-    // It may have been a mere copy of an upstream blob until now, which the cache could drop.
-    await cachedBlobs.adopt(digest);
-    if (!(await content.claim(digest))) throw gone(digest);
     const push = { repository, digest, size, at: Date.now(), limits: quota.limitsOf(repository) };
-    const limit = await store.putBlob(push);
-    if (limit) throw quota.refusal(repository, limit);
-    // A sweep that looked for references before this one was written can have removed the content since.
-    if (await content.claim(digest)) return;
-    await store.takeBack(push);
-    throw gone(digest);
+    const refusal = await store.putBlob(push);
+    if (refusal === 'gone') throw gone(digest);
+    if (refusal) throw quota.refusal(repository, refusal);
   };
 
   return {

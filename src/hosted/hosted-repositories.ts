@@ -1,6 +1,5 @@
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { HostedLimits, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
-import type { CachedBlobStore } from '../storage/rows/images/cached-blob-rows.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
@@ -31,7 +30,6 @@ export interface Hosted {
 export interface HostedOptions {
   readonly content: ContentStore;
   readonly store: HostedStore;
-  readonly cachedBlobs: CachedBlobStore;
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   readonly hasAccountFiles: boolean;
@@ -47,12 +45,12 @@ export interface HostedOptions {
 }
 
 export function createHosted(options: HostedOptions): Hosted {
-  const { content, store, cachedBlobs } = options;
+  const { content, store } = options;
   const quota = createQuota(store, options.limits, options.contexts);
   const tokens = createRegistryTokens(options.signingKey, options.host);
   const keeper = createKeeper({ ...options, tokens });
   const manifests = createHostedManifests({ content, store, quota });
-  const blobs = createHostedBlobs({ content, store, cachedBlobs, quota });
+  const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
   const uploads = createUploads({ content, blobs, quota });
   const { servedPrefix } = options;

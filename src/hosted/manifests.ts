@@ -109,9 +109,7 @@ export function createHostedManifests({
         tags: pushed.tags,
         limits: quota.limitsOf(repository),
       });
-      if (pushedTo.kind !== 'put') throw refusalOf(repository, pushedTo, quota);
-      // A sweep that looked for references before this one was written can have removed the content since.
-      if (!(await content.claim(digest))) await keepDurably(content, digest, bytes);
+      if (pushedTo.kind !== 'put') throw refusalOf({ repository, digest }, pushedTo, quota);
       memory.set(digest, bytes);
       return { digest, subject: row.subject ?? undefined };
     },
@@ -175,7 +173,7 @@ function rowOf({ digest, mediaType, bytes }: Document, manifest: Manifest): Host
 
 /** Returns why a manifest cannot be put into a repository. */
 function refusalOf(
-  repository: string,
+  { repository, digest }: { readonly repository: string; readonly digest: Digest },
   refused: Exclude<ManifestPushed, { kind: 'put' }>,
   quota: Quota,
 ): Fault {
@@ -198,6 +196,11 @@ function refusalOf(
       return wrongSize('manifest', refused.part, refused.kept);
     case 'manifest-size':
       return wrongSize('index', refused.part, refused.kept);
+    case 'gone':
+      return new Fault('unavailable', `${digest} was removed while it was pushed: push it again`, {
+        phase: 'push',
+        retryAfterSeconds: 1,
+      });
   }
 }
 

@@ -61,7 +61,7 @@ export function createDocuments(
 
   const keep = async (document: Document, { network }: Pick<Access, 'network'>): Promise<void> => {
     using room = await share.take(network, document.bytes.length);
-    const isNew = network !== undefined && !content.claim(document.digest);
+    const isNew = network !== undefined && !(await content.claim(document.digest));
     memory.set(document.digest, document);
     await content.write(document.digest, document.bytes);
     if (isNew) await room.keep(document.digest);
@@ -72,7 +72,7 @@ export function createDocuments(
     const { digest } = document;
     const now = performance.now();
     if (now - (renewedAt.get(digest) ?? Number.NEGATIVE_INFINITY) < renewMs) return;
-    if (content.claim(digest)) renewedAt.set(digest, now);
+    if (await content.claim(digest)) renewedAt.set(digest, now);
     else await keep(document, access);
   };
 

@@ -11,7 +11,8 @@ import { layeredTree } from '../../src/builds/solve/context/layered-tree.ts';
 import { TarIndex } from '../../src/builds/solve/context/tar-index.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 /** Everything in a tree: `d755 src`, `f644 src/a <content>`, `l777 link -> a`. */
@@ -53,7 +54,7 @@ suite('build context', () => {
 
   before(async () => {
     directory = await makeTempDir('build-context');
-    content = await openContentStore(directory.join('content'));
+    content = await openContentDirectory(directory.join('content'));
   });
   after(() => directory.remove());
 

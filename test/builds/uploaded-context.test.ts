@@ -16,7 +16,8 @@ import { cutBlobs, grainOf } from '../../src/cli/containers/source/upload/cut-bl
 import { type ContextEntry, contextTypes } from '../../src/contexts/context-entry.ts';
 import { readEntries, writeEntries } from '../../src/contexts/entry-list.ts';
 import { type Digest, digestOf, mediaTypes } from '../../src/oci/index.ts';
-import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 const mebibyte = 1024 * 1024;
@@ -36,7 +37,7 @@ suite('uploaded build contexts', () => {
 
   before(async () => {
     temporary = await makeTempDir('uploaded-context');
-    content = await openContentStore(temporary.join('content'));
+    content = await openContentDirectory(temporary.join('content'));
   });
   after(() => temporary.remove());
 

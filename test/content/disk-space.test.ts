@@ -6,7 +6,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { pino } from 'pino';
 import { convertToSif } from '../../src/images/sif/convert.ts';
-import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { createDiskSpace } from '../../src/storage/directory/disk-space.ts';
 import { optionsFor, sourceOf } from '../sif/conversion.ts';
 import { layerOfTar, tarOf } from '../sif/tar-file.ts';
@@ -31,7 +31,7 @@ after(async () => {
 
 async function openDisk() {
   const space = await createDiskSpace(directory.path, 1e9, pino({ level: 'silent' }));
-  return { space, store: await openContentStore(directory.join('content'), { space }) };
+  return { space, store: await openContentDirectory(directory.join('content'), { space }) };
 }
 
 const pieces = (count: number) => Array.from({ length: count }, () => Buffer.alloc(mebibyte));

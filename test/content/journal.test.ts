@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path';
 import { mock, test } from 'node:test';
 import { digestOf, splitDigest } from '../../src/oci/digest.ts';
-import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -26,7 +26,7 @@ function fileOf(root: string, bytes: Buffer): string {
 test('documents whose files a power failure has damaged or taken are restored by the next start', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
-  const store = await openContentStore(root, { isOwner: true });
+  const store = await openContentDirectory(root, { isOwner: true });
   await Promise.all(documents.map(bytes => store.write(digestOf(bytes), bytes)));
   await store.close();
   const [one, two, three] = documents.map(bytes => fileOf(root, bytes));
@@ -37,10 +37,10 @@ test('documents whose files a power failure has damaged or taken are restored by
   const [segment = ''] = await readdir(join(root, 'journal'));
   await appendFile(join(root, 'journal', segment), `${digestOf(Buffer.from('late'))} 4\nla`);
 
-  const command = await openContentStore(root);
+  const command = await openContentDirectory(root);
   assert.equal(await command.read(digestOf(documents[0] as Buffer)), undefined);
   assert.deepEqual(await readdir(join(root, 'journal')), [segment], 'a command leaves it alone');
-  const again = await openContentStore(root, { isOwner: true });
+  const again = await openContentDirectory(root, { isOwner: true });
   for (const bytes of documents) assert.deepEqual(await again.read(digestOf(bytes)), bytes);
   assert.equal(
     await again.size(digestOf(Buffer.from('late'))),
@@ -56,7 +56,7 @@ test('documents whose files a power failure has damaged or taken are restored by
 test('the journal begins again before it is large', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
-  const store = await openContentStore(root, { isOwner: true });
+  const store = await openContentDirectory(root, { isOwner: true });
   const mebibyte = 1024 * 1024;
   for (let at = 0; at < 20; at += 1) {
     const bytes = Buffer.alloc(mebibyte, `${at} `);
@@ -82,7 +82,7 @@ async function openBelow(root: string): Promise<string[]> {
 test('a document that could not be brought to the disk is not here, and leaves nothing behind', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
-  const store = await openContentStore(root, { isOwner: true });
+  const store = await openContentDirectory(root, { isOwner: true });
   const write = (text: string) => store.write(digestOf(text), Buffer.from(text));
   await write('before');
   await using handle = await open(directory.join('handle'), 'w');
@@ -96,14 +96,14 @@ test('a document that could not be brought to the disk is not here, and leaves n
         both.map(({ status }) => status),
         ['rejected', 'rejected', 'rejected'],
       );
-      assert.equal(store.claim(digestOf('lost')), false);
-      assert.equal(store.claim(digestOf('before')), true, 'what was safe stays');
+      assert.equal(await store.claim(digestOf('lost')), false);
+      assert.equal(await store.claim(digestOf('before')), true, 'what was safe stays');
     }
   } finally {
     failing.mock.restore();
   }
   await write('lost');
-  assert.equal(store.claim(digestOf('lost')), true);
+  assert.equal(await store.claim(digestOf('lost')), true);
   const journal = join(root, 'journal');
   await eventually('one file is left', async () => {
     return (await readdir(journal)).length === 1 && (await openBelow(journal)).length === 1;
@@ -111,7 +111,7 @@ test('a document that could not be brought to the disk is not here, and leaves n
   await store.close();
   assert.deepEqual(await openBelow(root), []);
   await rm(fileOf(root, Buffer.from('lost')));
-  const again = await openContentStore(root, { isOwner: true });
+  const again = await openContentDirectory(root, { isOwner: true });
   assert.deepEqual(await again.read(digestOf('lost')), Buffer.from('lost'));
   await again.close();
 });
@@ -119,13 +119,13 @@ test('a document that could not be brought to the disk is not here, and leaves n
 test('a document is safe without the journal too', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
-  const store = await openContentStore(root, { isOwner: true });
+  const store = await openContentDirectory(root, { isOwner: true });
   const journal = join(root, 'journal');
   await rm(journal, { recursive: true });
   await writeFile(journal, '');
   const document = Buffer.from('document');
   await store.write(digestOf(document), document);
-  assert.equal(store.claim(digestOf(document)), true);
+  assert.equal(await store.claim(digestOf(document)), true);
   await rm(journal);
   await store.close();
 });

@@ -19,10 +19,11 @@ import { listingOf } from '../../src/pull/pulled-listing.ts';
 import { createManifestFinder } from '../../src/pull/pulled-manifest.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
-import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { pushingTo } from '../../src/upstream/push-client.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -33,8 +34,9 @@ const service = (repository: string) => ({
 
 async function open() {
   const directory = await makeTempDir('own-right');
-  const content = await openContentStore(directory.join('content'));
   const database = openDatabase(directory.join('sluice.db'));
+  const uses = createContentRowStore(database);
+  const content = await openContentDirectory(directory.join('content'), { uses });
   const [cachedBlobs, store] = [createCachedBlobStore(database), createHostedStore(database)];
   const limits = {
     maxBlobBytes: undefined,

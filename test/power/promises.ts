@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Digest } from '../../src/oci/digest.ts';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
-import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
@@ -28,7 +28,7 @@ export async function brokenOf(
   data: string,
   acknowledged: readonly Acknowledged[],
 ): Promise<string[]> {
-  const content = await openContentStore(join(data, 'content'), { isOwner: true });
+  const content = await openContentDirectory(join(data, 'content'), { isOwner: true });
   const database = openDatabase(join(data, 'sluice.db'));
   const hosted = createHostedStore(database);
   const requests = createTokenRegistry(createRequestStore(database), 1, {

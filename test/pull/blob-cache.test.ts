@@ -5,7 +5,8 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import { createTransfers } from '../../src/pull/blobs/transfers.ts';
 import { drain, sourceOfBytes } from '../../src/storage/content/byte-source.ts';
-import { type ContentStore, openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -29,7 +30,7 @@ function lingering(content: ContentStore) {
 
 test('who comes while the copy is being put in its place reads it there', async () => {
   await using directory = await makeTempDir('blob-cache');
-  const { content, moved, tell } = lingering(await openContentStore(directory.join('content')));
+  const { content, moved, tell } = lingering(await openContentDirectory(directory.join('content')));
   const database = openDatabase(directory.join('sluice.db'));
   const cache = createBlobCache({
     content,

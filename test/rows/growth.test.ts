@@ -3,15 +3,24 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
-import { createDigestFilter } from '../../src/server/upkeep/digest-filter.ts';
-import { markRequests } from '../../src/server/upkeep/marks.ts';
-import { unlinkOrphans } from '../../src/server/upkeep/orphans.ts';
+import { createDigestFilter } from '../../src/server/upkeep/sweep/digest-filter.ts';
+import { markRequests } from '../../src/server/upkeep/sweep/marks.ts';
+import { unlinkOrphans } from '../../src/server/upkeep/sweep/orphans.ts';
+import { sweep } from '../../src/server/upkeep/sweep/sweep.ts';
+import { enterUnknown } from '../../src/server/upkeep/sweep/unknown-content.ts';
+import { createContentPresence } from '../../src/storage/content/content-presence.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { freeSpace, returnFreePages } from '../../src/storage/rows/file/free-pages.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace, type HostedPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
+import { createAnonymousUseStore } from '../../src/storage/rows/images/anonymous-use.ts';
 import { type BuildStore, createBuildStore } from '../../src/storage/rows/images/build-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import {
+  type ContentRowStore,
+  createContentRowStore,
+} from '../../src/storage/rows/images/content-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { eachRow } from '../../src/storage/rows/small-steps.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
@@ -24,6 +33,24 @@ const mostMs = 50;
 const dayMs = 24 * 3_600_000;
 const unlimited = { async admitRequest() {} };
 const empty = { read: async () => undefined } as unknown as Parameters<typeof markRequests>[0];
+
+/** A content store with so many contents that have no rows; all others are there too. */
+function bytesWithout(rows: ContentRowStore, count: number): ContentStore {
+  const presence = createContentPresence(rows, {
+    size: async () => 1000,
+    remove: async () => true,
+  });
+  return {
+    ...presence,
+    read: async () => undefined,
+    removeDamaged: async () => 0,
+    async *list() {
+      for (let at = 0; at < count; at += 1) {
+        yield { digest: `sha256:d${at.toString(16).padStart(63, '0')}`, size: 1000 };
+      }
+    },
+  } as unknown as ContentStore;
+}
 
 /** As `Builds` does it, without logs. */
 async function purgeBuilds(store: BuildStore): Promise<void> {
@@ -45,6 +72,7 @@ suite(`${scale / 2} million rows`, () => {
       ...{ endedRequests: 100_000 * scale, liveRequests: 30_000 * scale },
       ...{ hostedBlobs: 100_000 * scale, orphans: 30_000 * scale },
       ...{ cachedBlobs: 100_000 * scale, endedBuilds: 20_000 * scale },
+      contents: 20_000 * scale,
     });
     // The log of a server is never as long as one transaction of all these rows makes it.
     database.pragma('wal_checkpoint(TRUNCATE)');
@@ -52,6 +80,8 @@ suite(`${scale / 2} million rows`, () => {
     const requests = createRequestStore(database);
     const builds = createBuildStore(database);
     const cachedBlobs = createCachedBlobStore(database);
+    const contentRows = createContentRowStore(database);
+    const bare = bytesWithout(contentRows, 5000 * scale);
     const count = (table: string) =>
       Number(database.prepare(`SELECT COUNT(*) FROM ${table}`).pluck().get());
 
@@ -74,6 +104,16 @@ suite(`${scale / 2} million rows`, () => {
       async 'unlinking of orphans'() {
         const times = { linkedBefore: now, latest: now + dayMs, now };
         assert.equal(await unlinkOrphans(hosted, times, {}), 30_000 * scale);
+      },
+      async 'rows for content that has none'() {
+        assert.equal(await enterUnknown(bare, contentRows, { isDryRun: false }), 0);
+        assert.equal(count('contents'), 155_000 * scale);
+      },
+      async 'sweep of content'() {
+        const anonymousUse = createAnonymousUseStore(database);
+        const deps = { content: bare, hosted, contentRows, requests, builds, anonymousUse };
+        const { removedCount, keptCount } = await sweep(deps, { graceMs: dayMs });
+        assert.deepEqual([removedCount, keptCount], [20_000 * scale, 135_000 * scale]);
       },
       'purge of requests': () => createTokenRegistry(requests, dayMs, unlimited).purge(),
       'purge of builds': () => purgeBuilds(builds),

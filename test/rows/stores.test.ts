@@ -4,6 +4,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { createFetchedLayerStore } from '../../src/storage/rows/images/fetched-layer-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
@@ -140,7 +141,9 @@ test('a database that a newer version wrote is refused', async () => {
 });
 
 test('hosted: all manifests of one repository are removed, with their tags and parts', async () => {
-  const store = createHostedStore(openDatabase(':memory:'));
+  const database = openDatabase(':memory:');
+  const store = createHostedStore(database);
+  const contents = createContentRowStore(database);
   const [one, other, part] = ['one', 'other', 'part'].map(text => digestOf(Buffer.from(text)));
   assert.ok(one && other && part);
   const about = { mediaType: 'x', size: 1, subject: null, artifactType: null, annotations: null };
@@ -149,6 +152,12 @@ test('hosted: all manifests of one repository are removed, with their tags and p
     maxRepositoryBytes: undefined,
     maxTotalBytes: undefined,
   };
+  const unpushed = { repository: 'kept', digest: part, size: 1, at: 1, limits };
+  assert.equal(await store.putBlob(unpushed), 'gone', 'there is no such content');
+  for (const digest of [one, other, part]) {
+    await contents.announce(digest, 1);
+    await contents.arrive(digest);
+  }
   const blobs = [{ digest: part, size: 1, isOptional: true }];
   const push = { blobs, manifests: [], limits };
   for (const repository of ['staging/1', 'kept']) {

@@ -3,13 +3,13 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { scrub } from '../../src/server/upkeep/scrub.ts';
-import { openContentStore } from '../../src/storage/content/content-store.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const endless = new AbortController().signal;
 
 async function storeOf(root: string, contents: readonly Buffer[]): Promise<Digest[]> {
-  const store = await openContentStore(root);
+  const store = await openContentDirectory(root);
   const digests: Digest[] = [];
   for (const bytes of contents) {
     const ingest = await store.ingest();
@@ -33,7 +33,7 @@ test('a round finds what is damaged, sets it aside, and reads no faster than it 
     await writeFile(pathOf(root, digest), Buffer.alloc(100_000, 'x'));
   }
   const found: string[] = [];
-  const store = await openContentStore(root, { onDamaged: digest => found.push(digest) });
+  const store = await openContentDirectory(root, { onDamaged: digest => found.push(digest) });
   const began = performance.now();
   const report = await scrub(store, 4_000_000, endless);
   const ms = performance.now() - began;
@@ -51,7 +51,7 @@ test('right content that was put in the place of damaged content stays', async (
   const bytes = Buffer.alloc(3_000_000, 'right');
   const [digest = digestOf('')] = await storeOf(root, [bytes]);
   await writeFile(pathOf(root, digest), Buffer.alloc(bytes.length, 'wrong'));
-  const store = await openContentStore(root);
+  const store = await openContentDirectory(root);
   let isRepaired = false;
   const proof = await store.scrub(digest, async () => {
     if (isRepaired) return;
@@ -68,7 +68,7 @@ test('a round ends when it is stopped', async () => {
   await using directory = await makeTempDir('scrub');
   const digests = await storeOf(directory.path, [Buffer.alloc(5_000_000, 'slow')]);
   assert.equal(digests.length, 1);
-  const store = await openContentStore(directory.path);
+  const store = await openContentDirectory(directory.path);
   const stopping = new AbortController();
   const round = scrub(store, 1, stopping.signal);
   setImmediate(() => stopping.abort());

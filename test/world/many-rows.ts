@@ -10,6 +10,8 @@ export interface RowCounts {
   /** Blobs of another repository that no manifest refers to. */
   readonly orphans?: number;
   readonly cachedBlobs?: number;
+  /** Content that nothing refers to, used long ago; beside it each hosted blob has a row. */
+  readonly contents?: number;
   /** Builds that were over long ago. */
   readonly endedBuilds?: number;
 }
@@ -22,7 +24,7 @@ const dayMs = 24 * 3_600_000;
  */
 export function fillDatabase(database: Database, counts: RowCounts, now = Date.now()): void {
   const { endedRequests = 0, liveRequests = 0, hostedBlobs = 0, orphans = 0 } = counts;
-  const { cachedBlobs = 0, endedBuilds = 0 } = counts;
+  const { cachedBlobs = 0, endedBuilds = 0, contents = 0 } = counts;
   const sql = (text: string, values: object) => database.prepare(text).run(values);
   const numbers =
     'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < @count)';
@@ -65,6 +67,14 @@ export function fillDatabase(database: Database, counts: RowCounts, now = Date.n
         `${numbers} INSERT INTO cached_blobs (digest, size, used_at)
          SELECT 'sha256:' || printf('c%063x', i), 1000, @at + i FROM n`,
         { count: cachedBlobs, at: now - 9 * dayMs },
+      );
+    }
+    if (contents > 0) {
+      sql(
+        `${numbers} INSERT INTO contents (digest, size, used_at, state)
+         SELECT 'sha256:' || printf('f%063x', i), 1000, @at, 'here' FROM n
+         UNION ALL SELECT digest, size, linked_at, 'here' FROM hosted_blobs`,
+        { count: contents, at: now - 9 * dayMs },
       );
     }
     if (endedBuilds > 0) {

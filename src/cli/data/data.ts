@@ -4,8 +4,10 @@ import { Fault } from '../../foundation/fault.ts';
 import { ConfigError } from '../../server/config/config-error.ts';
 import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
-import { type ContentStore, openContentStore } from '../../storage/content/content-store.ts';
+import { openContentDirectory } from '../../storage/content/content-directory.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import { type Database, openDatabase } from '../../storage/rows/database.ts';
+import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
 import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';
@@ -42,7 +44,8 @@ export async function withLocalData<T>(
     return withDatabase(path, async database => {
       await requireContent(config.data, database, adoptContent);
       requireSecretsKey(config.data, database);
-      const content = await openContentStore(join(config.data, 'content'));
+      const uses = createContentRowStore(database);
+      const content = await openContentDirectory(join(config.data, 'content'), { uses });
       return work({ config, content, database });
     });
   });

@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
 import { backup } from '../../server/upkeep/backup.ts';
-import { openContentStore } from '../../storage/content/content-store.ts';
+import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
@@ -17,12 +17,12 @@ export async function runBackup(values: Values, directory: string): Promise<numb
     }
     const source = {
       directory: own,
-      content: await openContentStore(join(own, 'content'), { isReadOnly: true }),
+      content: await openContentDirectory(join(own, 'content'), { isReadOnly: true }),
       database,
       hosted: createHostedStore(database),
       cachedBlobs: createCachedBlobStore(database),
     };
-    const target = { directory, content: await openContentStore(join(directory, 'content')) };
+    const target = { directory, content: await openContentDirectory(join(directory, 'content')) };
     return backup(source, target, { withSecretsKey, checksTarget: values.check === true });
   });
   const { copied, copiedBytes, kept, damaged } = report;

@@ -1,5 +1,5 @@
 import { createSteadyClock } from '../../server/upkeep/steady-clock.ts';
-import { sweep } from '../../server/upkeep/sweep.ts';
+import { sweep } from '../../server/upkeep/sweep/sweep.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { createClockReadingStore } from '../../storage/rows/clock-readings.ts';
 import type { Database } from '../../storage/rows/database.ts';
@@ -7,7 +7,7 @@ import { freeSpace, returnFreePages } from '../../storage/rows/file/free-pages.t
 import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
 import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
-import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
 import { createRequestStore } from '../../storage/rows/images/request-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { createListing } from '../command/print-list.ts';
@@ -25,7 +25,7 @@ export async function runGc(values: Values): Promise<number> {
       {
         content,
         hosted: createHostedStore(database),
-        cachedBlobs: createCachedBlobStore(database),
+        contentRows: createContentRowStore(database),
         requests: createRequestStore(database),
         builds: createBuildStore(database),
         anonymousUse: createAnonymousUseStore(database),

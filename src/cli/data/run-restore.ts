@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { restore } from '../../server/upkeep/restore.ts';
-import { openContentStore } from '../../storage/content/content-store.ts';
+import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withoutData } from './data.ts';
@@ -11,7 +11,7 @@ export async function runRestore(values: Values, directory: string): Promise<num
   const { report, data } = await withoutData(values, async config => {
     const data = resolve(config.data);
     const openContent = (path: string, isReadOnly: boolean) =>
-      openContentStore(join(path, 'content'), { isReadOnly });
+      openContentDirectory(join(path, 'content'), { isReadOnly });
     return { data, report: await restore(directory, data, openContent) };
   });
   const { copied, copiedBytes, damaged, missing } = report;

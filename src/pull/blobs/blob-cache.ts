@@ -42,19 +42,12 @@ export function createBlobCache({
   transfers,
   maxBytes,
 }: BlobCacheDeps): BlobCache {
-  const drop = async (digest: Digest): Promise<void> => {
-    const began = Date.now();
-    // What something else may need is left to the sweep, which knows whether it does. What comes to need it after the
-    // look uses it first, and so keeps it.
-    if (await cachedBlobs.drop(digest)) await content.removeUnused(digest, began);
-  };
-
   const sweep = async (): Promise<void> => {
     let total = await cachedBlobs.total();
     while (total > maxBytes) {
       const victim = await cachedBlobs.oldest();
       if (!victim) return;
-      await drop(victim.digest);
+      await content.remove(victim.digest, () => cachedBlobs.drop(victim.digest));
       total -= victim.size;
     }
   };

@@ -32,15 +32,22 @@ export class Transfer {
   #readers = 0;
   #isWhole = false;
   #failure: Error | undefined;
+  #isKept: boolean;
   #progress = Promise.withResolvers<void>();
 
   constructor(options: TransferOptions) {
     this.#options = options;
+    this.#isKept = options.isKept;
+  }
+
+  /** True when the copy has become content, or is going to. */
+  get isKept(): boolean {
+    return this.#isKept;
   }
 
   /** Copies the source; rejects when it breaks, or is not what the digest promises. */
   async run(source: ByteSource): Promise<void> {
-    const { ingest, digest, size, isKept, onOver } = this.#options;
+    const { ingest, digest, size, onOver } = this.#options;
     try {
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         await ingest.write(chunk.bytes).finally(chunk.release);
@@ -55,7 +62,6 @@ export class Transfer {
           },
         );
       }
-      if (isKept) await ingest.commit();
       this.#isWhole = true;
     } catch (error) {
       source.destroy();
@@ -66,6 +72,8 @@ export class Transfer {
     } finally {
       this.#announce();
     }
+    // The readers do not wait for it.
+    if (this.#isKept) await this.#keep();
     if (this.#readers === 0) this.#end();
   }
 
@@ -109,10 +117,19 @@ export class Transfer {
     }
   }
 
+  /** Makes content of the copy. Where that fails, the copy goes with its last reader. */
+  async #keep(): Promise<void> {
+    try {
+      await this.#options.ingest.commit();
+    } catch {
+      this.#isKept = false;
+    }
+  }
+
   /** A copy that is not kept goes with its last reader; what is open stays readable. */
   #end(): void {
-    const { isKept, ingest, onOver } = this.#options;
-    if (isKept) return;
+    const { ingest, onOver } = this.#options;
+    if (this.#isKept) return;
     onOver();
     // A copy that cannot be removed now is a leftover, which the next start removes.
     ingest.abort().catch(() => {});

@@ -47,7 +47,7 @@ export function createTransfers(content: ContentStore): Transfers {
     });
     transfer
       .run(source)
-      .then(() => onKept?.(size))
+      .then(() => (transfer.isKept ? onKept?.(size) : undefined))
       .catch(() => {
         // The transfer reports the failure to each reader.
       })

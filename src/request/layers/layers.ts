@@ -155,7 +155,7 @@ export function createLayerIntake({
     await drain(sourceOfBytes(bytes), piece => hash.update(piece));
     const digest = `sha256:${hash.digest('hex')}` as Digest;
     const measured = known.get(digest);
-    const isHere = content.claim(digest);
+    const isHere = await content.claim(digest);
     if (measured && isHere) return adopted(measured);
     // Content that is kept already needs no more space, but must be measured again after a restart.
     const payer = isHere ? undefined : caller.network;
@@ -202,7 +202,7 @@ export function createLayerIntake({
     // What was fetched before is taken again only for the digest that the client expects now: the
     // address may have other content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
-    if (isSame && content.claim(before.gzipDigest)) return adopted(before);
+    if (isSame && (await content.claim(before.gzipDigest))) return adopted(before);
     // A caller without space left must not fail the fetch of others.
     const key = `${caller.network ?? ''} ${url.href}`;
     return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));

@@ -71,7 +71,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
     const context = await openUploadedContext(content, digest);
     // From here on no sweep takes it before the build is written down.
     for (const part of context.parts) {
-      if (!content.claim(part)) throw expired();
+      if (!(await content.claim(part))) throw expired();
     }
     const before = known.get(digest);
     if (before !== undefined) return before;

@@ -29,7 +29,7 @@ const longestRetryMs = 3000;
 
 export function createRegistries(
   { config, publicUrl, dockerAuthConfig, log, proxyFor }: AppDeps,
-  { content, slabs, hosted: store, cachedBlobs, signingKey, audit }: State,
+  { content, slabs, hosted: store, signingKey, audit }: State,
 ) {
   const settings = configuredRegistries(config, publicUrl);
   const credentials = configuredCredentials(settings, config, dockerAuthConfig);
@@ -79,7 +79,6 @@ export function createRegistries(
   const hosted = createHosted({
     content,
     store,
-    cachedBlobs,
     accounts,
     accountCheck,
     hasAccountFiles: config.accountFiles.length > 0,

@@ -4,8 +4,8 @@ import { returnFreePages } from '../../storage/rows/file/free-pages.ts';
 import { startChores } from '../upkeep/chores.ts';
 import { startScrub } from '../upkeep/scrub.ts';
 import { createClockCheck } from '../upkeep/steady-clock.ts';
-import { sweep } from '../upkeep/sweep.ts';
-import { startSweeping } from '../upkeep/sweeping.ts';
+import { sweep } from '../upkeep/sweep/sweep.ts';
+import { startSweeping } from '../upkeep/sweep/sweeping.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { Containers } from './containers.ts';
 import type { People } from './people.ts';
@@ -30,7 +30,17 @@ export function startRegularWork(
   people: People,
   { tokens, building }: Containers,
 ): { stop(): Promise<void> } {
-  const { content, space, cachedBlobs, hosted, requests, builds, usage, anonymousUse } = state;
+  const {
+    content,
+    contentRows,
+    space,
+    cachedBlobs,
+    hosted,
+    requests,
+    builds,
+    usage,
+    anonymousUse,
+  } = state;
   const { accountFiles } = registries;
   const { uploads } = registries.hosted;
   const { uploadLife } = config.hosted;
@@ -79,7 +89,7 @@ export function startRegularWork(
   const sweeping = startSweeping(
     signal =>
       sweep(
-        { content, hosted, cachedBlobs, requests, builds, anonymousUse },
+        { content, contentRows, hosted, requests, builds, anonymousUse },
         { graceMs: config.sweep.grace, signal },
       ),
     config.sweep.interval,

@@ -5,7 +5,8 @@ import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
-import { type ContentStore, openContentStore } from '../../storage/content/content-store.ts';
+import { openContentDirectory } from '../../storage/content/content-directory.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
@@ -17,6 +18,7 @@ import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
 import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
 import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
 import { createFetchedLayerStore } from '../../storage/rows/images/fetched-layer-rows.ts';
 import { createRequestStore } from '../../storage/rows/images/request-rows.ts';
 import { createUsageStore } from '../../storage/rows/images/usage-rows.ts';
@@ -57,7 +59,9 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
   await requireContent(config.data, database);
   requireSecretsKey(config.data, database);
   const slabs = new SlabPool();
-  content = await openContentStore(pathOf('content'), {
+  const contentRows = createContentRowStore(database);
+  content = await openContentDirectory(pathOf('content'), {
+    uses: contentRows,
     isOwner: true,
     wasKilled,
     space,
@@ -78,6 +82,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     slabs,
     space,
     content,
+    contentRows,
     database,
     usage: createUsageStore(database),
     audit: createAuditLog(database, err =>

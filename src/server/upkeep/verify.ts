@@ -37,7 +37,7 @@ export async function verify(
     checkedBytes += size;
     if ((await examined(content, digest)) !== 'damaged') continue;
     damaged.push(digest);
-    if (removeDamaged) content.removeUnused(digest, Number.POSITIVE_INFINITY);
+    if (removeDamaged) await content.discard(digest);
   }
   const missing = await missingContent(content, hosted);
   return { checked, checkedBytes, damaged, missing };

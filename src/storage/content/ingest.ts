@@ -63,6 +63,8 @@ export interface Home {
   readonly space: SpacePromise;
   /** Buffers for its readers. */
   readonly slabs: SlabPool;
+  /** Enters content that is about to be moved there; returns what to call when it was. */
+  enter(digest: Digest, size: number): Promise<() => Promise<void>>;
   /** Moves a file there, durably. */
   adopt(path: string, digest: Digest): Promise<void>;
 }
@@ -122,11 +124,12 @@ export function startIngest(
 
     async commit() {
       home.space.end();
-      await home.sync(file);
+      const name = digest();
+      const [arrive] = await Promise.all([home.enter(name, size), home.sync(file)]);
       isOpen = false;
       await file.close();
-      const name = digest();
       await home.adopt(path, name);
+      await arrive();
       return name;
     },
 

@@ -355,4 +355,13 @@ export const migrations: readonly string[] = [
       ELSE 'dockerfile' END)
     WHERE finished_at IS NULL AND json_extract(plan, '$.origin.kind') = 'recipe';
   `,
+  // Which content is here. The content of an earlier version gets its rows from the sweeps.
+  `
+  CREATE TABLE contents (
+    digest TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,
+    used_at INTEGER NOT NULL,
+    state TEXT NOT NULL
+  ) WITHOUT ROWID;
+  `,
 ];

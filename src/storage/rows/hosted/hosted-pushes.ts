@@ -1,8 +1,10 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
-import { type HostedQueries, inRepository } from './hosted-queries.ts';
+import { claimSql } from '../images/content-rows.ts';
+import type { HostedQueries } from './hosted-queries.ts';
 import type {
   BlobPush,
+  BlobRefusal,
   HostedLimit,
   HostedLimits,
   HostedPushes,
@@ -31,10 +33,8 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
      ON CONFLICT (repository, digest) DO UPDATE SET linked_at = excluded.linked_at`,
   );
   const forgetCopy = sql('DELETE FROM cached_blobs WHERE digest = ?');
-  const takeBack = sql(
-    `DELETE FROM hosted_blobs AS b WHERE ${inRepository} AND digest = ? AND linked_at = ?
-     AND NOT EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)`,
-  );
+  const claimContent = sql(claimSql);
+  const claim = (digest: Digest) => claimContent.run({ digest, at: Date.now() }).changes > 0;
 
   const idOf = (repository: string): number => {
     addRepository.run(repository);
@@ -78,7 +78,7 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
       if (kept === undefined) return { kind: 'missing-manifest', part };
       if (kept !== part.size) return { kind: 'manifest-size', part, kept };
     }
-    return undefined;
+    return claim(digest) ? undefined : { kind: 'gone' };
   };
 
   const pushManifest = (push: ManifestPush): ManifestPushed => {
@@ -92,10 +92,12 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
     return { kind: 'put' };
   };
 
-  const pushBlob = ({ repository, digest, size, at, limits }: BlobPush) => {
+  const pushBlob = (push: BlobPush): BlobRefusal | undefined => {
+    const { repository, digest, size, at, limits } = push;
     const isNew = queries.blobSize(repository, digest) === undefined;
     const limit = isNew ? limitFor(repository, digest, size, limits) : undefined;
     if (limit) return limit;
+    if (!claim(digest)) return 'gone';
     putBlob.run(idOf(repository), digest, size, at);
     forgetCopy.run(digest);
     return undefined;
@@ -104,7 +106,5 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
   return {
     putManifest: push => database.write(() => pushManifest(push)),
     putBlob: push => database.write(() => pushBlob(push)),
-    takeBack: ({ repository, digest, at }) =>
-      database.write(() => void takeBack.run(repository, digest, at)),
   };
 }

@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
+import { isHeldSql } from '../images/content-rows.ts';
 import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
 
 const manifestColumns =
@@ -54,10 +55,7 @@ export function createHostedQueries(database: Database) {
      WHERE name = @name OR (name >= @name || '/' AND name < @name || '0')`,
   ).pluck();
   const totalBytes = sql("SELECT value FROM sums WHERE name = 'hosted bytes'").pluck();
-  const isHeld = sql(
-    `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
-         OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`,
-  ).pluck();
+  const isHeld = sql(isHeldSql).pluck();
 
   return {
     repositoryId: (repository: string) => repositoryId.get(repository) as number | undefined,

@@ -65,17 +65,16 @@ export interface HostedSums {
 
 export interface HostedPushes {
   /**
-   * Puts a manifest with its tags into a repository, after a check of the limits and of all that it refers to.
+   * Puts a manifest with its tags into a repository, after a check of the limits and of all that it refers to, and
+   * counts its content as used.
    * Changes nothing where the result is not `put`.
    */
   putManifest(push: ManifestPush): Promise<ManifestPushed>;
   /**
-   * Makes content a blob of the repository, and no longer a mere copy of an upstream blob. Returns the limit that
-   * prevents it.
+   * Counts content as used and makes it a blob of the repository, and no longer a mere copy of an upstream blob. Returns
+   * what prevents it.
    */
-  putBlob(push: BlobPush): Promise<HostedLimit | undefined>;
-  /** Takes a blob out again that was put there at the moment, unless a manifest needs it or it was put there again. */
-  takeBack(push: BlobPush): Promise<void>;
+  putBlob(push: BlobPush): Promise<BlobRefusal | undefined>;
 }
 
 export interface HostedRemovals {
@@ -106,6 +105,9 @@ export interface HostedLimits {
 /** The limit that a push reaches. */
 export type HostedLimit = keyof HostedLimits;
 
+/** Why a blob is not put: a limit, or its content is not here any more. */
+export type BlobRefusal = HostedLimit | 'gone';
+
 export interface BlobPush extends HostedContent {
   /** ms since the epoch */
   readonly at: number;
@@ -135,6 +137,8 @@ export interface NeededBlob extends NeededPart {
 
 export type ManifestPushed =
   | { readonly kind: 'put' }
+  /** Its content is not here any more. */
+  | { readonly kind: 'gone' }
   | { readonly kind: 'limit'; readonly limit: HostedLimit }
   | { readonly kind: 'missing-blob' | 'missing-manifest'; readonly part: NeededPart }
   | {

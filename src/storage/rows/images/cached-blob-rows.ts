@@ -2,6 +2,7 @@ import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
+import { condemnSql, isHeldSql } from './content-rows.ts';
 
 /** Which content is a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {
@@ -21,7 +22,8 @@ export interface CachedBlobStore {
   /** The least recently used blob. */
   oldest(): Promise<{ digest: Digest; size: number } | undefined>;
   /**
-   * Forgets a copy. True where nothing else here needs its content: it may go, unless it was used since the call.
+   * Forgets a copy. Returns true where nothing else here may need its content, which is marked as `going` then. Content
+   * that something else may need is left to the sweep, which knows whether it is needed.
    */
   drop(digest: Digest): Promise<boolean>;
   /**
@@ -69,11 +71,8 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
   const isMereCopy = database
     .prepare('SELECT 1 FROM cached_blobs WHERE digest = ? AND is_shared = 0')
     .pluck();
-  const isUnshared = database.prepare(
-    `SELECT 1 FROM cached_blobs WHERE digest = @digest AND is_shared = 0
-       AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
-       AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`,
-  );
+  const isHeld = database.prepare(isHeldSql).pluck();
+  const condemn = database.prepare(condemnSql);
   const share = database.prepare('UPDATE cached_blobs SET is_shared = 1 WHERE digest = ?');
   const isFrom = database
     .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
@@ -104,9 +103,10 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
     oldest: async () => oldest.get() as { digest: Digest; size: number } | undefined,
     drop: digest =>
       database.commit(() => {
-        const isAlone = !adopted.has(digest) && isUnshared.get({ digest }) !== undefined;
+        const isMere = !adopted.has(digest) && isMereCopy.get(digest) !== undefined;
         forget.run(digest);
-        return isAlone;
+        if (!isMere || isHeld.get({ digest }) === 1) return false;
+        return condemn.run({ digest, at: Date.now() }).changes > 0;
       }),
     async adopt(digest) {
       adopted.set(digest, true);

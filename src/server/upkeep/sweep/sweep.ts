@@ -1,19 +1,19 @@
-import type { Digest } from '../../oci/digest.ts';
-import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
-import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
-import type { AnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
-import type { BuildStore } from '../../storage/rows/images/build-rows.ts';
-import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { RequestStore } from '../../storage/rows/images/request-rows.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
+import type { HostedStore } from '../../../storage/rows/hosted/hosted-store.ts';
+import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
+import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
+import type { ContentRow, ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
+import type { RequestStore } from '../../../storage/rows/images/request-rows.ts';
+import { eachRow } from '../../../storage/rows/small-steps.ts';
 import { createDigestFilter } from './digest-filter.ts';
 import { markBuilds, markRequests } from './marks.ts';
 import { type OrphanOptions, unlinkOrphans } from './orphans.ts';
+import { enterUnknown } from './unknown-content.ts';
 
 export interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
-  readonly cachedBlobs: CachedBlobStore;
+  readonly contentRows: ContentRowStore;
   readonly requests: Pick<RequestStore, 'endingAfter'>;
   readonly builds: Pick<BuildStore, 'unfinished'>;
   readonly anonymousUse: Pick<AnonymousUseStore, 'forget' | 'digestsAfter'>;
@@ -44,17 +44,20 @@ const damagedKeptMs = 7 * 86_400_000;
 // What was used later than this from now was dated by a clock that was wrong.
 const futureMs = 3_600_000;
 
+// Their marks are brought to the disk together.
+const removedAtOnce = 32;
+
 /**
  * Removes the content that no hosted repository, no live container token, no unfinished build and no
- * cache refers to. It works in small steps, so that requests and other processes go on meanwhile, and takes the same
- * memory whatever there is.
+ * cache refers to. It works in small steps, so that requests and other processes continue meanwhile, and takes the same
+ * memory for any amount of content.
  *
- * It is safe beside pushes and pulls, also of another process: who is about to refer to content first
- * counts it as used (`claim`), and what was used since the sweep began, or within the grace, stays.
- * A reader that has it open reads on.
+ * It is safe beside pushes and pulls, also of another process: a caller that is about to refer to content first
+ * counts it as used (`claim`), and what was used since the sweep began, or within the grace, stays. Content without a
+ * row gets one, and stays. Readers that have removed content open continue.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
-  const { content, hosted, cachedBlobs, requests, builds, anonymousUse } = deps;
+  const { content, hosted, contentRows, requests, builds } = deps;
   const { signal, isDryRun = false, now = Date.now() } = options;
   const times = { linkedBefore: now - options.graceMs, latest: now + futureMs, now };
   const since = times.linkedBefore;
@@ -62,35 +65,48 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   if (!isDryRun) await hosted.removeEmpty(signal);
   // Durable, since the content goes next: a row that a power failure brings back would have none.
   await hosted.settle();
+  let keptCount = await enterUnknown(content, contentRows, { isDryRun, signal });
   const marked = createDigestFilter();
   await markRequests(content, requests, now, marked, signal);
   await markBuilds(content, builds, marked, signal);
-  // In a dry run the orphans are still in their repositories.
-  const isNeeded = async (digest: Digest) =>
-    (await (isDryRun ? hosted.isNeeded(digest, since) : hosted.isHeld(digest))) ||
-    (await cachedBlobs.has(digest));
-  /** Content that somebody came to refer to since the look was used after it: it stays. */
-  const remove = async (digest: Digest): Promise<boolean> => {
-    const isRemoved = await content.removeUnused(digest, since);
-    if (isRemoved) await anonymousUse.forget(digest);
-    return isRemoved;
-  };
 
   let removedCount = 0;
   let removedBytes = 0;
-  let keptCount = 0;
-  for await (const { digest, size, usedAt } of content.list()) {
-    signal?.throwIfAborted();
-    if (usedAt > times.latest && !isDryRun) await content.claim(digest);
-    const isOld = usedAt < since && !marked.mayHave(digest) && !(await isNeeded(digest));
-    if (isOld && (isDryRun || (await remove(digest)))) {
+  const remove = ({ digest, state }: ContentRow): Promise<boolean> =>
+    content.remove(digest, () =>
+      state === 'going' ? contentRows.takeOver(digest) : contentRows.markUnused(digest, since),
+    );
+  let waiting: ContentRow[] = [];
+  const removeWaiting = async (): Promise<void> => {
+    const rows = waiting;
+    waiting = [];
+    const gone = await Promise.all(rows.map(row => isDryRun || remove(row)));
+    for (const [at, { digest, size }] of rows.entries()) {
+      if (!gone[at]) continue;
       removedCount += 1;
       removedBytes += size;
       options.onRemoved?.({ digest, size });
-    } else {
-      keptCount += 1;
     }
+    keptCount += rows.filter((_, at) => !gone[at]).length;
+  };
+
+  let last = '';
+  // In a dry run the orphans are still in their repositories.
+  const linkedBefore = isDryRun ? since : 0;
+  const rows = eachRow(async limit => {
+    const page = await contentRows.after(last, limit, linkedBefore);
+    last = page.at(-1)?.digest ?? last;
+    return page;
+  }, signal);
+  for await (const row of rows) {
+    const { digest, usedAt, isReferred, state } = row;
+    if (usedAt > times.latest && !isDryRun) await contentRows.redate(digest);
+    const isOld = usedAt < since && !isReferred && !marked.mayHave(digest);
+    if (isOld || state === 'going') waiting.push(row);
+    else keptCount += 1;
+    if (waiting.length >= removedAtOnce) await removeWaiting();
   }
+  await removeWaiting();
   if (!isDryRun) {
     await forgetGone(deps, signal);
     await content.removeDamaged(now - damagedKeptMs);

@@ -1,19 +1,19 @@
-import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
-import { boundedCache } from '../../foundation/bounded-cache.ts';
-import { layersIn } from '../../images/augment/image-change.ts';
-import type { Digest } from '../../oci/digest.ts';
-import { partsOf } from '../../oci/manifest-parts.ts';
-import { mediaTypes } from '../../oci/media-type.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
-import { readStoredRequest } from '../../request/tokens/token-registry.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { BuildStore, UnfinishedBuild } from '../../storage/rows/images/build-rows.ts';
+import { type BuildPlan, recipeIn } from '../../../builds/plan/build-plan.ts';
+import { boundedCache } from '../../../foundation/bounded-cache.ts';
+import { layersIn } from '../../../images/augment/image-change.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { partsOf } from '../../../oci/manifest-parts.ts';
+import { mediaTypes } from '../../../oci/media-type.ts';
+import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { readStoredRequest } from '../../../request/tokens/token-registry.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { BuildStore, UnfinishedBuild } from '../../../storage/rows/images/build-rows.ts';
 import type {
   EndingRequest,
   RequestPlace,
   RequestStore,
-} from '../../storage/rows/images/request-rows.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+} from '../../../storage/rows/images/request-rows.ts';
+import { eachRow } from '../../../storage/rows/small-steps.ts';
 import type { DigestFilter } from './digest-filter.ts';
 
 // Requests for one image are near each other: its manifests are read once for all of them, as a rule.

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Digest, splitDigest } from '../../oci/digest.ts';
+import { type Digest, splitDigest } from '../../../oci/digest.ts';
 
 /** A set of digests in a fixed amount of memory, however many there are. */
 export interface DigestFilter {

@@ -4,8 +4,8 @@ import {
   type HostedPlace,
   type HostedRow,
   type HostedStore,
-} from '../../storage/rows/hosted/hosted-store.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+} from '../../../storage/rows/hosted/hosted-store.ts';
+import { eachRow } from '../../../storage/rows/small-steps.ts';
 
 /** All in ms since the epoch. */
 export interface OrphanTimes {

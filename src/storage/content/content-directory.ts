@@ -1,0 +1,295 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
+import { type DiskSpace, unlimitedSpace } from '../directory/disk-space.ts';
+import { createDiskSync, type DiskSync } from '../directory/disk-sync.ts';
+import { SlabPool } from './buffers.ts';
+import { createChecks } from './checks.ts';
+import { createContentPresence } from './content-presence.ts';
+import type { ContentStore } from './content-store.ts';
+import { type ContentUses, withoutRows } from './content-uses.ts';
+import { type Draft, startIngest } from './ingest.ts';
+import { openJournal } from './journal.ts';
+import { scratchFile } from './scratch-file.ts';
+
+export interface ContentDirectoryOptions {
+  /** The rows of the content. Absent: the store has none, and nobody sweeps it. */
+  readonly uses?: ContentUses;
+  /** The server, of which there is one: a command leaves what is under way alone. */
+  readonly isOwner?: boolean;
+  /** Changes nothing: damaged content stays where it is. For backups, which may be on a disk that cannot be written to. */
+  readonly isReadOnly?: boolean;
+  /** The last process ended amidst its work: what it has named may not be on the disk yet. */
+  readonly wasKilled?: boolean;
+  /** Buffers for what is read. Default: a pool for this store alone. */
+  readonly slabs?: SlabPool;
+  /** How long a check of content counts (ms). Default: a day. */
+  readonly trustMs?: number;
+  /** Called when content was found damaged and set aside. */
+  readonly onDamaged?: (digest: Digest) => void;
+  /** Asked before anything is written; unlimited unless given. */
+  readonly space?: DiskSpace;
+}
+
+const dayMs = 86_400_000;
+
+/** Opens, and creates where absent, the content store in the directory `root`. */
+export async function openContentDirectory(
+  root: string,
+  {
+    uses = withoutRows,
+    isOwner = false,
+    isReadOnly = false,
+    wasKilled = false,
+    space = unlimitedSpace,
+    slabs = new SlabPool(),
+    trustMs = dayMs,
+    onDamaged,
+  }: ContentDirectoryOptions = {},
+): Promise<ContentStore> {
+  const damaged = join(root, 'damaged');
+  const temporary = join(root, 'tmp');
+  if (!isReadOnly) await mkdir(temporary, { recursive: true, mode: 0o700 });
+  const pathOf = (digest: Digest) => {
+    const { algorithm, hex } = splitDigest(digest);
+    return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
+  };
+  const sync = createDiskSync();
+  const openDraft = async (): Promise<Draft> => {
+    const path = join(temporary, randomUUID());
+    try {
+      return { path, file: await open(path, 'wx', 0o600) };
+    } catch (error) {
+      absent(error as NodeJS.ErrnoException);
+      // Not what is above it: where that is gone, it is the disk that is.
+      await mkdir(temporary, { mode: 0o700 }).catch(unlessThere);
+      return { path, file: await open(path, 'wx', 0o600) };
+    }
+  };
+  const adopt = async (from: string, digest: Digest) => {
+    const path = pathOf(digest);
+    const folder = dirname(path);
+    await put(from, path);
+    // Its digest was computed from the bytes that were written.
+    checks.note(digest);
+    await sync.directory(folder);
+  };
+  const put = async (from: string, path: string) => {
+    try {
+      await rename(from, path);
+    } catch (error) {
+      absent(error as NodeJS.ErrnoException);
+      const folder = dirname(path);
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await Promise.all([root, join(root, 'blobs'), dirname(folder)].map(sync.directory));
+      await rename(from, path);
+    }
+  };
+  /** Puts a document in its place, which a power failure may undo. */
+  const place = async (digest: Digest, bytes: Buffer): Promise<void> => {
+    const { path, file } = await openDraft();
+    try {
+      await file.writeFile(bytes);
+      await file.close();
+      await put(path, pathOf(digest));
+      checks.note(digest);
+    } catch (error) {
+      await file.close().catch(() => {});
+      await rm(path, { force: true });
+      throw error;
+    }
+  };
+  const readWhole = async (digest: Digest): Promise<Buffer | undefined> => {
+    const bytes = await readFile(pathOf(digest)).catch(absent);
+    // A disk can rot; a document is small enough to make sure each time it comes from there.
+    return bytes && digestOf(bytes, splitDigest(digest).algorithm) === digest ? bytes : undefined;
+  };
+  const syncOne = async (digest: Digest): Promise<void> => {
+    const file = await open(pathOf(digest), 'r').catch(absent);
+    if (!file) return;
+    try {
+      await sync.file(file);
+    } finally {
+      await file.close();
+    }
+    await sync.directory(dirname(pathOf(digest)));
+  };
+  const restore = async (digest: Digest, bytes: Buffer): Promise<void> => {
+    if (!(await readWhole(digest))) await place(digest, bytes);
+  };
+  const size = async (digest: Digest): Promise<number | undefined> =>
+    (await stat(pathOf(digest)).catch(absent))?.size;
+  const remove = async (digest: Digest): Promise<boolean> => {
+    try {
+      await unlink(pathOf(digest));
+      return true;
+    } catch (error) {
+      absent(error as NodeJS.ErrnoException);
+      return false;
+    }
+  };
+  const presence = createContentPresence(uses, { size, remove });
+  const writing = new Map<Digest, Promise<void>>();
+  const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
+    const arrive = await presence.enter(digest, bytes.length);
+    // What is there may be safe already, and a new file is not yet: it does not take its place.
+    const isNew = !(await readWhole(digest));
+    if (isNew) await place(digest, bytes);
+    try {
+      await (journal ? journal.add(digest, bytes) : syncOne(digest));
+    } catch (error) {
+      // Nobody may come to rely on it.
+      if (isNew) await rm(pathOf(digest), { force: true });
+      throw error;
+    }
+    await arrive();
+  };
+  const unsure = wasKilled ? syncAll(root, sync) : undefined;
+  unsure?.catch(() => {});
+
+  /** Keeps the bytes for inspection. Readers that have the file open continue, but do not get its last chunk. */
+  const setAside = async (digest: Digest, file: number) => {
+    if (isReadOnly) return;
+    const path = pathOf(digest);
+    // Nobody comes to refer to it from now on. It goes also where that cannot be written down.
+    const isMarked = await uses.condemn(digest).catch(() => false);
+    // Meanwhile somebody may have put the right bytes in its place.
+    if ((await stat(path).catch(absent))?.ino === file) {
+      await mkdir(damaged, { recursive: true, mode: 0o700 });
+      const now = new Date();
+      await utimes(path, now, now);
+      await rename(path, join(damaged, digest.replace(':', '-')));
+      onDamaged?.(digest);
+    }
+    if (isMarked) await uses.forget(digest).catch(() => {});
+  };
+  const checks = createChecks({ pathOf, setAside, slabs, trustMs });
+  const journal = isOwner
+    ? await openJournal(join(root, 'journal'), { restore, sync: syncOne })
+    : undefined;
+
+  return {
+    size,
+
+    async read(digest) {
+      const bytes = await readWhole(digest);
+      if (!bytes) await checks.prove(digest, true);
+      return bytes;
+    },
+
+    open: checks.source,
+    prove: digest => checks.prove(digest),
+    scrub: checks.scrub,
+    examine: checks.examine,
+    isFresh: checks.isFresh,
+
+    async lease(digest) {
+      if ((await checks.prove(digest)) !== 'right') return undefined;
+      return { path: pathOf(digest), async [Symbol.asyncDispose]() {} };
+    },
+
+    async write(digest, bytes) {
+      space.take(bytes.length);
+      let written = writing.get(digest);
+      if (!written) {
+        written = keepDocument(digest, bytes).finally(() => writing.delete(digest));
+        writing.set(digest, written);
+      }
+      await written;
+    },
+
+    async close() {
+      await journal?.close();
+    },
+
+    async ingest(algorithm = 'sha256', expected = 0) {
+      const promise = space.promise(expected);
+      try {
+        const home = {
+          pathOf,
+          enter: presence.enter,
+          adopt,
+          space: promise,
+          slabs,
+          sync: sync.file,
+        };
+        return startIngest(await openDraft(), algorithm, home);
+      } catch (error) {
+        promise.end();
+        throw error;
+      }
+    },
+
+    async scratch(expected = 0) {
+      const promise = space.promise(expected);
+      try {
+        return scratchFile(await openDraft(), promise);
+      } catch (error) {
+        promise.end();
+        throw error;
+      }
+    },
+
+    async settle() {
+      await unsure;
+      await sync.settle();
+      await journal?.settle();
+    },
+
+    claim: presence.claim,
+    remove: presence.remove,
+    discard: digest => presence.remove(digest, () => uses.condemn(digest)),
+
+    async *list(begin = 0) {
+      for (const algorithm of ['sha256', 'sha512'] as const) {
+        const base = join(root, 'blobs', algorithm);
+        const shards = (await readdir(base).catch(absent)) ?? [];
+        const first = Math.floor(begin * shards.length);
+        for (const shard of [...shards.slice(first), ...shards.slice(0, first)]) {
+          for (const hex of await readdir(join(base, shard))) {
+            const digest = `${algorithm}:${hex}` as Digest;
+            const found = await stat(pathOf(digest)).catch(absent);
+            if (found) yield { digest, size: found.size };
+          }
+        }
+      }
+    },
+
+    removeLeftovers: since => removeOlder(temporary, since),
+    removeDamaged: before => removeOlder(damaged, before),
+  };
+}
+
+/** Removes the files of a folder that were last written before the moment; returns how many. */
+async function removeOlder(folder: string, moment: number): Promise<number> {
+  let removed = 0;
+  for (const name of (await readdir(folder).catch(absent)) ?? []) {
+    const path = join(folder, name);
+    const found = await stat(path).catch(absent);
+    if (!found || found.mtimeMs >= moment) continue;
+    await rm(path, { force: true });
+    removed += 1;
+  }
+  return removed;
+}
+
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code === 'ENOENT') return undefined;
+  throw error;
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
+}
+
+/** Brings the names of all content to the disk; its bytes were there before it was named. */
+async function syncAll(root: string, sync: DiskSync): Promise<void> {
+  const algorithms = await readdir(join(root, 'blobs')).catch(absent);
+  for (const algorithm of algorithms ?? []) {
+    const base = join(root, 'blobs', algorithm);
+    const shards = await readdir(base);
+    await Promise.all([base, ...shards.map(shard => join(base, shard))].map(sync.directory));
+  }
+  await Promise.all([root, ...(algorithms ? [join(root, 'blobs')] : [])].map(sync.directory));
+}

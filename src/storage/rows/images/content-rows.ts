@@ -1,0 +1,120 @@
+import type { Digest } from '../../../oci/digest.ts';
+import {
+  abandonedArrivalMs,
+  abandonedRemovalMs,
+  type ContentState,
+  type ContentUses,
+} from '../../content/content-uses.ts';
+import type { Database } from '../database.ts';
+
+/** Which content is here and when it was used last; what a sweep asks of it. */
+export interface ContentRowStore extends ContentUses {
+  /** Up to so many contents after a digest, in the order of their digests. */
+  after(digest: string, limit: number, linkedBefore: number): Promise<ContentRow[]>;
+  /** Those of the digests that have no row. */
+  unknown(digests: readonly Digest[]): Promise<Digest[]>;
+  /**
+   * Marks content as `going` when it was not used since the moment and no row refers to it; true when it did. Resolves
+   * when the mark would survive a power failure.
+   */
+  markUnused(digest: Digest, usedBefore: number): Promise<boolean>;
+  /** Counts content as used now that a wrong clock has dated in the future. */
+  redate(digest: Digest): Promise<void>;
+}
+
+export interface ContentRow {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  /** ms since the epoch; for content that is `going`, when its removal began. */
+  readonly usedAt: number;
+  readonly state: ContentState;
+  /** A hosted repository or the cache of upstream blobs refers to it. */
+  readonly isReferred: boolean;
+}
+
+type StoredRow = Omit<ContentRow, 'isReferred'> & { readonly isReferred: number };
+
+/** Counts content as used, within the transaction that comes to refer to it. */
+export const claimSql = `UPDATE contents SET used_at = @at WHERE digest = @digest AND state = 'here'`;
+/** Marks content as going, whatever needs it; also within the transaction that has ended the last reference. */
+export const condemnSql = `INSERT INTO contents (digest, size, used_at, state) VALUES (@digest, 0, @at, 'going')
+  ON CONFLICT (digest) DO UPDATE SET state = 'going', used_at = excluded.used_at WHERE contents.state <> 'going'`;
+/** Asks whether a hosted repository has content, as a blob or as a manifest. */
+export const isHeldSql = `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
+  OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`;
+
+export function createContentRowStore(database: Database): ContentRowStore {
+  const sql = (text: string) => database.prepare(text);
+  const announce = sql(
+    `INSERT INTO contents (digest, size, used_at, state) VALUES (@digest, @size, @at, 'coming')
+     ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at WHERE contents.state <> 'going'
+     RETURNING state`,
+  ).pluck();
+  const arrive = sql(
+    `UPDATE contents SET state = 'here', used_at = @at WHERE digest = @digest AND state <> 'going'`,
+  );
+  const claim = sql(claimSql);
+  const condemn = sql(condemnSql);
+  const takeOver = sql(
+    `UPDATE contents SET used_at = @at
+     WHERE digest = @digest AND state = 'going' AND used_at < @markedBefore`,
+  );
+  const forget = sql(`DELETE FROM contents WHERE digest = ? AND state = 'going'`);
+  const forgetShare = sql('DELETE FROM anonymous_content WHERE digest = ?');
+  const after = sql(
+    `SELECT c.digest, c.size, c.used_at AS usedAt, c.state,
+       EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest)
+       OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = c.digest)
+       OR EXISTS (SELECT 1 FROM hosted_blobs b WHERE b.digest = c.digest AND (b.linked_at >= @linkedBefore
+         OR EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)))
+       AS isReferred
+     FROM contents c WHERE c.digest > @digest ORDER BY c.digest LIMIT @limit`,
+  );
+  const isKnown = sql('SELECT 1 FROM contents WHERE digest = ?').pluck();
+  const markUnused = sql(
+    `UPDATE contents SET state = 'going', used_at = @at
+     WHERE digest = @digest AND used_at < @usedBefore
+       AND (state = 'here' OR (state = 'coming' AND used_at < @announcedBefore))
+       AND NOT EXISTS (SELECT 1 FROM cached_blobs WHERE digest = @digest)
+       AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)
+       AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)`,
+  );
+  const redate = sql('UPDATE contents SET used_at = ? WHERE digest = ?');
+
+  return {
+    announce: (digest, size) =>
+      database.commit(() => {
+        const state = announce.get({ digest, size, at: Date.now() });
+        return (state as ContentState | undefined) ?? 'going';
+      }),
+    arrive: digest => database.commit(() => arrive.run({ digest, at: Date.now() }).changes > 0),
+    claim: digest => database.commit(() => claim.run({ digest, at: Date.now() }).changes > 0),
+    condemn: digest => database.commit(() => condemn.run({ digest, at: Date.now() }).changes > 0),
+    takeOver: digest =>
+      database.commit(() => {
+        const at = Date.now();
+        return takeOver.run({ digest, at, markedBefore: at - abandonedRemovalMs }).changes > 0;
+      }),
+    forget: digest =>
+      database.commit(() => {
+        // What callers without a login have brought takes no room of theirs any more.
+        if (forget.run(digest).changes > 0) forgetShare.run(digest);
+      }),
+
+    async after(digest, limit, linkedBefore) {
+      const rows = after.all({ digest, limit, linkedBefore }) as StoredRow[];
+      return rows.map(row => ({ ...row, isReferred: row.isReferred === 1 }));
+    },
+    async unknown(digests) {
+      return digests.filter(digest => isKnown.get(digest) === undefined);
+    },
+    markUnused: (digest, usedBefore) =>
+      database.write(() => {
+        const at = Date.now();
+        const announcedBefore = at - abandonedArrivalMs;
+        return markUnused.run({ digest, at, usedBefore, announcedBefore }).changes > 0;
+      }),
+    redate: digest => database.commit(() => void redate.run(Date.now(), digest)),
+  };
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { test } from 'node:test';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { contentSuite } from './content-suite.ts';
+
+function pathOf(directory: TempDir, digest: Digest): string {
+  const hex = digest.slice('sha256:'.length);
+  return directory.join('blobs', 'sha256', hex.slice(0, 2), hex);
+}
+
+contentSuite('a directory', async () => {
+  const directory = await makeTempDir('content');
+  const database = openDatabase(':memory:');
+  const rows = createContentRowStore(database);
+  const content = await openContentDirectory(directory.path, { uses: rows, isOwner: true });
+  return {
+    content,
+    rows,
+    async leaveWithoutRow(bytes) {
+      const path = pathOf(directory, digestOf(bytes));
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, bytes);
+    },
+    lose: digest => rm(pathOf(directory, digest)),
+    async [Symbol.asyncDispose]() {
+      assert.deepEqual(await readdir(directory.join('tmp')), [], 'no temporary file is left');
+      await content.close();
+      await database.end();
+      await directory.remove();
+    },
+  };
+});
+
+test('a document that was damaged on the disk counts as absent', async () => {
+  await using directory = await makeTempDir('content');
+  const store = await openContentDirectory(directory.path);
+  const bytes = Buffer.from('{"a":1}');
+  const digest = digestOf(bytes);
+  await store.write(digest, bytes);
+  assert.deepEqual(await store.read(digest), bytes);
+  await writeFile(pathOf(directory, digest), '{"a":2}');
+  assert.equal(await store.read(digest), undefined);
+  await store.write(digest, bytes);
+  assert.deepEqual(await store.read(digest), bytes);
+});
+
+test('damaged content that is set aside has no row any more', async () => {
+  await using directory = await makeTempDir('content');
+  const database = openDatabase(':memory:');
+  const uses = createContentRowStore(database);
+  const store = await openContentDirectory(directory.path, { uses });
+  const bytes = Buffer.from('{"a":1}');
+  const digest = digestOf(bytes);
+  await store.write(digest, bytes);
+  await writeFile(pathOf(directory, digest), '{"a":2}');
+  assert.equal(await store.read(digest), undefined);
+  assert.deepEqual(await uses.after('', 10, 0), []);
+  assert.equal((await readdir(directory.join('damaged'))).length, 1);
+  await store.write(digest, bytes);
+  assert.equal(await store.claim(digest), true);
+  await database.end();
+});
+
+test('leftovers of a crash are removed, and content stays', async () => {
+  await using directory = await makeTempDir('content');
+  const before = await openContentDirectory(directory.path);
+  await before.write(digestOf('kept'), Buffer.from('kept'));
+  const ingest = await before.ingest();
+  await ingest.write(Buffer.from('lost'));
+  const after = await openContentDirectory(directory.path);
+  assert.equal(await after.removeLeftovers(Date.now() - 60_000), 0, 'it may still be written to');
+  assert.equal(await after.removeLeftovers(Number.POSITIVE_INFINITY), 1);
+  assert.deepEqual(await readdir(directory.join('tmp')), []);
+  assert.equal(await after.size(digestOf('kept')), 4);
+  await ingest.abort();
+});
