@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
 import { type Daemon, waitUntil, watch } from './daemon.ts';
+import { watchMisfits } from './misfits.ts';
 import { serverCommand } from './server-command.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
@@ -65,6 +66,8 @@ export interface Sluice extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+const answerCheck = new URL('answer-check.ts', import.meta.url).href;
+
 let markers = 0;
 
 /** Starts the server and waits until it is ready. */
@@ -78,7 +81,9 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     descriptors === undefined
       ? []
       : [requireCommand('prlimit'), `--nofile=${descriptors}:${descriptors}`];
-  const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...serverCommand()];
+  const [program = '', ...args] = serverCommand();
+  const checked = [program, '--import', answerCheck, ...args];
+  const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...checked];
   const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -99,9 +104,11 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   });
   const daemon = watch(child);
   const requests = readLog(daemon);
+  const requireFits = watchMisfits(daemon);
   const stop = async () => {
     await daemon.stop();
     await directory.remove();
+    requireFits();
   };
   const ready = /"url":"(https?:\/\/[^"]+)","listen":"([^"]+)"/;
   try {
