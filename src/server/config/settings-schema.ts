@@ -59,23 +59,29 @@ const registry = z.strictObject({
   anonymous: flag
     .default(false)
     .describe(
-      'The credentials listed for this registry, here or in a Docker configuration, also serve callers without a login. A mirror with credentials needs it, because a mirror serves all callers',
+      'Use the credentials of this registry, listed here or in a Docker configuration, also for callers without a login. A mirror with credentials requires it, because a mirror serves all callers',
     ),
-  plainHttp: flag.default(false).describe('Speak http instead of https'),
+  plainHttp: flag.default(false).describe('Use http instead of https'),
   ca: z
     .string()
     .optional()
-    .describe('PEM file of a certificate authority to trust in addition to the usual ones'),
+    .describe(
+      'PEM file of a certificate authority of this registry, in addition to the public authorities',
+    ),
   mirrors: list
     .default([])
-    .describe('Hosts to ask first, in order; each may be listed here with its own settings'),
+    .describe(
+      'Registry hosts to try first, in order. Each may be listed here with its own settings',
+    ),
   allowPrivateAddress: flag
     .default(true)
-    .describe('The registry may be at a loopback, private or link-local address'),
+    .describe('Allow the registry to be at a loopback, private or link-local address'),
   blobs: z
     .enum(['redirect', 'relay', 'cache'])
     .default('redirect')
-    .describe('How blobs reach the client: redirected to the registry, relayed, or cached'),
+    .describe(
+      'How blobs reach the client. `redirect`: from the registry itself. `relay`: through this server. `cache`: through this server, which keeps a copy',
+    ),
   tokenHosts: list
     .default([])
     .describe("Hosts outside the registry's own domain that may issue its bearer tokens"),
@@ -84,10 +90,12 @@ const registry = z.strictObject({
 const limits = z.strictObject({
   pulls: z
     .strictObject({
-      anonymous: rate.prefault('250/hour').describe('Pulls of a client without an access token'),
+      anonymous: rate
+        .prefault('250/hour')
+        .describe('Pulls from one client address without an access token'),
       authenticated: rate
         .prefault('1000/minute')
-        .describe('Pulls of a client whose request came with an access token'),
+        .describe('Pulls of images that were requested with the access token of one user'),
     })
     .prefault({}),
   requests: z
@@ -95,59 +103,69 @@ const limits = z.strictObject({
       anonymous: rate
         .prefault('1000/hour')
         .describe(
-          'Container requests and inspections from one client address without an access token: what a pipeline of a hundred processes needs for ten runs',
+          'Container requests and inspections from one client address without an access token. The default allows ten runs of a pipeline with a hundred processes',
         ),
       authenticated: rate
         .prefault('3000/minute')
         .describe(
-          'Container requests and inspections with the access token of one user: what a head node with thousands of tasks needs at once',
+          'Container requests and inspections with the access token of one user. The default allows thousands of tasks to start at once',
         ),
     })
     .prefault({}),
   builds: z
     .strictObject({
-      anonymous: rate.prefault('25/day').describe('Builds begun without an access token'),
-      authenticated: rate.prefault('100/hour').describe('Builds begun with an access token'),
+      anonymous: rate
+        .prefault('25/day')
+        .describe('Builds started from one client address without an access token'),
+      authenticated: rate
+        .prefault('100/hour')
+        .describe('Builds started with the access token of one user'),
     })
     .prefault({}),
   logins: positiveRate
     .prefault('30/minute')
     .describe(
-      'Failed logins from one client address before further ones must wait: passwords of accounts, access tokens, and passwords for `validate-creds`',
+      'Failed logins from one client address before further logins are refused (429). Counts passwords of accounts, access tokens, and passwords for `validate-creds`',
     ),
   bodyBytes: size.prefault('16 MiB').describe('Maximum size of a request body'),
   bodyMemory: size
     .optional()
     .describe(
-      'Memory for all request bodies together; one client address gets a quarter of it. Further bodies wait, then get 503. Default: an eighth of the memory, at most 256 MiB',
+      'Memory for all request bodies together, of which one client address gets a quarter. Further requests wait, and are then refused (503). Default: an eighth of the memory of the machine, at most 256 MiB',
     ),
   connections: connections.prefault({}),
 });
 
 const layers = z.strictObject({
-  maxCount: count.default(20).describe('Injected layers in one container request'),
-  maxInlineBytes: size.prefault('10 MiB').describe('Largest layer inside a request (`data:`)'),
-  maxUrlBytes: size.prefault('1 GiB').describe('Largest layer behind a URL'),
-  fetchTimeout: duration.prefault('15m').describe('Longest time to fetch a layer behind a URL'),
+  maxCount: count
+    .default(20)
+    .describe('Maximum number of injected layers in one container request'),
+  maxInlineBytes: size
+    .prefault('10 MiB')
+    .describe('Maximum size of a layer inside a request (`data:`)'),
+  maxUrlBytes: size
+    .prefault('1 GiB')
+    .describe('Maximum size of a layer that is downloaded from a URL'),
+  fetchTimeout: duration.prefault('15m').describe('Timeout for the download of a layer'),
   maxTarBytes: size
     .prefault('8 GiB')
-    .describe('Bytes that the layers of one request may unpack to'),
+    .describe('Maximum size of the unpacked layers of one request'),
   privateHosts: list
     .default([])
     .describe(
-      'Hosts of layer URLs that may be at a loopback, private or link-local address. `registries` does not apply to layer URLs',
+      'Hosts from which layers may be downloaded at a loopback, private or link-local address. `registries` does not apply to layer URLs',
     ),
   mounted: list
     .default(['https://fusionfs.seqera.io/'])
     .describe(
-      'Prefixes of layer URLs that mark a mounted file system: its pulls are counted separately',
+      'Prefixes of layer URLs. Pulls of images with such a layer are counted separately, as pulls with a mounted file system',
     ),
 });
 
 const hosted = z.strictObject({
   anonymous: list
     .default(['public/*'])
-    .describe('Hosted repositories that anybody may pull; `*` matches any characters'),
+    .describe('Hosted repositories that everybody may pull; `*` matches any characters'),
   maxBlobBytes: limit.prefault('off').describe('Maximum size of a pushed blob'),
   maxRepositoryBytes: limit.prefault('off').describe('Maximum size of one hosted repository'),
   maxTotalBytes: limit.prefault('off').describe('Maximum size of all hosted repositories together'),
@@ -167,13 +185,15 @@ const hosted = z.strictObject({
 const scrub = z.strictObject({
   trust: duration
     .prefault('24h')
-    .describe('How long verified content is served without another check of its digest'),
+    .describe('How long content is served after a check of its digest before it is checked again'),
   interval: duration
     .prefault('7d')
-    .describe('Pause between two rounds that verify all content in the background'),
+    .describe('Pause between two verifications of all content in the background'),
   bytesPerSecond: limit
     .prefault('16 MiB')
-    .describe('Speed of that verification. `off`: content is only verified when it is served'),
+    .describe(
+      'Bytes per second that the background verification reads. `off`: content is only verified when it is served',
+    ),
 });
 
 /** Every setting with its default. This schema validates, types and documents them. */
@@ -183,9 +203,13 @@ export const configSchema = z.strictObject({
     .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
     .optional()
     .describe(
-      'Public base URL; its authority is the host of every served image name. Default: `https://<tls.listen>`, without TLS `http://<listen>`',
+      'Public base URL. Its host and port begin every served image name. Default: `https://<tls.listen>` with TLS, otherwise `http://<listen>`',
     ),
-  data: z.string().min(1).default('./data').describe('Directory of all state'),
+  data: z
+    .string()
+    .min(1)
+    .default('./data')
+    .describe('Data directory: the database, content, logs and keys'),
   prefix: z
     .string()
     .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')
@@ -194,28 +218,30 @@ export const configSchema = z.strictObject({
   accounts: accounts
     .prefault({})
     .describe(
-      'Accounts: `name:password[,name:password]` administer everything; in the file also `name: {password, repositories: {"team/*": push}}` with the roles pull, push or administer for hosted repositories only. A password may be its bcrypt or argon2id hash (`sluice account hash`). Without accounts, routes that require one answer 401',
+      'Accounts. `name:password[,name:password]` in the environment, a map in the configuration file. They are administrators; with `name: {password, repositories: {"team/*": push}}` they only have the roles pull, push or administer for hosted repositories. A password may be a bcrypt or argon2id hash (`sluice account hash`). Default: none, and routes that require an account answer 401',
     )
     .meta({ secret: true }),
   accountFiles: accountFiles
     .default([])
-    .describe('More accounts, in `htpasswd` files; in the file only'),
-  tokenLife: duration.prefault('36h').describe('How long a container token can be used'),
+    .describe('`htpasswd` files with more accounts; in the configuration file only'),
+  tokenLife: duration
+    .prefault('36h')
+    .describe('Lifetime of a served image name (its container token)'),
   rightLife: duration
     .prefault('30s')
     .refine(ms => ms >= 100 && ms <= 60_000, 'expected 100ms to 60s')
     .describe(
-      'How long an answer about a right to an image is used. The registry and the platform are asked again while kept content is served. The end of a right takes effect after at most twice this time',
+      'How long the answer of a registry or platform about a right to an image is used before it is asked again. A right that ends takes effect after at most twice this time. From 100ms to 60s',
     ),
   trustedProxies: count
     .default(0)
     .describe(
-      'Number of your own proxies in front, whose `X-Forwarded-For` has the client address',
+      'Number of your own proxies in front of this server. Their `X-Forwarded-For` header then names the client address',
     ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Minimum log level; each request is one line of level info'),
+    .describe('Minimum log level. Each request is one line of level info'),
   reportVersion: z
     .enum(['own', 'api'])
     .default('own')
@@ -225,7 +251,7 @@ export const configSchema = z.strictObject({
   stopDelay: duration
     .prefault('2s')
     .describe(
-      'How long a server that gets SIGTERM or SIGHUP still takes connections while `/readyz` answers 503, so that load balancers use another server first',
+      'Time between SIGTERM or SIGHUP and the stop. Meanwhile `/readyz` answers 503, so that load balancers switch to another server, and connections are accepted',
     ),
   drainTime: duration
     .prefault('25s')
@@ -234,12 +260,12 @@ export const configSchema = z.strictObject({
     .string()
     .optional()
     .describe(
-      'Docker `config.json` to take registry credentials from; its text may also be in the environment variable `DOCKER_AUTH_CONFIG`',
+      'Docker `config.json` with registry credentials. The environment variable `DOCKER_AUTH_CONFIG` may hold its text instead',
     ),
   cacheBytes: size
     .prefault('20 GiB')
     .describe(
-      'Disk space for copies of blobs (`blobs: cache`); the least recently used are removed first',
+      'Disk space for copies of blobs (`blobs: cache`). The least recently used copies are removed first',
     ),
   access: access.prefault({}),
   limits: limits.prefault({}),
@@ -256,26 +282,34 @@ export const configSchema = z.strictObject({
     .pipe(z.array(builder))
     .default([])
     .describe(
-      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: found by itself',
+      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine',
     ),
   buildkitTls: z
     .record(builder, builderTls)
     .default({})
-    .describe('Certificates by the address of the builder, as in `buildkit`; in the file only'),
+    .describe(
+      'Certificates by the address of the builder, as in `buildkit`; in the configuration file only',
+    ),
   buildRepository: repository
     .optional()
-    .describe('Where builds are pushed, `registry/path`. Default: hosted, `<own host>/builds`'),
+    .describe(
+      'Repository that builds are pushed to, `registry/path`. Default: the hosted repository `<own host>/builds`',
+    ),
   cacheRepository: repository
     .optional()
-    .describe('Where the layers of builds are cached. Default: the builder keeps them itself'),
+    .describe(
+      'Repository that caches the layers of builds, `registry/path`. Default: none, only the builder has a cache',
+    ),
   freezeRepository: repository
     .optional()
     .describe(
-      'Where images are frozen whose requests have `freeze` and no `buildRepository`, `registry/path`: a repository that everybody may pull from, such as the hosted `<own host>/public/frozen`. Images of private base images are refused. Default: none, and such requests are refused',
+      'Repository for frozen images of requests without `buildRepository`, `registry/path`. Everybody must be able to pull from it, such as from the hosted `<own host>/public/frozen`, so images with private base images are refused. Default: none, and such requests are refused',
     ),
   freezeSifRepository: repository
     .optional()
-    .describe('The same for Singularity images. Default: `freezeRepository`'),
+    .describe(
+      'Repository for frozen Singularity images of requests without `buildRepository`. Default: `freezeRepository`',
+    ),
   builds: builds.prefault({}),
   sif: sif.prefault({}),
   platform: platform.prefault({}),
@@ -283,7 +317,9 @@ export const configSchema = z.strictObject({
   registries: z
     .record(registryHost, registry)
     .default({})
-    .describe('Settings by registry host, exact and with its port; in the file only'),
+    .describe(
+      'Settings by the exact host of a registry, with its port; in the configuration file only',
+    ),
 });
 
 export type Config = z.output<typeof configSchema>;

@@ -10,7 +10,7 @@ export const access = z.strictObject({
     'Who may make container requests, inspect images and check credentials: everybody (`open`), callers with a platform access token or an account (`login`), nobody (`off`). Default: `open`',
   ),
   builds: openness.describe(
-    'Who may have images built, frozen or converted. Default: `open` where `listen`, `tls.listen` and `url` are loopback addresses and `trustedProxies` is 0, otherwise `login`',
+    'Who may have images built, frozen or converted: `open`, `login` or `off`. Default: `open` where `listen`, `tls.listen` and `url` are loopback addresses and `trustedProxies` is 0, otherwise `login`',
   ),
   pulls: openness.describe(
     'Who may pull served names: everybody who has the name (`open`), clients that have also logged in (`login`), nobody (`off`). Default: `open`',
@@ -21,9 +21,9 @@ export const access = z.strictObject({
 export const audit = z.strictObject({
   keep: duration
     .prefault('90d')
-    .describe('How long entries of the audit log are kept (`sluice audit`)'),
+    .describe('How long entries of the audit log (`sluice audit`) are kept'),
   maxEntries: count
     .min(1)
     .default(1_000_000)
-    .describe('Maximum number of entries of the audit log; the oldest are removed first'),
+    .describe('Maximum number of entries of the audit log. The oldest entries are removed first'),
 });

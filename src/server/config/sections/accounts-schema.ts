@@ -54,16 +54,16 @@ export const accountFiles = z.array(
       .string()
       .min(1)
       .describe(
-        'File with `name:hash` by line, as `htpasswd -B` writes it: bcrypt or argon2id hashes. It is read again within seconds after a change; a file that cannot be used leaves its previous accounts, and an error in the log',
+        'File with a line `name:hash` for each account, as `htpasswd -B` writes it: bcrypt or argon2id hashes. It is read again within seconds after a change. While a changed file is invalid, the log has an error and the previous accounts stay',
       ),
     repositories: repositories
       .default({})
       .describe(
-        'What its accounts may do, such as `{"team/*": push}`: pull, push or administer. Default: what everybody may',
+        'Rights of its accounts, such as `{"team/*": push}`: pull, push or administer. Default: the rights of everybody',
       ),
     administrators: z
       .array(z.string().min(1))
       .default([])
-      .describe('Names in the file that administer everything'),
+      .describe('Names in the file that are administrators'),
   }),
 );

@@ -5,21 +5,31 @@ import { countLimit, limit } from '../units.ts';
 export const anonymous = z.strictObject({
   maxRequests: countLimit
     .prefault(2_000_000)
-    .describe('Container requests kept for callers without an access token, in all'),
+    .describe(
+      'Maximum number of container requests that are kept for all callers without an access token',
+    ),
   maxFiles: countLimit
     .prefault(2_000_000)
-    .describe('Files kept for them: layers, build contexts, manifests and configs'),
-  maxBytes: limit.prefault('100 GiB').describe('Bytes of these files and requests'),
+    .describe(
+      'Maximum number of files that are kept for these callers: layers, build contexts, manifests and configs',
+    ),
+  maxBytes: limit
+    .prefault('100 GiB')
+    .describe('Maximum size of the files and requests that are kept for these callers'),
   maxNetworkRequests: countLimit
     .prefault(200_000)
-    .describe('Container requests kept for one network: an address, or a /64 of IPv6'),
-  maxNetworkFiles: countLimit.prefault(200_000).describe('Files kept for one network'),
+    .describe(
+      'Maximum number of container requests that are kept for one network without an access token. A network is an IPv4 address or an IPv6 /64',
+    ),
+  maxNetworkFiles: countLimit
+    .prefault(200_000)
+    .describe('Maximum number of files that are kept for one network'),
   maxNetworkBytes: limit
     .prefault('10 GiB')
-    .describe('Bytes of the files and requests of one network'),
+    .describe('Maximum size of the files and requests that are kept for one network'),
   maxBuildBytes: limit
     .prefault('100 GiB')
     .describe(
-      'Size of the hosted repository for builds. Above it, only callers with an access token can begin builds',
+      'Size of the hosted repository for builds above which only callers with an access token can start builds',
     ),
 });

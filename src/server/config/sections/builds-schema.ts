@@ -4,10 +4,11 @@ import { count, flag, isImageName, registryHost } from '../values.ts';
 
 /** Settings of builds, and of the builder that Sluice starts. */
 export const builds = z.strictObject({
-  concurrent: count.min(1).default(2).describe('Builds that run at once, on all builders together'),
-  timeLimit: duration
-    .prefault('15m')
-    .describe('Timeout for a build of a caller without a login, from its start'),
+  concurrent: count
+    .min(1)
+    .default(2)
+    .describe('Maximum number of simultaneous builds on all builders together'),
+  timeLimit: duration.prefault('15m').describe('Timeout for a build of a caller without a login'),
   trustedTimeLimit: duration
     .prefault('60m')
     .describe('Timeout for a build of a caller with a login'),
@@ -18,11 +19,11 @@ export const builds = z.strictObject({
     ),
   retryAfter: duration
     .prefault('50s')
-    .describe('How long the failure of a build is reported before the same request builds again'),
+    .describe('How long a failed build is reported to the same request before it is built again'),
   keep: duration
     .prefault('30d')
     .describe(
-      'How long a finished build is kept, with its log; longer while a container token needs it',
+      'How long a finished build and its log are kept; longer while a served image name requires it',
     ),
   keepFailed: duration.prefault('7d').describe('How long a failed build is kept'),
   keepAnonymous: duration
@@ -41,13 +42,13 @@ export const builds = z.strictObject({
   trustCaches: flag
     .default(false)
     .describe(
-      'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers: enable this only where all callers trust each other',
+      'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers. Enable this only if all callers trust each other',
     ),
   cacheMounts: z
     .enum(['build', 'owner'])
     .default('build')
     .describe(
-      'Which builds share what `RUN --mount=type=cache` keeps. `build`: only builds of the same key. `owner`: all builds of one caller with a login. What one build leaves there can then change what another one makes',
+      'Which builds share the caches of `RUN --mount=type=cache`. `build`: only builds with the same key. `owner`: all builds of one caller with a login; the files that one build leaves there can then change the result of another',
     ),
   syntax: z
     .string()
@@ -57,7 +58,7 @@ export const builds = z.strictObject({
     )
     .default('declared')
     .describe(
-      "What reads a Dockerfile with a line such as `# syntax=docker/dockerfile:1`. `declared`: the image in the line, from Docker Hub. `builder`: the builder's own frontend; nothing is pulled. Or an image in another registry; without a tag or digest it gets those of the line",
+      "Frontend for a Dockerfile with a line such as `# syntax=docker/dockerfile:1`. `declared`: the image in the line, from Docker Hub. `builder`: the builder's own frontend, without a pull. Or the name of an image in another registry; without a tag or digest it gets those of the line",
     ),
   openBuilders: list
     .default([])
@@ -74,13 +75,16 @@ export const builds = z.strictObject({
     .strictObject({
       memory: size
         .optional()
-        .describe("Memory of one build. Default: half of the machine's, at most 8 GiB"),
-      processes: count.min(16).default(2048).describe('Processes and threads of one build'),
+        .describe('Memory of one build. Default: half of the memory of the machine, at most 8 GiB'),
+      processes: count
+        .min(16)
+        .default(2048)
+        .describe('Maximum number of processes and threads of one build'),
       processors: z.coerce
         .number('expected a number')
         .min(0.1)
         .optional()
-        .describe('Processors of one build, also in fractions. Default: all'),
+        .describe('Processors of one build, such as 2 or 0.5. Default: all processors'),
       disk: size.prefault('10 GiB').describe('Disk space that one build may write'),
     })
     .prefault({})

@@ -14,6 +14,6 @@ export const cors = z.strictObject({
     .pipe(z.array(origin))
     .default([])
     .describe(
-      'Origins whose pages may use this server from a browser (CORS), such as `https://portal.example.org`. `*` allows every page, also to a server that only the user of the browser can reach',
+      'Origins whose pages may use this server from a browser (CORS), such as `https://portal.example.org`. `*` allows every page, even if only the user of the browser can reach the server',
     ),
 });

@@ -6,13 +6,15 @@ export const disk = z.strictObject({
   minFreeBytes: size
     .prefault('1 GiB')
     .describe(
-      'Free space that writes leave on the disk of `data`, at most 5 % of it. With less, pushes, requests and builds are refused (507), pulls go on, and `/readyz` answers 503. `0` keeps no reserve',
+      'Free space to keep on the disk of `data`, at most 5 % of the disk. Below it, pushes, requests and builds are refused (507), pulls continue, and `/readyz` answers 503. `0`: no reserve',
     ),
 });
 
 /** When unreferenced content is removed. */
 export const sweep = z.strictObject({
-  interval: duration.prefault('6h').describe('How often unreferenced content is removed'),
+  interval: duration
+    .prefault('6h')
+    .describe('Interval between two removals of unreferenced content'),
   grace: duration
     .prefault('24h')
     .describe('Minimum time that content is kept after its last use, so that pushes can finish'),

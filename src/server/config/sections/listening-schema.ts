@@ -14,23 +14,23 @@ export const connections = z.strictObject({
     .min(1)
     .default(10_000)
     .describe(
-      'Open connections of clients, all together. The limit of open files may allow fewer: half of it',
+      'Maximum number of open connections of all clients. At most half of the limit of open files',
     ),
   perAddress: count
     .min(1)
     .default(4000)
     .describe(
-      'Open connections of one client address (a /64 of IPv6). With `trustedProxies`: its requests under way',
+      'Maximum number of open connections of one client address (an IPv6 /64). With `trustedProxies`: of its requests in progress',
     ),
   requestTime: timer
     .prefault('20s')
     .describe(
-      'Time for the head of a request, for a TLS handshake, and for each 64 KiB of a body other than an upload',
+      'Timeout for the head of a request, for a TLS handshake, and for each 64 KiB of a body other than an upload',
     ),
   stallTime: timer
     .prefault('5m')
     .describe(
-      'Time in which a client must take 64 KiB of an answer, or send 64 KiB of an upload. Slower connections end',
+      'Timeout for each 64 KiB of an answer that a client receives, or of an upload that it sends',
     ),
 });
 
@@ -38,26 +38,24 @@ export const connections = z.strictObject({
 export const tls = z.strictObject({
   listen: address
     .optional()
-    .describe(
-      'Address and port for TLS, in addition to `listen`, which stays plain HTTP for proxies and this machine',
-    ),
+    .describe('Address and port for TLS. `listen` stays plain HTTP, for proxies and this machine'),
   certificate: z
     .string()
     .min(1)
     .optional()
-    .describe('PEM file with the certificate and its chain. A new file is used within 5 s'),
+    .describe('PEM file with the certificate and its chain. A changed file is used within 5 s'),
   key: z.string().min(1).optional().describe('PEM file with the private key of the certificate'),
   clientCa: z
     .string()
     .min(1)
     .optional()
     .describe(
-      'PEM file of the certificate authorities whose clients may connect. Default: all clients may',
+      'PEM file of the certificate authorities of clients. Default: clients need no certificate',
     ),
   clientCertificates: z
     .enum(['required', 'optional'])
     .default('required')
     .describe(
-      'With `clientCa`: whether a client needs a certificate. A certificate that is sent must be valid in both cases',
+      'With `clientCa`: whether a client must send a certificate. A certificate that a client sends must be valid in both cases',
     ),
 });

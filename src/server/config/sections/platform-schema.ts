@@ -46,28 +46,30 @@ export const platform = z.strictObject({
   aliases: aliases
     .default({})
     .describe(
-      'Platform addresses that requests name, and what each stands for: the address of another platform, or `built-in`. For clients that always send an address, such as `https://api.cloud.seqera.io=built-in`; in the file a map',
+      'Platforms to use in place of the addresses in requests: the address of another platform, or `built-in`. For clients that always send an address, such as `https://api.cloud.seqera.io=built-in`; in the configuration file a map',
     ),
   pairingToken: z
     .string()
     .min(16, 'expected at least 16 characters')
     .optional()
     .describe(
-      'Token that a platform must send to pair with this server over a WebSocket. A paired platform can be behind a firewall, and encrypts the secrets that it returns. Without this token no platform can pair',
+      'Token that a platform must send to pair with this server over a WebSocket. A paired platform can be behind a firewall, and encrypts the secrets that it returns. Default: no platform can pair',
     )
     .meta({ secret: true }),
   assumeRoles: flag
     .default(false)
     .describe(
-      "Take the AWS roles that users' credentials name, with this server's own AWS identity where the credentials contain no keys",
+      "Assume the AWS roles in the credentials of users. Credentials without keys use this server's own AWS identity",
     ),
   callsPerSecond: count
     .min(1)
     .default(20)
-    .describe('Calls per second to a platform with one token; further calls wait'),
+    .describe(
+      'Maximum number of calls per second to a platform with one token. Further calls wait',
+    ),
   callsPerHour: count
     .min(1)
     .default(72_000)
-    .describe('Calls per hour to a platform with one token; further calls wait'),
-  timeout: duration.prefault('10s').describe("Timeout for the first byte of a platform's answer"),
+    .describe('Maximum number of calls per hour to a platform with one token. Further calls wait'),
+  timeout: duration.prefault('10s').describe("Timeout for the first byte of a platform's response"),
 });

@@ -8,21 +8,25 @@ export const sif = z.strictObject({
     .string()
     .min(1)
     .default('mksquashfs')
-    .describe('Command that makes squashfs file systems (Debian package squashfs-tools)'),
+    .describe('Command that creates squashfs file systems (Debian package squashfs-tools)'),
   signingKey: z
     .string()
     .min(1)
     .optional()
     .describe(
-      'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`; default: no signature',
+      'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`. Default: images are not signed',
     ),
   stallTimeout: timer
     .prefault('10m')
-    .describe('How long mksquashfs may do nothing before it is ended'),
+    .describe('How long mksquashfs may make no progress before it is stopped'),
   maxEntries: count
     .min(1)
     .default(5_000_000)
-    .describe('Maximum number of files, directories and links in an image to convert'),
-  maxUnpackedBytes: size.prefault('100 GiB').describe('Maximum size of its unpacked layers'),
+    .describe(
+      'Maximum number of files, directories and links in an image that is converted to a Singularity image',
+    ),
+  maxUnpackedBytes: size
+    .prefault('100 GiB')
+    .describe('Maximum size of the unpacked layers of such an image'),
   maxScratchBytes: size.prefault('100 GiB').describe('Maximum disk space for one conversion'),
 });
