@@ -222,6 +222,7 @@ test('a Singularity image of a registry is a base under a name for the builder',
     'sluice-sif-2': 'sluice.test/team/own',
   });
   assert.equal(dockerfile.match(/^FROM sluice-sif-1 AS /gm)?.length, 2);
+  assert.match(dockerfile, /^# sluice-sif-2 is made of the .* image sluice.test\/team\/own\.$/m);
   assert.equal(runtime.isOnSif, true);
   const wish = { containerFile: Buffer.from(text).toString('base64'), format: 'sif' } as const;
   const places = { repository: 'sluice.test/builds', cache: undefined, frozen: {} };

@@ -74,7 +74,7 @@ export function translateDefinition(
   const last = stages.at(-1);
   if (last === undefined) refuseLine(1, "there is nothing in it: begin with 'Bootstrap: docker'");
   return {
-    dockerfile: `# Translated from a definition file.\n\n${blocks.join('\n')}`,
+    dockerfile: `${heading(sifBases)}\n${blocks.join('\n')}`,
     runtime: {
       ...runtimeOf(last, textOf(lines.flat())),
       ...(isOnSif ? { isOnSif: true as const } : {}),
@@ -82,6 +82,14 @@ export function translateDefinition(
     warnings,
     sifBases: Object.fromEntries([...sifBases].map(([image, name]) => [name, image])),
   };
+}
+
+/** Says in the Dockerfile, which a dry run shows, what its names stand for. */
+function heading(sifBases: ReadonlyMap<string, string>): string {
+  const lines = [...sifBases].map(
+    ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,
+  );
+  return `# Translated from a definition file.\n${lines.join('')}`;
 }
 
 /** What the Dockerfile calls a Singularity image: BuildKit has no name for it until an image is made of it. */
