@@ -28,8 +28,8 @@ export interface BuildLogs {
 }
 
 const maxBytes = 10 * 1024 * 1024;
-const cutMark = '\n[the log is longer than 10 MiB: the rest is left out]\n';
-const lostMark = '\n[a part of the log is missing: it could not be written]\n';
+const cutMark = '\n[the log exceeds 10 MiB: the rest is not kept]\n';
+const lostMark = '\n[part of the log is missing because it could not be written]\n';
 const suffix = '.log';
 const pieceBytes = 64 * 1024;
 

@@ -148,7 +148,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
         drop: id =>
           deps.hosted
             .removeAll(`builds/staging/${id}`)
-            .catch(err => log.error({ buildId: id, err }, 'the staged image stays')),
+            .catch(err => log.error({ buildId: id, err }, 'cannot remove the staged image')),
       },
     }),
     find: targets.find,

@@ -139,7 +139,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     if (row) return row;
     throw new Fault(
       'build-unknown',
-      'There is no such build: check its id, or request the image again',
+      'The build does not exist: check its id, or request the image again',
       { phase: 'request' },
     );
   };
@@ -212,7 +212,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
     waitsFor({ plan }) {
       const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
-      return isForBuilder ? 'BuildKit, which is being installed' : 'other builds, which come first';
+      return isForBuilder
+        ? 'BuildKit, which is being installed'
+        : 'other builds, which were requested first';
     },
 
     async settled(id, ms) {
@@ -278,5 +280,5 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 }
 
-const resumed = '\nThe server was started again: the build begins again.\n';
+const resumed = '\nThe server was restarted. The build starts again.\n';
 const purgedAtOnce = 100;

@@ -31,7 +31,7 @@ export function parsePullPath(path: string): PullPath {
   }
   const repository = path.slice(first + 1, beforeLast);
   if (!isRepository(repository)) {
-    throw new Fault('name-invalid', 'The image path is no valid repository name', {
+    throw new Fault('name-invalid', 'The image path is not a valid repository name', {
       phase: 'request',
     });
   }
@@ -53,7 +53,7 @@ export function decodeSegment(segment: string): string {
 export function checkReference(kind: string, reference: string): void {
   if (kind === 'tags') {
     if (reference === 'list') return;
-    throw new Fault('not-found', 'No such route: did you mean tags/list?', { phase: 'request' });
+    throw new Fault('not-found', 'No such route: use tags/list', { phase: 'request' });
   }
   if (isDigest(reference) || (kind === 'manifests' && isTag(reference))) return;
   if (kind === 'manifests' && !reference.includes(':')) {

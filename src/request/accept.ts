@@ -284,7 +284,7 @@ function warningsOf(
   const warnings: string[] = [];
   if (maxLayers > dockerLayerLimit) {
     warnings.push(
-      `The image has ${maxLayers} layers with those added: Docker's classic image store takes at most ${dockerLayerLimit}; podman and Docker's containerd store take it`,
+      `The image has ${maxLayers} layers with the added ones: Docker's classic image store supports at most ${dockerLayerLimit}. Pull it with podman, or with Docker's containerd store`,
     );
   }
   if (generated.size === 0 && Object.keys(change).length > 0) {
@@ -293,7 +293,7 @@ function warningsOf(
       ? 'is an index without an image to change'
       : 'is an artifact, not a container image';
     warnings.push(
-      `${formatReference(image)} ${what}: it is served as it is, without the containerConfig`,
+      `${formatReference(image)} ${what}: it is served unchanged, without the containerConfig`,
     );
   }
   return warnings;

@@ -163,7 +163,7 @@ async function requireOpen(
     if (!(cause instanceof Fault)) throw cause;
     throw new Fault(
       'bad-request',
-      `'freeze': ${registry}/${repository} is private, and images without 'buildRepository' are frozen to a repository that others can pull from: set 'buildRepository' to a repository of yours`,
+      `'freeze': ${registry}/${repository} is private, and images without 'buildRepository' are frozen to a repository that others can pull from: set 'buildRepository' to your own repository`,
       { phase: 'request', cause },
     );
   }

@@ -32,7 +32,8 @@ export function checkRules(
 
 function checkLegacy({ packages, nameStrategy }: Submission): void {
   const field = packages ? 'packages' : nameStrategy ? 'nameStrategy' : undefined;
-  if (field) refuse(`'${field}' is not known to /container-token: use POST /v1alpha2/container`);
+  if (field)
+    refuse(`'${field}' is not supported by /container-token: use POST /v1alpha2/container`);
 }
 
 function checkWhatToServe(submission: Submission): void {
@@ -83,7 +84,7 @@ function checkRepository(field: string, value: string | undefined): void {
     );
   }
   const hasReference = digest !== undefined || value.endsWith(`:${tag}`);
-  if (hasReference) refuse(`'${field}' must be a repository without tag or digest: cut it off`);
+  if (hasReference) refuse(`'${field}' must be a repository without a tag or digest: remove it`);
 }
 
 function checkTimestamp(timestamp: string | undefined): void {
@@ -108,7 +109,7 @@ function checkPackages({ packages }: Submission): void {
   const length = textLength([...entries, ...channels, ...(condaOpts?.commands ?? [])]);
   if (length > maxPackageText) {
     refuse(
-      `'packages': entries, channels and commands have ${length} characters together, at most ${maxPackageText} are allowed`,
+      `'packages': entries, channels and commands have ${length} characters in total, at most ${maxPackageText} are allowed`,
     );
   }
 }
@@ -125,7 +126,7 @@ function checkConfig({ containerConfig }: Submission): void {
   const length = textLength(lists.flat());
   if (length > maxConfigText) {
     refuse(
-      `'containerConfig': entrypoint, cmd and env have ${length} characters together, at most ${maxConfigText} are allowed`,
+      `'containerConfig': entrypoint, cmd and env have ${length} characters in total, at most ${maxConfigText} are allowed`,
     );
   }
   for (const [position, entry] of (containerConfig?.env ?? []).entries()) {
@@ -142,7 +143,7 @@ function checkContexts(submission: Submission): void {
   }
   if (namedContexts && Object.keys(namedContexts).length > 0 && containerFile === undefined) {
     refuse(
-      "'namedContexts' needs 'containerFile': the images of packages are named in 'packages.condaOpts'",
+      "'namedContexts' requires 'containerFile': set the images for packages in 'packages.condaOpts'",
     );
   }
 }
@@ -154,7 +155,7 @@ function checkArguments({ buildArgs = {}, noTest, containerFile }: Submission): 
   const names = Object.keys(buildArgs);
   if (containerFile === undefined && (names.length > 0 || noTest)) {
     const field = noTest ? 'noTest' : 'buildArgs';
-    refuse(`'${field}' needs 'containerFile': it is for what that builds`);
+    refuse(`'${field}' requires 'containerFile': it applies to that file only`);
   }
   if (textLength([...names, ...Object.values(buildArgs)]) > maxArgumentText) {
     refuse(`'buildArgs' has more than ${maxArgumentText} characters`);

@@ -124,25 +124,33 @@ suite('build context', () => {
   const refused: readonly [what: string, entries: readonly Entry[], message: RegExp][] = [
     ['a path that leads out', [[{ name: 'a/../../b' }]], /leads out of it, 'a\/\.\.\/\.\.\/b'/],
     ['a path from the root', [[{ name: '/etc/passwd' }]], /leads out of it, '\/etc\/passwd'/],
-    ['a character device', [[{ name: 'tty', type: 'character-device' }]], /neither file.*'tty'/],
-    ['a block device', [[{ name: 'sda', type: 'block-device' }]], /neither file.*'sda'/],
-    ['a pipe', [[{ name: 'p', type: 'fifo' }]], /neither file.*'p'/],
+    [
+      'a character device',
+      [[{ name: 'tty', type: 'character-device' }]],
+      /other than files.*'tty'/,
+    ],
+    ['a block device', [[{ name: 'sda', type: 'block-device' }]], /other than files.*'sda'/],
+    ['a pipe', [[{ name: 'p', type: 'fifo' }]], /other than files.*'p'/],
     [
       'a file behind a link',
       [link('a', '/etc'), [{ name: 'a/passwd' }, 'x']],
-      /leads through 'a', which is no directory/,
+      /path through 'a', which is not a directory/,
     ],
-    ['a hard link to nothing', [link('a', 'b', 'link')], /'a', to 'b', which is no file before it/],
+    [
+      'a hard link to nothing',
+      [link('a', 'b', 'link')],
+      /'a', to 'b', which is not a file before it/,
+    ],
     ['a hard link that leads out', [link('a', '../b', 'link')], /leads out of it, '\.\.\/b'/],
     [
       'a hard link to a directory',
       [[{ name: 'd', type: 'directory' }], link('a', 'd', 'link')],
-      /to 'd', which is no file/,
+      /to 'd', which is not a file/,
     ],
     [
       'a file in place of a directory',
       [[{ name: 'a/b' }], [{ name: 'a' }, 'x']],
-      /'a' in it as a directory and as something else/,
+      /contains 'a' as a directory and as something else/,
     ],
     [
       'a file with holes',
@@ -198,7 +206,7 @@ suite('build context', () => {
   test('one that is gone, and a build that is stopped', async () => {
     const { signal } = new AbortController();
     const gone = openBuildContext(content, digestOf('gone'), signal);
-    await assert.rejects(gone, /is here no more: ask for the build again/);
+    await assert.rejects(gone, /is no longer available: request the build again/);
     const bytes = gzipSync(await tarOf([[{ name: 'a' }, 'x'.repeat(1_000_000)]]));
     await assert.rejects(open(bytes, AbortSignal.abort(new Error('stopped'))), /stopped/);
     assert.deepEqual(temporary(), []);

@@ -37,7 +37,7 @@ suite('why a step failed', () => {
   test('a program for another platform is told as one, with the way out', () => {
     assert.match(
       ofStep('[linux/arm64 2/2] RUN true', ['exec /bin/sh: exec format error']),
-      /most likely a program for another platform .* 'containerPlatform', or have the operator install emulation \(docker run .*\nexec \/bin\/sh/s,
+      /most likely a program for another platform .* 'containerPlatform', or ask the operator to install emulation \(docker run .*\nexec \/bin\/sh/s,
     );
   });
 
@@ -96,7 +96,7 @@ suite('what the builder says', () => {
     [
       'other',
       'secret foo: not found',
-      'the Dockerfile requires the secret foo (Dockerfile, line 2): builds have none here',
+      'the Dockerfile requires the secret foo (Dockerfile, line 2): this server provides no secrets to this build',
     ],
     [
       'dockerfile',
@@ -146,7 +146,7 @@ suite('what the builder says', () => {
   test('without a place there are no empty brackets', () => {
     assert.equal(
       messageOf('other', 'secret foo: not found', false),
-      'the Dockerfile requires the secret foo: builds have none here',
+      'the Dockerfile requires the secret foo: this server provides no secrets to this build',
     );
   });
 });

@@ -35,7 +35,7 @@ test('the log of a build that begins again goes on, within the same bound', asyn
   }
   const text = (await logs.read('key_1')) ?? '';
   assert.equal(text.indexOf('\n[the log'), 10 * piece.length);
-  assert.match(text.slice(-100), /longer than 10 MiB: the rest is left out\]\n$/);
+  assert.match(text.slice(-100), /exceeds 10 MiB: the rest is not kept\]\n$/);
 });
 
 test('only the logs of builds that are known stay', async () => {

@@ -42,7 +42,7 @@ test('a build pulls what its stage needs, with the arguments of the request', ()
 const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
   ['an argument of BuildKit', { buildArgs: { BUILDKIT_SYNTAX: 'evil' } }, /BUILDKIT_SYNTAX/],
   ['the date of the build', { buildArgs: { SOURCE_DATE_EPOCH: '1' } }, /SOURCE_DATE_EPOCH/],
-  ['a stage that does not exist', { buildTarget: 'third' }, /no stage 'third'/],
+  ['a stage that does not exist', { buildTarget: 'third' }, /the stage 'third' does not exist/],
   ['a label without a name', { labels: { '': 'x' } }, /'labels'/],
   ['a label with = in its name', { labels: { 'a=b': 'x' } }, /'labels'/],
   ['a date that is none', { created: 'yesterday' }, /'created'.*ISO 8601/],

@@ -210,7 +210,7 @@ suite('the end of a build', () => {
     await using second = first.restart();
     await second.builds.resume();
     await runningAre(second, ['one']);
-    assert.match(await second.logOf(ids[0] ?? ''), /server stops[\s\S]*begins again/);
+    assert.match(await second.logOf(ids[0] ?? ''), /server stops[\s\S]*starts again/);
     second.running[0]?.succeed();
     await runningAre(second, ['two']);
     second.running[0]?.succeed();
@@ -237,7 +237,7 @@ suite('the end of a build', () => {
     await using second = first.restart();
     await second.builds.resume();
     await runningAre(second, ['lost']);
-    assert.match(await second.logOf(lost), /server stops[\s\S]*begins again/);
+    assert.match(await second.logOf(lost), /server stops[\s\S]*starts again/);
   });
 
   test('what is asked of a stopping server begins nothing', async () => {
@@ -378,7 +378,7 @@ test('old builds are deleted with their logs, except those of live requests', as
   await world.builds.purge();
   assert.deepEqual(await leftOf([...ids, running]), [ids[1], running]);
   assert.equal(await world.logOf(ids[0] ?? ''), '');
-  await assert.rejects(() => world.builds.get(ids[0] ?? ''), /no such build/);
+  await assert.rejects(() => world.builds.get(ids[0] ?? ''), /The build does not exist/);
   // The image is there still.
   const there = { isCached: true, succeeded: true, image: made };
   assert.deepEqual(await ask(world, 'gone'), { id: undefined, ...there });

@@ -83,7 +83,7 @@ test('its key is that of the explicit lock file', () => {
   assert.equal(keyOf(lock, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
   assert.throws(
     () => keyOf(lock, 'linux/amd64,linux/arm64'),
-    /'condaFile'.*make a request for each/,
+    /'condaFile'.*send a request for each/,
   );
   const other = lock.replaceAll('linux-64', 'osx-64');
   assert.throws(

@@ -75,6 +75,6 @@ test('links that multiply are stopped', async () => {
   }
   await assert.rejects(
     shown(followedLinks(memoryTree(files))),
-    error => error instanceof Fault && /links that lead to more than/.test(error.message),
+    error => error instanceof Fault && /links to more than/.test(error.message),
   );
 });

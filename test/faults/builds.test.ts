@@ -100,7 +100,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     const failure = await (await world.begin(greedy)).failure();
     assert.match(
       failure,
-      /'\[2\/2\] RUN .*' (was killed \(exit code 137\), most likely|ran) out of memory: have it use less, .*\(Dockerfile, line 2\)/,
+      /'\[2\/2\] RUN .*' (was killed \(exit code 137\), most likely|ran) out of memory: use less memory, .*\(Dockerfile, line 2\)/,
     );
     assert.match(failure, /before/);
     // The builder is as good as before.
@@ -147,7 +147,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     assert.deepEqual(await endless.details().then(({ phase }) => phase), 'running');
     assert.deepEqual(await queued.details().then(({ phase }) => phase), 'queued');
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
-    assert.equal((await queued.details()).waitsFor, 'other builds, which come first');
+    assert.equal((await queued.details()).waitsFor, 'other builds, which were requested first');
     // Who follows its log has an answer at once, although nothing is in it.
     const followed = await world.sluice.fetch(`/v1alpha1/builds/${queued.id}/logs?follow=1`);
     assert.equal(followed.status, 200);

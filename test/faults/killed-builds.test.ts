@@ -70,7 +70,7 @@ suite('builds whose server is killed', { concurrency: 2 }, () => {
     let last = first;
     for (let kills = 0; kills < 3; kills += 1) {
       await eventually('its step runs', async () => {
-        const [, ...resumed] = (await logAt(last)).split('the build begins again');
+        const [, ...resumed] = (await logAt(last)).split('The build starts again');
         const own = kills === 0 ? await logAt(last) : resumed[kills - 1];
         return own?.includes('RUN sleep 1000') === true;
       });

@@ -77,7 +77,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
   ],
   'long packages': [
     () => ({ packages: { type: 'CONDA', entries: texts(1000, () => `a=${times(8000, '1')}`) } }),
-    /'packages': entries, channels and commands have 8002000 characters together/,
+    /'packages': entries, channels and commands have 8002000 characters in total/,
   ],
   '400,000 named contexts': [
     () =>
@@ -104,7 +104,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
       containerImage: 'a',
       containerConfig: { env: texts(20, at => `A${at}=${times(100_000, 'a')}`) },
     }),
-    /entrypoint, cmd and env have 2000\d+ characters together, at most 1048576/,
+    /entrypoint, cmd and env have 2000\d+ characters in total, at most 1048576/,
   ],
   '8 million lists in each other': [
     () => times(8 * MiB, '[') + times(8 * MiB - 10, ']'),
@@ -124,11 +124,11 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
   ],
   'variables that double': [
     () => dockerfile(`ARG A=xxxxxxxxxx\n${times(40, 'ARG A=$A$A\n')}FROM $A`),
-    /line \d+: variables are too long or too many to be followed/,
+    /line \d+: variables are too long, or there are too many of them/,
   ],
   'patterns of many stars': [
     () => dockerfile(`ARG A=${times(1000, 'a')}\nARG B=\${A//${times(500, '*a')}b/x}\nFROM a`),
-    /too long or too many to be followed/,
+    /too long, or there are too many of them/,
   ],
   'a Dockerfile of 40,000 instructions': [
     () => dockerfile(`FROM a\n${times(40_000, 'RUN a\n')}`),
@@ -140,7 +140,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
   ],
   'a Dockerfile of 1000 images': [
     () => dockerfile(`FROM a\n${texts(1000, at => `COPY --from=alpine${at} a b\n`).join('')}`),
-    /line 101: it needs more than 100 images/,
+    /line 101: it uses more than 100 images/,
   ],
   'a list of 62,000 packages in YAML': [
     () => condaFile(`dependencies:\n${times(62_000, '- a\n')}`),

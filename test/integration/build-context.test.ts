@@ -207,7 +207,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     );
     await assert.rejects(
       sluice.request({ containerImage: base, namedContexts: { a: 'b' } }),
-      /400: .*'namedContexts' needs 'containerFile'/,
+      /400: .*'namedContexts' requires 'containerFile'/,
     );
     await refused({ namedContexts: { a: 1 } }, /400: .*'namedContexts\.a'/);
   });

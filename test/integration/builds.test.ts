@@ -343,7 +343,7 @@ suite('builds', { concurrency: 2 }, () => {
     );
     assert.equal(answer.status, 200, several.output());
     const log = await (await several.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
-    assert.match(log, /The builder went away in the middle of the build: trying again/);
+    assert.match(log, /The connection to the builder was lost during the build: trying again/);
   });
 
   test('without a builder a request says what to do, and everything else works', async () => {

@@ -275,6 +275,6 @@ suite('conda builds', () => {
     const wrong = await sluiceCommand(['build', '--file', '/nonexistent'], environment);
     assert.match(wrong.stderr, /Cannot read \/nonexistent/);
     const none = await sluiceCommand(['logs', 'none_1'], environment);
-    assert.match(none.stderr, /There is no such build/);
+    assert.match(none.stderr, /The build does not exist/);
   });
 });

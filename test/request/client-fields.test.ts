@@ -116,7 +116,7 @@ test('of many unknown fields ten are named', async () => {
   const { warnings } = JSON.parse(reply.body.toString());
   assert.equal(warnings.length, 11);
   assert.equal(warnings[10], 'Further fields are ignored, too');
-  assert.ok(reply.ms < 1000, `${reply.ms} ms`);
+  assert.ok(reply.ms < 5000, `${reply.ms} ms`);
   // What is refused is refused wherever it is.
   const refused = await world.ask({ containerImage, ...many, scanMode: 'required' });
   assertApiFault(refused, 400, /'scanMode' cannot be honoured/);

@@ -89,7 +89,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a build repository with a tag',
     { buildRepository: 'r.example.com/a/b:1' },
     400,
-    /'buildRepository' must be a repository without tag/,
+    /'buildRepository' must be a repository without a tag/,
   ],
   [
     'a build repository without a path',
@@ -237,6 +237,10 @@ test('the deprecated endpoint knows neither packages nor nameStrategy', async ()
       containerImage,
       [field]: value,
     });
-    assertApiFault(reply, 400, new RegExp(`'${field}' is not known to /container-token: use POST`));
+    assertApiFault(
+      reply,
+      400,
+      new RegExp(`'${field}' is not supported by /container-token: use POST`),
+    );
   }
 });

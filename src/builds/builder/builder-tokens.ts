@@ -30,9 +30,13 @@ export function builderTokens(
     const pushed = own.find(({ repository }) => isAmong(images.pushed, host, repository));
     const { repository } = pushed ?? own[0] ?? {};
     if (repository !== undefined) return repository;
-    throw new Fault('denied', `This build has nothing to do with what is asked for at ${host}`, {
-      phase: 'credentials',
-    });
+    throw new Fault(
+      'denied',
+      `The build step requests access at ${host} that this build does not have`,
+      {
+        phase: 'credentials',
+      },
+    );
   };
 
   const allowed = (host: string, { repository, actions }: Scope): string => {

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
   [
     /\bE(?:ACCES|PERM)\b/,
-    "permission denied: the user of this server may not open the builder's socket (start buildkitd with --group and a group of that user)",
+    "permission denied: the user of this server has no access to the builder's socket (start buildkitd with --group and a group of that user)",
   ],
   [/ECONNREFUSED \//, "nothing listens on the builder's socket: the builder has ended"],
   [/\bECONNREFUSED\b/, 'the builder refuses the connection'],
@@ -34,7 +34,7 @@ const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
   [/wrong version number|packet length too long/i, 'the builder does not speak TLS'],
   [
     /Failed to connect/,
-    "the builder ends the connection; if it requires TLS, its certificates belong into 'buildkitTls'",
+    "the builder closes the connection; if it requires TLS, set its certificates in 'buildkitTls'",
   ],
 ];
 

@@ -97,7 +97,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     if (started || !options.bring || wasBrought) return started;
     wasBrought = true;
     isComing = true;
-    log.info('there is no builder: BuildKit is being installed, builds wait for it');
+    log.info('no builder was found: BuildKit is being installed, and builds wait for it');
     using progress = tellProgress(log);
     try {
       await options.bring(closing.signal, progress.onStep);
@@ -113,8 +113,8 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     start: startOrBring,
     startContained: () => startContainedBuilder(options),
     onFailure(err) {
-      if (closing.signal.aborted) log.info('the installation of BuildKit was ended');
-      else log.error({ err }, 'there is no builder');
+      if (closing.signal.aborted) log.info('the installation of BuildKit was stopped');
+      else log.error({ err }, 'no builder is available');
     },
     retryMs: options.retryMs,
     log,

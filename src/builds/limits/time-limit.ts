@@ -16,7 +16,7 @@ export function startTimeLimit(
   const [ms, setting] = isTrusted
     ? [limits.trusted, 'builds.trustedTimeLimit']
     : [limits.usual, 'builds.timeLimit'];
-  const message = `The build took longer than the ${spelled(ms)} allowed: make it smaller, or have the operator raise ${setting}`;
+  const message = `The build took longer than the ${spelled(ms)} allowed: make it smaller, or ask the operator to raise ${setting}`;
   const timer = setTimeout(
     () => stop.abort(new Fault('unavailable', message, { phase: 'build' })),
     ms,

@@ -62,7 +62,7 @@ export function canonicalText(identity: BuildIdentity): string {
     ...optionFields(identity.options ?? {}),
   ]);
   if (document.isWellFormed()) return document;
-  throw new Fault('bad-request', 'The request has a text in it that is not well-formed Unicode', {
+  throw new Fault('bad-request', 'The request contains text that is not well-formed Unicode', {
     phase: 'request',
   });
 }
@@ -92,7 +92,7 @@ function layerText({ gzipDigest, architecture }: InjectedLayer): string {
 
 function optionFields(options: Readonly<Record<string, string>>): CanonicalField[] {
   const entries = Object.entries(options).map(([name, value]) => {
-    if (name.includes('=')) throw new RangeError(`The option '${name}' has a = in its name`);
+    if (name.includes('=')) throw new RangeError(`The option '${name}' has '=' in its name`);
     return `${name}=${value}`;
   });
   return entries.length === 0 ? [] : [list('option', sortedOnce(entries))];

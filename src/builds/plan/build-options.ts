@@ -52,9 +52,9 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
   const { isDockerfile, isSif } = subject;
   const args = isDockerfile ? (wish.buildArgs ?? {}) : {};
   const reserved = Object.keys(args).find(name => reservedArg.test(name));
-  if (reserved !== undefined) refuse(`'buildArgs.${reserved}': this server sets it itself`);
+  if (reserved !== undefined) refuse(`'buildArgs.${reserved}': only this server can set it`);
   if (target !== undefined && !isDockerfile) {
-    refuse("'buildTarget' is for a Dockerfile: 'containerFile' has none");
+    refuse("'buildTarget' requires a Dockerfile in 'containerFile'");
   }
   checkKeys('labels', labels);
   checkKeys('annotations', annotations);
@@ -103,7 +103,7 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
     (sum, [key, value]) => sum + key.length + value.length,
     0,
   );
-  if (length > maxText) refuse(`'${field}' have more than ${maxText} characters together`);
+  if (length > maxText) refuse(`'${field}' has more than ${maxText} characters in total`);
 }
 
 /**
@@ -114,7 +114,7 @@ function checkSecrets(
   ids: readonly string[],
   { isDockerfile, hasRepository }: OptionsSubject,
 ): void {
-  if (!isDockerfile) refuse("'secrets' are for a Dockerfile: 'containerFile' has none");
+  if (!isDockerfile) refuse("'secrets' requires a Dockerfile in 'containerFile'");
   if (!hasRepository) {
     refuse("'secrets' requires 'buildRepository': other callers use the images of the default one");
   }

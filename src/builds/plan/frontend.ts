@@ -32,7 +32,7 @@ export function chooseFrontend(
   if (!knownFrontend.test(reference)) {
     throw new Fault(
       'bad-request',
-      `The Dockerfile, line ${line}: the syntax ${reference} cannot be used here, only docker/dockerfile: take the line out, or name that`,
+      `The Dockerfile, line ${line}: the syntax ${reference} is not allowed on this server, only docker/dockerfile: remove the line, or name docker/dockerfile`,
       { phase: 'request' },
     );
   }

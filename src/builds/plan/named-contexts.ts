@@ -24,7 +24,7 @@ export function readNamedContexts(submitted: Readonly<Record<string, string>> = 
   });
   const read = new Map(contexts);
   if (read.size < contexts.length) {
-    refuse("'namedContexts' has two names for one image or stage: leave one of them");
+    refuse("'namedContexts' has two names for one image or stage: remove one of them");
   }
   return Object.fromEntries([...read].sort(([one], [other]) => (one < other ? -1 : 1)));
 }

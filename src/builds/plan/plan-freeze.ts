@@ -58,7 +58,7 @@ function requireImage(base: Document, name: string): void {
   if (manifest.kind === 'manifest' && isImage(manifest)) return;
   throw new Fault(
     'bad-request',
-    `'containerImage': ${name} is an artifact, not a container image: a Singularity image is made of an image`,
+    `'containerImage': ${name} is an artifact, not a container image: only an image can be converted to a Singularity image`,
     { phase: 'request' },
   );
 }

@@ -100,7 +100,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     if (needsSecrets(plan) && !secrets) throw lostSecrets();
     const onLost = (err: BuilderLost) => {
-      log.warn({ buildId: row.id, err }, 'the build begins again');
+      log.warn({ buildId: row.id, err }, 'the build starts again');
       writer.write(`\n${err.message}: trying again\n`);
     };
     const outcome = await withPatience(signal, onLost, () =>
@@ -123,7 +123,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
       if (abortReason === closing || (isClosing && !isAborted)) {
-        writer.write('\nThe server stops: the build begins again when it is back.\n');
+        writer.write('\nThe server stops. The build starts again with the server.\n');
         return undefined;
       }
       if (!(error instanceof Fault) && !isAborted) {

@@ -94,7 +94,7 @@ function* augmentDocument(document: Document, run: Run): Steps {
     case 'schema1':
       throw new OciSyntaxError(
         'manifest',
-        'The image has the retired Docker schema 1 format, which cannot be changed: push it again with a current docker or skopeo and ask for that',
+        'The image has the retired Docker schema 1 format, which cannot be changed: push it again with a current docker or skopeo, and request that image',
       );
     case 'index':
       return yield* augmentIndex(document, manifest.manifests, run);

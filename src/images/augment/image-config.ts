@@ -84,5 +84,5 @@ function appendHistory(
 function asList(value: unknown, member: string): unknown[] {
   const list = value ?? [];
   if (Array.isArray(list)) return list;
-  throw new OciSyntaxError('config', `The image config has a ${member} that is no list`);
+  throw new OciSyntaxError('config', `The image config has a ${member} that is not a list`);
 }

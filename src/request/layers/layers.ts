@@ -267,7 +267,7 @@ function requireFlow(source: ByteSource, { host }: URL): ByteSource {
       source.destroy();
       throw new Fault(
         'bad-request',
-        `${host} sends less than ${minBytesPerSecond} bytes a second`,
+        `${host} sends less than ${minBytesPerSecond} bytes per second`,
         {
           phase: 'upstream',
         },
@@ -311,7 +311,7 @@ function malformed(message: string): Fault {
 }
 
 function removedMeanwhile(name: string): Fault {
-  return new Fault('unavailable', `${name} was removed while it was taken in: try again`, {
+  return new Fault('unavailable', `${name} was removed while it was processed: try again`, {
     phase: 'layer',
     retryAfterSeconds: 1,
   });

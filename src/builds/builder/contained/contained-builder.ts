@@ -143,7 +143,7 @@ async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logg
     const what = isShortOfFiles ? {} : { maxUsedSpace: keptBytes, minFreeSpace: freeBytes };
     const gone = await client.prune(what, { timeoutMs: pruneMs });
     const bytes = gone.reduce((sum, { size }) => sum + size, 0);
-    log.info({ records: gone.length, bytes }, 'the builder made room on its disk');
+    log.info({ records: gone.length, bytes }, 'the builder freed disk space');
   } finally {
     client.close();
   }

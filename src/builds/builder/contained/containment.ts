@@ -169,7 +169,7 @@ async function clearLeftovers(directory: string, folder: string, log: Logger): P
   }
   // It costs nothing but its name: without this builder strangers could not build.
   await removeControlGroup(note.group).catch(err =>
-    log.warn({ group: note.group, err }, 'the control group of the last builder stays'),
+    log.warn({ group: note.group, err }, 'cannot remove the control group of the last builder'),
   );
   if (note.folder !== folder) await rm(note.folder, { recursive: true, force: true });
 }
@@ -192,7 +192,9 @@ async function stateSize(directory: string, wanted: number): Promise<number> {
   if (last === wanted && existsSync(join(directory, `state-${size}.img`))) return size;
   const possible = Math.min(wanted, Math.floor(bsize * bavail * stateShare));
   if (possible < leastStateBytes) {
-    throw new Error(`the disk of ${directory} has too little space for the state of a builder`);
+    throw new Error(
+      `the disk of ${directory} does not have enough space for the state of a builder`,
+    );
   }
   const chosen = Math.floor(possible / blockBytes) * blockBytes;
   await writeFile(marker, `${wanted} ${chosen}\n`);

@@ -140,5 +140,5 @@ function namespace(path: string): string[] {
   if (process.getuid?.() === 0) return [];
   const rootlesskit = findProgram('rootlesskit', path);
   if (rootlesskit !== undefined) return [rootlesskit, '--net=host'];
-  throw new Error('buildkitd needs root, or RootlessKit: install the package rootlesskit');
+  throw new Error('buildkitd requires root, or RootlessKit: install the package rootlesskit');
 }

@@ -15,7 +15,7 @@ export function readChannel(field: string, text: string): string {
     const url = plainUrl(field, channel, ['http', 'https', 'file', 'oci']);
     if (/:\/\/[^/]+\/t\/./.test(url)) {
       refuse(
-        `'${field}' has a token in an address: recipes and logs are not secret, so take it out`,
+        `'${field}' contains a token in an address: recipes and logs are not secret, so remove it`,
       );
     }
     return url;

@@ -60,7 +60,7 @@ export function readEntries(field: string, entries: readonly string[]): CondaEnv
     if (item.startsWith('pip:')) pip.push(readPipRequirement(at, item.slice(4)));
     else if (isUrl(item) && !item.includes('::') && !isPackageUrl(item)) {
       refuse(
-        `'${at}': ${shown(item)} is no package: a lock file has to be the only item of the list`,
+        `'${at}': ${shown(item)} is not a package: a lock file must be the only item of the list`,
       );
     } else packages.push(readPackage(at, item));
   }

@@ -44,7 +44,7 @@ export function readCondaOptions(
 
 function readImage(field: string, text: string): string {
   const name = oneLine(field, text);
-  if (name === 'scratch') refuse(`'${field}': conda packages need an image with a C library in it`);
+  if (name === 'scratch') refuse(`'${field}': conda packages require an image with a C library`);
   try {
     return formatReference(parseReference(name));
   } catch (error) {

@@ -9,15 +9,15 @@ import { hasCredentials } from '../text/web-address.ts';
  */
 export function readPipRequirement(field: string, text: string): string {
   const line = oneLine(field, text);
-  if (line.endsWith('\\')) refuse(`'${field}': ${shown(line)} ends in a backslash: take it off`);
+  if (line.endsWith('\\')) refuse(`'${field}': ${shown(line)} ends in a backslash: remove it`);
   if (hasCredentials(line)) {
     refuse(
-      `'${field}' has credentials in an address: recipes and logs are not secret, so take them out`,
+      `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
     );
   }
   if (/^(?:-r|-c|--requirement|--constraint)\b/.test(line) || /^(?:\.|\/|-e *[./])/.test(line)) {
     refuse(
-      `'${field}': ${shown(line)} needs a file that is not in the image: list the packages themselves`,
+      `'${field}': ${shown(line)} requires a file that is not in the image: list the packages themselves`,
     );
   }
   return line;

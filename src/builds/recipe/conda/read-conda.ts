@@ -41,7 +41,7 @@ function readPackages(packages: SubmittedPackages, subdirs: readonly string[]): 
   }
   if (entries === undefined || entries.length === 0) {
     refuse(
-      "'packages' names no package: list them in 'packages.entries' or 'packages.environment'",
+      "'packages' does not name a package: list packages in 'packages.entries' or 'packages.environment'",
     );
   }
   return condaSource(readList('packages.entries', entries, subdirs), ordered, packages);

@@ -37,7 +37,7 @@ export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {})
   const replacementOf = ({ name }: Stage) => (name === undefined ? undefined : contexts.get(name));
   const put = (image: BaseImage) => {
     if (!images.has(image.reference)) images.set(image.reference, image);
-    if (images.size > maxImages) malformed(image.line, `it needs more than ${maxImages} images`);
+    if (images.size > maxImages) malformed(image.line, `it uses more than ${maxImages} images`);
   };
   const add = (name: string, line: number, use: BaseImage['use']) => {
     if (name === 'scratch') return;
@@ -72,7 +72,7 @@ function neededStages(
   const wanted = target?.toLowerCase();
   const start =
     wanted === undefined ? stages.at(-1) : stages.findLast(stage => stage.name === wanted);
-  if (!start) malformed(1, `there is no stage '${target}' to build`);
+  if (!start) malformed(1, `the stage '${target}' does not exist`);
   const needed = new Set([start]);
   for (const stage of needed) {
     if (isReplaced(stage)) continue;

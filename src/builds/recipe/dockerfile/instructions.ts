@@ -185,7 +185,7 @@ export function jsonList(rest: string, line: number): readonly string[] | undefi
   }
   if (!Array.isArray(list)) return undefined;
   if (list.some(item => typeof item !== 'string')) {
-    malformed(line, 'a JSON list of arguments has something in it that is no text');
+    malformed(line, 'a JSON list of arguments contains something other than text');
   }
   return list;
 }

@@ -27,7 +27,7 @@ function fieldsOf(text: string, line: number): readonly string[] {
   for (;;) {
     const quoted = /^"((?:[^"]|"")*)"(,|$)/s.exec(rest);
     const field = quoted ?? /^([^,"]*)(,|$)/.exec(rest);
-    if (!field) return malformed(line, `the quotes of --mount=${text} do not close`);
+    if (!field) return malformed(line, `a quote in --mount=${text} is not closed`);
     const [whole, value = '', comma] = field;
     fields.push(quoted ? value.replaceAll('""', '"') : value);
     if (comma !== ',') return fields;

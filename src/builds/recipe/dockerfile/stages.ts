@@ -103,7 +103,7 @@ function stageName(from: Instruction | undefined): string | undefined {
   const [, as, name = '', ...others] = plainWords(from.rest);
   if (as === undefined && plainWords(from.rest).length === 1) return undefined;
   if (as?.toLowerCase() !== 'as' || name === '' || others.length > 0) {
-    malformed(from.line, 'FROM takes an image, or an image, AS and the name of a stage');
+    malformed(from.line, 'FROM requires an image, or an image, AS and the name of a stage');
   }
   const lower = name.toLowerCase();
   if (/^[a-z][a-z0-9._-]*$/.test(lower)) return lower;
@@ -116,7 +116,7 @@ function stageName(from: Instruction | undefined): string | undefined {
 function baseName(from: Instruction, scope: Scope): string {
   const [text = ''] = plainWords(from.rest);
   const base = expanded(text, scope, from.line);
-  if (base === '') malformed(from.line, `'${text}' stands for nothing: give ARG a default value`);
+  if (base === '') malformed(from.line, `'${text}' is empty: give ARG a default value`);
   return base;
 }
 
@@ -127,11 +127,11 @@ function setArguments(
 ): void {
   const { variables, escapeMark } = scope;
   const words = quotedWords(argument.rest, escapeMark);
-  if (words.length === 0) malformed(argument.line, 'ARG needs a name');
+  if (words.length === 0) malformed(argument.line, 'ARG requires a name');
   for (const word of words) {
     const equals = word.indexOf('=');
     const name = equals < 0 ? word : word.slice(0, equals);
-    if (name === '') malformed(argument.line, 'ARG needs a name before the =');
+    if (name === '') malformed(argument.line, 'ARG requires a name before the =');
     if (Object.hasOwn(buildArgs, name)) variables.set(name, buildArgs[name] as string);
     else if (equals >= 0) {
       const value = expanded(word.slice(equals + 1), scope, argument.line);

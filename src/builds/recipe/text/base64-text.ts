@@ -29,7 +29,7 @@ export function base64Text(field: string, base64: string): string {
   }
   if (linesIn(bytes) > maxLines) refuse(`'${field}' has more than ${maxLines} lines`);
   if (text.trim() === '') refuse(`'${field}' is empty: put the file's content in it`);
-  if (text.includes('\0')) refuse(`'${field}' has a NUL character in it: it is not a text file`);
+  if (text.includes('\0')) refuse(`'${field}' contains a NUL character: it is not a text file`);
   return text;
 }
 

@@ -12,7 +12,7 @@ export function oneLine(field: string, text: string): string {
   if (line === '') refuse(`'${field}' is empty: fill it in or leave it out`);
   if (line.length > maxLength) refuse(`'${field}' is longer than ${maxLength} characters`);
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(line)) {
-    refuse(`'${field}': ${shown(line)} has a line break or control character in it: take it out`);
+    refuse(`'${field}': ${shown(line)} contains a line break or control character: remove it`);
   }
   if (!line.isWellFormed()) refuse(`'${field}': ${shown(line)} is not well-formed Unicode`);
   return line;

@@ -21,7 +21,7 @@ export function plainUrl(field: string, text: string, protocols: readonly string
   }
   if (hasCredentials(url)) {
     refuse(
-      `'${field}' has credentials in an address: recipes and logs are not secret, so take them out`,
+      `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
     );
   }
   if (!plainCharacters.test(url) || !URL.canParse(url)) {

@@ -32,9 +32,13 @@ export async function openBuildContext(
 ): Promise<BuildContext> {
   const size = await content.size(digest);
   if (size === undefined) {
-    throw new Fault('unavailable', 'The build context is here no more: ask for the build again', {
-      phase: 'build',
-    });
+    throw new Fault(
+      'unavailable',
+      'The build context is no longer available: request the build again',
+      {
+        phase: 'build',
+      },
+    );
   }
   const file = await content.scratch();
   try {

@@ -122,7 +122,7 @@ export function followedLinks(tree: FileTree): FileTree {
 function tooMany(): Fault {
   return new Fault(
     'bad-request',
-    `The build context has links that lead to more than ${maxFollowed} files: leave out what is not needed`,
+    `The build context contains links to more than ${maxFollowed} files: leave out those that are not needed`,
     { phase: 'build' },
   );
 }

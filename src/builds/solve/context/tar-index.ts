@@ -48,7 +48,7 @@ export class TarIndex {
     if (path === '') return;
     const node = this.#nodeOf(path, header);
     if (this.#find(path)?.entry.kind === 'directory' && node.entry.kind !== 'directory') {
-      refuse(`has ${shown(path)} in it as a directory and as something else`);
+      refuse(`contains ${shown(path)} as a directory and as something else`);
     }
     this.#makeDirectory(posix.dirname(path));
     this.#put(path, node);
@@ -85,7 +85,7 @@ export class TarIndex {
       case 'directory':
         return { entry: { ...common, kind: 'directory' }, offset };
       case 'symlink':
-        if (!linkname) refuse(`has a symbolic link in it that leads nowhere, ${shown(path)}`);
+        if (!linkname) refuse(`contains a symbolic link without a target, ${shown(path)}`);
         return { entry: { ...common, kind: 'symlink', target: linkname }, offset };
       case 'link': {
         const target = this.#find(cleanPath(linkname ?? ''));
@@ -93,12 +93,12 @@ export class TarIndex {
           return { ...target, entry: { ...target.entry, name } };
         }
         return refuse(
-          `has a hard link in it, ${shown(path)}, to ${shown(linkname ?? '')}, which is no file before it`,
+          `contains a hard link, ${shown(path)}, to ${shown(linkname ?? '')}, which is not a file before it`,
         );
       }
       default:
         return refuse(
-          `has something in it that is neither file, directory nor link, ${shown(path)}: leave it out`,
+          `contains something other than files, directories and links, ${shown(path)}: leave it out`,
         );
     }
   }
@@ -112,7 +112,7 @@ export class TarIndex {
     if (path === '.') return;
     const found = this.#find(path);
     if (found?.entry.kind === 'directory') return;
-    if (found) refuse(`has a path in it that leads through ${shown(path)}, which is no directory`);
+    if (found) refuse(`contains a path through ${shown(path)}, which is not a directory`);
     this.#makeDirectory(posix.dirname(path));
     const name = posix.basename(path);
     const entry = { name, kind: 'directory', mode: 0o755, size: 0, mtimeMs: 0 } as const;
@@ -127,9 +127,11 @@ export class TarIndex {
       this.#pathText += path.length + (node.entry.target?.length ?? 0);
     }
     if (this.#entries > maxEntries) {
-      refuse(`has more than ${maxEntries} files and directories: leave out what is not needed`);
+      refuse(
+        `contains more than ${maxEntries} files and directories: leave out those that are not needed`,
+      );
     }
-    if (this.#pathText > maxPathText) refuse('has too many long paths in it');
+    if (this.#pathText > maxPathText) refuse('contains too many long paths');
     siblings?.set(node.entry.name, node);
     if (node.entry.kind === 'directory' && !this.#directories.has(path)) {
       this.#directories.set(path, new Map());
@@ -141,9 +143,9 @@ export class TarIndex {
 function cleanPath(name: string): string {
   const parts = name.split('/').filter(part => part !== '' && part !== '.');
   if (name.startsWith('/') || parts.includes('..')) {
-    refuse(`has a path in it that leads out of it, ${shown(name)}: pack it with relative paths`);
+    refuse(`contains a path that leads out of it, ${shown(name)}: pack it with relative paths`);
   }
-  if (name.includes('\0')) refuse(`has a path in it with a NUL character, ${shown(name)}`);
+  if (name.includes('\0')) refuse(`contains a path with a NUL character, ${shown(name)}`);
   return parts.join('/');
 }
 

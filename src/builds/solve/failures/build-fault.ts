@@ -24,7 +24,11 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
     case 'session':
       // What it asked could not be answered: the reason is one of ours.
       if (error.cause instanceof Fault) return error.cause;
-      return new BuilderLost('The builder went away in the middle of the build', true, error);
+      return new BuilderLost(
+        'The connection to the builder was lost during the build',
+        true,
+        error,
+      );
     case 'cancelled':
       return fault('it was cancelled', 'build', 'unavailable');
     case 'timeout':
@@ -37,7 +41,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
     return fault(
-      `${unnamed} is taken from${place}, which the Dockerfile does not name itself, most likely by ONBUILD of a base image: name it too, in a COPY --from`,
+      `${unnamed} is taken from${place}, which the Dockerfile does not name, most likely by ONBUILD of a base image: also name it in a COPY --from`,
     );
   }
   const missed = unreachable(message);
@@ -58,11 +62,11 @@ const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
 const parseError = /^dockerfile parse error (?:on )?line \d+: /;
 const noSpace = /no space left on device/i;
 const fullDisk =
-  "the builder's disk is full: make the image smaller, or have the operator make room, and try again";
+  "the builder's disk is full: make the image smaller, or ask the operator to free disk space, and try again";
 // What the kernel says of a program for another kind of processor.
 const wrongFormat = /exec format error/i;
 const otherPlatform =
-  "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or have the operator install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
+  "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or ask the operator to install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
 
 // A whole script may be one step, or one line.
 const maxStepChars = 200;
@@ -98,14 +102,14 @@ const wroteTooMuch = /^This step was ended: its build has written more than the 
 
 function endOf({ exitCode, message, lastLogLines }: BuildError): string {
   if (exitCode === killed && lastLogLines.some(line => wroteTooMuch.test(line))) {
-    return 'was ended because it wrote too much: have it write less, or the operator raise builds.each.disk and builds.builderDisk';
+    return 'was ended because it wrote too much: write less, or ask the operator to raise builds.each.disk and builds.builderDisk';
   }
   // With control groups of version 2 the builder knows; with those before nobody tells it.
   if (/did not complete successfully: cannot allocate memory/.test(message)) {
-    return 'ran out of memory: have it use less, or the operator give the builder more (builds.each.memory)';
+    return 'ran out of memory: use less memory, or ask the operator to raise builds.each.memory';
   }
   if (exitCode === killed) {
-    return 'was killed (exit code 137), most likely out of memory: have it use less, or the operator give the builder more (builds.each.memory)';
+    return 'was killed (exit code 137), most likely out of memory: use less memory, or ask the operator to raise builds.each.memory';
   }
   return `ended with exit code ${exitCode ?? 'unknown'}`;
 }

@@ -25,7 +25,7 @@ const explanations: readonly Explanation[] = [
   [
     /\bsecret (\S+): not found/,
     ([, name], place) =>
-      `the Dockerfile requires the secret ${name}${place}: builds have none here`,
+      `the Dockerfile requires the secret ${name}${place}: this server provides no secrets to this build`,
   ],
   [
     /\bnetwork\.host is not allowed/,

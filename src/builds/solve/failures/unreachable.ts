@@ -26,5 +26,5 @@ export function unreachable(message: string): string | undefined {
   if (!/^(?:127\.|localhost\b|\[::1\])/.test(host)) {
     return `${what}. Ask the operator to let the network of the builder reach it`;
   }
-  return `${what}: it has a network of its own, where that address is the builder itself. Ask the operator to start the builder on the network of the server ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice), or to set SLUICE_URL to an address that the builder reaches`;
+  return `${what}: the builder has its own network, where that address is the builder itself. Ask the operator to start the builder on the network of the server ('docker compose -f builder/compose.yaml up -d' in the folder of Sluice), or to set SLUICE_URL to an address that the builder reaches`;
 }

@@ -146,7 +146,7 @@ function knownArchitecture(config: Document): 'amd64' | 'arm64' {
   if (architecture === 'amd64' || architecture === 'arm64') return architecture;
   throw new Fault(
     'bad-request',
-    `The image is for ${architecture ?? 'an architecture that it does not tell'}: a Singularity image can be for amd64 or arm64`,
+    `The image is for ${architecture ?? 'an unknown architecture'}: a Singularity image can be for amd64 or arm64`,
     { phase: 'build' },
   );
 }
@@ -154,7 +154,7 @@ function knownArchitecture(config: Document): 'amd64' | 'arm64' {
 function noImage({ registry, repository }: Access): Fault {
   return new Fault(
     'bad-request',
-    `${registry}/${repository} has no image of one platform, which a Singularity image is made of: name its platform with 'containerPlatform'`,
+    `${registry}/${repository} is not an image of one platform, as a Singularity image requires: set 'containerPlatform'`,
     { phase: 'build' },
   );
 }

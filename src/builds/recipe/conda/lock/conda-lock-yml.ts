@@ -28,7 +28,7 @@ export function readCondaLockYml(
   const [subdir, ...others] = subdirs;
   if (subdir === undefined || others.length > 0) {
     refuse(
-      `'${field}' is a conda-lock file, of which an image has the packages of one platform: make a request for each, with 'containerPlatform'`,
+      `'${field}' is a conda-lock file, and an image can have the packages of one platform only: send a request for each, with 'containerPlatform'`,
     );
   }
   const urls: string[] = [];
@@ -36,7 +36,8 @@ export function readCondaLockYml(
   const platforms = new Set<string>();
   for (const { line, members } of packagesIn(field, text)) {
     const at = `${field}, line ${line}`;
-    const platform = members.get('platform') ?? refuse(`'${at}': the package names no platform`);
+    const platform =
+      members.get('platform') ?? refuse(`'${at}': the package does not name a platform`);
     platforms.add(platform);
     const isOptional = members.get('optional') === 'true';
     if (platform !== subdir || isOptional) continue;
@@ -90,7 +91,9 @@ function* packagesIn(
     else {
       group = '';
       if (/^[|>&*![{]/.test(value) && ['name', 'url', 'platform', 'manager'].includes(name)) {
-        refuse(`'${field}, line ${position + 1}': ${shown(line)} is not as conda-lock writes it`);
+        refuse(
+          `'${field}, line ${position + 1}': ${shown(line)} does not have the form that conda-lock writes`,
+        );
       }
       current.members.set(name, plain(value));
     }

@@ -10,6 +10,7 @@ export class Budget {
   /** Throws {@link LimitError} when all of it is spent. */
   spend(steps: number): void {
     this.#left -= steps;
-    if (this.#left < 0) throw new LimitError('variables are too long or too many to be followed');
+    if (this.#left < 0)
+      throw new LimitError('variables are too long, or there are too many of them');
   }
 }

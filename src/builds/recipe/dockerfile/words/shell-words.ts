@@ -171,7 +171,7 @@ class Lexer {
     this.#next();
     const first = this.#peek();
     if (first === undefined) throw new WordError("'}' is missing at the end of a substitution");
-    if ('{}:'.includes(first)) throw new WordError('a substitution names no variable');
+    if ('{}:'.includes(first)) throw new WordError('a substitution does not name a variable');
     return this.#substitution(this.#name());
   }
 
@@ -239,5 +239,5 @@ class Lexer {
 }
 
 function unknownOperator(operator: string): WordError {
-  return new WordError(`a substitution has the operator '${operator}', which is not known`);
+  return new WordError(`a substitution has the operator '${operator}', which is unknown`);
 }
