@@ -1,30 +1,48 @@
 #!/usr/bin/env -S node --max-semi-space-size=4
-// The flag keeps the young generation small: a tenth of the requests a second for a fifth of the memory.
-// Runs on any Node: hands over to the one that came with the project where this one cannot run TypeScript.
+// The flag keeps the young generation small: 10 % fewer requests per second, 20 % less memory.
+// Starts on any Node and hands over to Node 24, which the server is tested with and whose copy npm installs.
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { arch, platform } from 'node:process';
 import { fileURLToPath } from 'node:url';
 
-const pathOf = path => fileURLToPath(new URL(path, import.meta.url));
-const program = pathOf('../src/cli/main.ts');
-const own = pathOf('../node_modules/.bin/node');
 const major = Number(process.versions.node.split('.')[0]);
 
 if (major >= 24) {
-  // What was stripped and compiled once is kept: the next start is faster and takes 20 MB less. Where
-  // the folder cannot be written nothing is lost but that.
+  // Compiled code is kept: the next start is faster and takes 20 MB less. In a read-only folder, each start compiles
+  // again.
   const { enableCompileCache } = await import('node:module');
-  // Threads look for the variable.
-  process.env.NODE_COMPILE_CACHE ??= pathOf('../node_modules/.cache/sluice');
+  // Threads read the variable.
+  process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
+    new URL('../node_modules/.cache/sluice', import.meta.url),
+  );
   enableCompileCache();
-  await import(program);
-} else if (existsSync(own)) {
+  await import('../src/cli/main.ts');
+} else {
+  handOver();
+}
+
+function handOver() {
+  const node = installedNode();
+  if (node === undefined) {
+    console.error(
+      `Sluice requires Node 24, and this is Node ${process.versions.node}. Install Node 24, or run 'npm install --include=optional', which installs a copy of it on Linux.`,
+    );
+    process.exit(1);
+  }
   const args = [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
-  const child = spawn(own, args, { stdio: 'inherit' });
+  const child = spawn(node, args, { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
-} else {
-  console.error(`sluice needs Node 24 and this is ${process.versions.node}: run 'npm ci' first`);
-  process.exit(1);
+}
+
+function installedNode() {
+  try {
+    const { resolve } = createRequire(import.meta.url);
+    return join(dirname(resolve(`node-${platform}-${arch}/package.json`)), 'bin/node');
+  } catch {
+    return undefined;
+  }
 }

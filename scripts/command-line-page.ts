@@ -1,11 +1,12 @@
 import { type Command, type CommandNode, isGroup } from '../src/cli/command/command.ts';
 import { exitCodes, exitsOf, followExits } from '../src/cli/command/exit-codes.ts';
 import { descriptionOf, formOf, usageOf } from '../src/cli/command/help.ts';
-import { loadCommands } from '../src/cli/commands.ts';
+import { loadAll } from '../src/cli/command/run-command-line.ts';
+import { commands as declared } from '../src/cli/commands.ts';
 
 /** Returns the page about the command line, made from the declarations of the commands. */
 export async function commandLinePage(): Promise<string> {
-  const commands = await loadCommands();
+  const commands = await loadAll(declared);
   return `# Command line
 
 \`npx sluice COMMAND --help\` shows the same as this page, which \`npm run generate\` makes from the commands.

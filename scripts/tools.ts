@@ -1,7 +1,7 @@
 /**
- * Installs the real programs that the integration tests run: `node scripts/tools.ts [name...]`.
- * A name is `host`, `busybox`, `apptainer`, `conda`, `buildkit` or a Debian suite; without names, all of
- * them. What is there already is left alone. Needs Debian and root; starts no service.
+ * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
+ * `apptainer`, `conda`, `buildkit`, `node` or a Debian suite. Without names it installs all of them. Skips installed
+ * programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -21,9 +21,10 @@ import { buildConda, hasConda } from './tools/conda.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
+import { buildNode, hasNode } from './tools/node.ts';
 import { buildRoot } from './tools/root.ts';
 
-const names = ['host', 'busybox', 'apptainer', 'conda', 'buildkit', ...suites];
+const names = ['host', 'busybox', 'apptainer', 'conda', 'buildkit', 'node', ...suites];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter(name => !names.includes(name));
 if (unknown.length > 0) {
@@ -38,26 +39,28 @@ const needsBusybox = isWanted('busybox') && !hasBusybox();
 const needsApptainer = isWanted('apptainer') && !hasApptainer();
 const needsConda = isWanted('conda') && !hasConda();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
+const needsNode = isWanted('node') && !hasNode();
 const needsHost =
   missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0 || needsConda);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-if (!needsHost && !needsBuildkit && !needsFiles) {
+if (!needsHost && !needsBuildkit && !needsNode && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
 if (process.getuid?.() !== 0) {
-  console.error('Installing the tools needs root: run `npm run tools` as root');
+  console.error('Installing the tools requires root: run `npm run tools` as root');
   process.exit(1);
 }
 
 await mkdir(toolsDirectory(), { recursive: true });
-// A test compiles BuildKit once more, as a newcomer's server does.
+// A test compiles BuildKit again, as a newcomer's server does.
 Object.assign(process.env, goCaches());
 {
   using _host = await lock('host');
   await installOnHost(Object.keys(hostPackages).filter(name => !findCommand(name)));
   if (needsBuildkit) await buildBuildkit(buildkitDirectory());
 }
+if (needsNode) await buildNode();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {
   const proxy = await findProxy();
@@ -65,6 +68,6 @@ if (mirror !== undefined) {
   if (needsBusybox) await buildBusybox(mirror);
   if (needsApptainer) await buildApptainer(mirror);
   if (needsConda) await buildConda(mirror);
-  // At once: while one waits for the network, another unpacks.
+  // In parallel: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
 }

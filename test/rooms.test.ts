@@ -77,8 +77,10 @@ function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   return [];
 }
 
-/** Rooms that others import through their index.ts only. */
-const standAlone = ['buildkit/'];
+/** Rooms that others import through their public interfaces only. */
+const standAlone: Readonly<Record<string, readonly string[]>> = {
+  'buildkit/': ['buildkit/index.ts', 'buildkit/files/index.ts'],
+};
 
 /** What is wrong with one import, or undefined. */
 function complaint(rooms: readonly Room[], path: string, specifier: string): string | undefined {
@@ -86,9 +88,9 @@ function complaint(rooms: readonly Room[], path: string, specifier: string): str
   if (specifier.startsWith('.')) {
     const target = relative(src, join(src, dirname(path), specifier));
     const other = roomOf(rooms, target);
-    const room = rooms[other]?.name ?? '';
-    if (other !== own && standAlone.includes(room) && target !== `${room}index.ts`) {
-      return `${path} may not import ${target}, only ${room}index.ts`;
+    const doors = standAlone[rooms[other]?.name ?? ''];
+    if (other !== own && doors && !doors.includes(target)) {
+      return `${path} may not import ${target}, only ${doors.join(' or ')}`;
     }
     return other >= 0 && other <= own ? undefined : `${path} may not import ${target}`;
   }

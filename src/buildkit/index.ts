@@ -9,10 +9,16 @@ export {
   type BuildErrorOptions,
   type SourceLine,
 } from './errors/build-error.ts';
-export { directoryTree } from './files/directory-tree.ts';
-export type { FileTree, TreeEntry } from './files/file-tree.ts';
-export { type MemoryFile, memoryTree } from './files/memory-tree.ts';
-export { type Found, type TreeSelection, walkTree } from './files/tree-walk.ts';
+export {
+  directoryTree,
+  type FileTree,
+  type Found,
+  type MemoryFile,
+  memoryTree,
+  type TreeEntry,
+  type TreeSelection,
+  walkTree,
+} from './files/index.ts';
 export { type Address, parseAddress } from './grpc/address.ts';
 export type { ConnectOptions, TlsOptions } from './grpc/channel.ts';
 export type {

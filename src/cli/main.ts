@@ -1,52 +1,8 @@
-import { readVersion } from '../foundation/version.ts';
-import { CommandError, type CommandNode, isGroup, UsageError } from './command/command.ts';
-import { helpOf, overviewOf, usageOf } from './command/help.ts';
-import { findNamed, parseCommand } from './command/parse-command.ts';
-import { wakeThreads } from './command/wake-threads.ts';
-import { commands, loadCommands } from './commands.ts';
+/** The command `sluice` of the package sluice. */
 
-process.exitCode = await main(process.argv.slice(2));
+import { runCommandLine } from './command/run-command-line.ts';
+import { commands } from './commands.ts';
+import { allowDataDirectories } from './people/local-access.ts';
 
-async function main(words: readonly string[]): Promise<number> {
-  const [name = 'help', ...rest] = words;
-  try {
-    if (name === '--version') return show(readVersion().version);
-    if (name === 'help' && rest.length > 0) return await main([...rest, '--help']);
-    if (['help', '--help', '-h'].includes(name)) return show(overviewOf(await loadCommands()));
-    if (name.startsWith('-')) throw new UsageError(`Unknown option: ${name}`);
-    return await runNode(name, await findNamed(commands, name, 'command')(), rest);
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    console.error(error.message);
-    if (error instanceof UsageError) console.error("\nRun 'sluice --help' for all commands.");
-    return error.exitCode;
-  }
-}
-
-async function runNode(name: string, node: CommandNode, words: readonly string[]): Promise<number> {
-  try {
-    if (isGroup(node)) {
-      const [action, ...rest] = words;
-      if (action === '--help' || action === '-h') return show(helpOf(name, node));
-      if (action === undefined) throw new UsageError(`Missing action: ${actionsOf(node)}`);
-      return await runNode(`${name} ${action}`, findNamed(node.actions, action, 'action'), rest);
-    }
-    const { values, args } = parseCommand(node, words);
-    if (values.help) return show(helpOf(name, node));
-    wakeThreads();
-    return await node.run(values, args);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    const advice = `${usageOf(name, node)}\n\nRun 'sluice ${name} --help' for its options.`;
-    throw new CommandError(`${error.message}\n\n${advice}`, 2);
-  }
-}
-
-function actionsOf(node: CommandNode): string {
-  return isGroup(node) ? Object.keys(node.actions).join(', ') : '';
-}
-
-function show(text: string): number {
-  console.log(text);
-  return 0;
-}
+allowDataDirectories(async () => (await import('./people/local-platform.ts')).withLocalPlatform);
+process.exitCode = await runCommandLine(process.argv.slice(2), commands);

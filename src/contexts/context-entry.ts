@@ -1,5 +1,5 @@
-import type { Header } from 'tar-stream';
 import type { TreeEntry } from '../buildkit/index.ts';
+import type { TarEntry } from './layer-tar.ts';
 
 /** A file, directory or symbolic link of a build context, without what does not change a build: times and owners. */
 export interface ContextEntry extends Pick<TreeEntry, 'kind' | 'mode' | 'size' | 'target'> {
@@ -16,16 +16,9 @@ export const contextTypes = {
   content: 'application/vnd.sluice.context.content.v1',
 } as const;
 
-/** The header of an entry in the tar file whose digest stands for a build context. */
-export function tarHeaderOf({
-  path,
-  kind,
-  mode,
-  size,
-  target,
-}: ContextEntry): Partial<Header> & Pick<Header, 'name'> {
-  const common = { mode, mtime: new Date(0), uid: 0, gid: 0 };
-  if (kind === 'directory') return { ...common, name: `${path}/`, type: kind };
-  if (kind === 'symlink') return { ...common, name: path, type: kind, linkname: target ?? '' };
-  return { ...common, name: path, type: kind, size };
+/** Returns an entry as it is in the tar file whose digest stands for a build context. */
+export function tarEntryOf({ path, kind, mode, size, target }: ContextEntry): TarEntry {
+  if (kind === 'directory') return { mode, name: `${path}/`, type: kind };
+  if (kind === 'symlink') return { mode, name: path, type: kind, linkname: target ?? '' };
+  return { mode, name: path, type: 'file', size };
 }

@@ -1,5 +1,6 @@
-import { type Pack, pack } from 'tar-stream';
-import { type ContextEntry, tarHeaderOf } from './context-entry.ts';
+import { createTurnPause } from '../foundation/turn-pause.ts';
+import { type ContextEntry, tarEntryOf } from './context-entry.ts';
+import { tarEnd, tarHeaders, tarPadding } from './layer-tar.ts';
 
 /**
  * Hands the tar file of a build context to `update`, piece by piece. The same entries give the same bytes as a context
@@ -12,37 +13,21 @@ export async function hashTar(
   content: AsyncIterable<Uint8Array>,
   update: (piece: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
-  const tar = pack();
   const feed = new Feed(content);
-  const written = writeAll(tar, entries, feed);
-  // It fails too when the loop below ends early, which destroys the tar stream.
-  written.catch(error => tar.destroy(error as Error));
+  const pause = createTurnPause();
   try {
-    for await (const piece of tar) await update(piece as Buffer);
-    await written;
+    for (const entry of entries) {
+      for (const block of tarHeaders(tarEntryOf(entry))) await update(block);
+      if (entry.kind === 'file') {
+        for await (const piece of feed.take(entry.size)) await update(piece);
+        await update(tarPadding(entry.size));
+      }
+      await pause();
+    }
+    await update(tarEnd());
   } finally {
     await feed.end();
   }
-}
-
-async function writeAll(tar: Pack, entries: Iterable<ContextEntry>, feed: Feed): Promise<void> {
-  for (const entry of entries) {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const done = (error?: Error | null) => (error ? reject(error) : resolve());
-    const sink = tar.entry(tarHeaderOf(entry), done);
-    if (entry.kind === 'file') {
-      for await (const piece of feed.take(entry.size)) {
-        if (!sink.write(piece)) await Promise.race([promise, drained(sink)]);
-      }
-      sink.end(undefined);
-    }
-    await promise;
-  }
-  tar.finalize();
-}
-
-function drained(sink: NodeJS.WritableStream): Promise<void> {
-  return new Promise(resolve => void sink.once('drain', resolve));
 }
 
 /** Bytes that come in pieces and are taken in other pieces. */

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type CommandNode, isGroup, type Option } from '../../src/cli/command/command.ts';
 import { helpOf, overviewOf } from '../../src/cli/command/help.ts';
-import { loadCommands } from '../../src/cli/commands.ts';
+import { loadAll } from '../../src/cli/command/run-command-line.ts';
+import { commands as declared } from '../../src/cli/commands.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 const columns = 80;
-const commands = await loadCommands();
+const commands = await loadAll(declared);
 
 /** All commands and actions by how they are called. */
 function* nodesIn(

@@ -20,6 +20,8 @@ export interface SluiceOptions {
   readonly diskBytes?: number;
   /** Files that it may have open. */
   readonly descriptors?: number;
+  /** Starts the server. Default: what `npm start` runs. */
+  readonly command?: readonly string[];
 }
 
 export interface ContainerAnswer {
@@ -83,7 +85,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
       : [requireCommand('prlimit'), `--nofile=${descriptors}:${descriptors}`];
   const [program = '', ...args] = serverCommand();
   const checked = [program, '--import', answerCheck, ...args];
-  const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...checked];
+  const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...(options.command ?? checked)];
   const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
     stdio: ['ignore', 'pipe', 'pipe'],

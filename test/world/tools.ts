@@ -56,6 +56,9 @@ export const hostPackages: Readonly<Record<string, string>> = {
   fish: 'fish',
 };
 
+/** Older versions of Node that the packages are tested with, by their major version. */
+export const nodeVersions = { 20: '20.20.2', 22: '22.23.3' } as const;
+
 /** The version of BuildKit that is brought along. */
 export const buildkitVersion = '0.32.2';
 // Raised when the way a root is made changes though its packages do not.
@@ -101,6 +104,11 @@ export function condaDirectory(): string {
   return join(toolsDirectory(), `conda-${recipeVersion}`);
 }
 
+/** Returns the directory with older versions of Node. */
+export function nodeDirectory(): string {
+  return join(toolsDirectory(), `node-${Object.values(nodeVersions).join('-')}`);
+}
+
 /** The absolute path of a command of the machine, or undefined. */
 export function findCommand(name: string): string | undefined {
   if (isAbsolute(name)) return isExecutable(name) ? name : undefined;
@@ -142,6 +150,13 @@ export function requireApptainer(): string {
 export function requireConda(): string {
   if (!existsSync(condaDirectory())) throw missing('The package manager for Conda is missing');
   return condaDirectory();
+}
+
+/** Returns the path of an older Node. Throws an `Error` when it is not installed. */
+export function requireNode(major: keyof typeof nodeVersions): string {
+  const path = join(nodeDirectory(), `node_modules/node-${major}/bin/node`);
+  if (!existsSync(path)) throw missing(`Node ${major} is missing`);
+  return path;
 }
 
 function missing(what: string): Error {

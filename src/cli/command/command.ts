@@ -25,6 +25,9 @@ export interface CommandGroup {
 
 export type CommandNode = Command | CommandGroup;
 
+/** Commands by name. Each is loaded when it is called, so a start pays for its own command only. */
+export type Commands = Readonly<Record<string, () => Promise<CommandNode>>>;
+
 /** Values that a shell can complete: files, directories, or one of the words. */
 export type Completion = 'file' | 'directory' | readonly string[];
 

@@ -8,6 +8,7 @@ import {
 } from '../command/common-options.ts';
 import { askServer, readJson } from '../server/server-client.ts';
 import type { AskPlatform } from './ask-platform.ts';
+import { localPlatform } from './local-access.ts';
 
 /** The options of every command that administers the built-in platform. */
 export const platformOptions: Readonly<Record<string, Option>> = {
@@ -48,7 +49,7 @@ export async function withPlatform<T>(
   }
   const address = server ?? (local === undefined ? process.env.SLUICE_SERVER : undefined);
   if (address) return work(askRemote(address));
-  const { withLocalPlatform } = await import('./local-platform.ts');
+  const withLocalPlatform = await localPlatform();
   return withLocalPlatform(values, work, { create });
 }
 
@@ -75,5 +76,5 @@ function askRemote(server: string): AskPlatform {
 }
 
 function pathOf(base: string): string {
-  return URL.parse(base)?.pathname.replace(/\/+$/, '') ?? '';
+  return URL.canParse(base) ? new URL(base).pathname.replace(/\/+$/, '') : '';
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import tls from 'node:tls';
 import { CommandError } from '../command/command.ts';
 
 let trusted: string | undefined;
@@ -11,8 +11,14 @@ let trusted: string | undefined;
 export function trustOwnAuthority(): void {
   const path = process.env.SLUICE_CA;
   if (!path || path === trusted) return;
+  if (!('setDefaultCACertificates' in tls)) {
+    throw new CommandError(
+      `SLUICE_CA requires Node 24, and this is Node ${process.versions.node}: set NODE_EXTRA_CA_CERTS=${path} instead`,
+      2,
+    );
+  }
   try {
-    setDefaultCACertificates([...getCACertificates('default'), readFileSync(path, 'utf8')]);
+    tls.setDefaultCACertificates([...tls.getCACertificates('default'), readFileSync(path, 'utf8')]);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new CommandError(`SLUICE_CA: ${path} is not a PEM file of a certificate (${why})`, 2);

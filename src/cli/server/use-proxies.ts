@@ -1,4 +1,4 @@
-import { setGlobalProxyFromEnv } from 'node:http';
+import http from 'node:http';
 import { CommandError } from '../command/command.ts';
 
 // The server of `npm start`, which no proxy reaches.
@@ -13,13 +13,20 @@ export function useProxies(environment: NodeJS.ProcessEnv = process.env): void {
   if (isDone) return;
   isDone = true;
   const variable = (name: string) => environment[name] || environment[name.toLowerCase()];
-  const [https, http] = [variable('HTTPS_PROXY'), variable('HTTP_PROXY')];
-  if (!https && !http) return;
+  const [httpsProxy, httpProxy] = [variable('HTTPS_PROXY'), variable('HTTP_PROXY')];
+  if (!httpsProxy && !httpProxy) return;
+  if (!('setGlobalProxyFromEnv' in http)) {
+    const node = process.versions.node;
+    console.error(
+      `HTTPS_PROXY and HTTP_PROXY are ignored: they require Node 24, and this is Node ${node}`,
+    );
+    return;
+  }
   const direct = [variable('NO_PROXY') ?? '', ...ownMachine].filter(entry => entry !== '');
   try {
-    setGlobalProxyFromEnv({
-      ...(https ? { https_proxy: https } : {}),
-      ...(http ? { http_proxy: http } : {}),
+    http.setGlobalProxyFromEnv({
+      ...(httpsProxy ? { https_proxy: httpsProxy } : {}),
+      ...(httpProxy ? { http_proxy: httpProxy } : {}),
       no_proxy: direct.join(','),
     });
   } catch {

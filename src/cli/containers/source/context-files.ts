@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { directoryTree, type Found, walkTree } from '../../../buildkit/index.ts';
+import { directoryTree, type Found, walkTree } from '../../../buildkit/files/index.ts';
 import { CommandError } from '../../command/command.ts';
 import { readIgnoreFile } from './ignore-file.ts';
 

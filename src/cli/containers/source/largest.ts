@@ -21,7 +21,12 @@ export function largestIn(entries: readonly ContextEntry[], count: number): Shar
     }
   }
   const shares = [...sizes].map(([path, bytes]) => ({ path, bytes }));
-  const below = Map.groupBy(shares, ({ path }) => path.replace(/[^/]+\/?$/, ''));
+  // Not Map.groupBy, which Node 20 lacks.
+  const below = new Map<string, Share[]>();
+  for (const share of shares) {
+    const directory = share.path.replace(/[^/]+\/?$/, '');
+    below.set(directory, [...(below.get(directory) ?? []), share]);
+  }
   const deepest = (share: Share): Share => {
     const child = (below.get(share.path) ?? []).find(
       ({ path, bytes }) => path.endsWith('/') && bytes >= share.bytes * nearlyAll,

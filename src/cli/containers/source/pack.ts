@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { type Header, pack as startTar } from 'tar-stream';
+import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../../contexts/layer-tar.ts';
 import { CommandError } from '../../command/command.ts';
 
 /** A layer as a container request carries it. */
@@ -26,19 +26,12 @@ export function packDirectory(directory: string): Promise<PackedLayer> {
 
 /** Packs the added entries, in the order of their addition. */
 export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
-  const tar = startTar();
   const parts: Buffer[] = [];
-  const read = (async () => {
-    for await (const part of tar) parts.push(part as Buffer);
-  })();
-  await addAll((entry, content) => {
-    const header = { ...entry, mtime: new Date(0), uid: 0, gid: 0 };
-    if (content === undefined) tar.entry(header);
-    else tar.entry({ ...header, size: content.length }, content);
+  await addAll((entry, content = Buffer.alloc(0)) => {
+    const { length: size } = content;
+    parts.push(...tarHeaders({ ...entry, size }), content, tarPadding(size));
   });
-  tar.finalize();
-  await read;
-  const bytes = Buffer.concat(parts);
+  const bytes = Buffer.concat([...parts, tarEnd()]);
   const gzip = gzipSync(bytes, { level: 9 });
   gzip[gzipSystemByte] = 255;
   return { ...layerOf(gzip), tarDigest: sha256(bytes) };
@@ -53,11 +46,7 @@ export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   };
 }
 
-/** An entry of a layer. The name of a directory ends in `/`. */
-export type PackedEntry = Pick<Header, 'name'> &
-  Partial<Pick<Header, 'type' | 'mode' | 'linkname'>>;
-
-export type Add = (entry: PackedEntry, content?: Buffer) => void;
+export type Add = (entry: TarEntry, content?: Buffer) => void;
 
 async function addEntries(root: string, below: string, add: Add): Promise<void> {
   const names = await readdir(join(root, below));

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ContextEntry, tarHeaderOf } from '../../../contexts/context-entry.ts';
+import { type ContextEntry, tarEntryOf } from '../../../contexts/context-entry.ts';
 import { CommandError } from '../../command/command.ts';
 import { contextFiles } from './context-files.ts';
 import { largestIn } from './largest.ts';
@@ -55,7 +55,7 @@ export async function packContext({
   const layer = await pack(async add => {
     for (const entry of entries) {
       const isFile = entry.kind === 'file';
-      add(tarHeaderOf(entry), isFile ? await readFile(join(path, entry.path)) : undefined);
+      add(tarEntryOf(entry), isFile ? await readFile(join(path, entry.path)) : undefined);
     }
   });
   return isFiltered ? { ...layer, isFiltered } : layer;

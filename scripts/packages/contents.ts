@@ -1,0 +1,102 @@
+import { globSync } from 'node:fs';
+import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
+import { dirname, join } from 'node:path';
+import { compile, declare, project } from './compile.ts';
+
+interface PackageJson {
+  readonly [member: string]: unknown;
+  readonly exports: Readonly<Record<string, string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+const compiled = (path: string) => path.replace(/\.ts$/, '.js');
+const declared = (path: string) => path.replace(/\.ts$/, '.d.ts');
+
+/** Fills a folder with the package `sluice`: the server, all commands, and the two libraries with their types. */
+export async function fillServer(folder: string): Promise<void> {
+  const { dependencies, optionalDependencies, exports, ...rest } = await readPackageJson();
+  const entries = Object.values(exports).filter(path => path.endsWith('.ts'));
+  const sources = globSync('src/**/*.ts', { cwd: project });
+  const own = sources.filter(path => !path.endsWith('.d.ts'));
+  // The server runs scripts/buildkit.ts in its own process.
+  await compile([...own, 'bin/sluice.js', 'scripts/buildkit.ts'], folder);
+  await declare(entries, folder);
+  await copy('{src/**/*.{sh,md},docs/**/*.md,LICENSE,README.md}', folder);
+  const doors = Object.entries(exports).map(([name, path]) => [
+    name,
+    path.endsWith('.ts') ? { types: declared(path), default: compiled(path) } : path,
+  ]);
+  await writePackageJson(folder, {
+    ...common(rest),
+    ...{ bin: rest.bin, exports: Object.fromEntries(doors) },
+    ...{ dependencies, optionalDependencies },
+  });
+}
+
+/** Fills a folder with the package `sluice-cli`: the commands that need a server only. */
+export async function fillClient(folder: string): Promise<void> {
+  const { dependencies, ...rest } = await readPackageJson();
+  const program = 'src/cli/client/client-main.ts';
+  await compile([program], folder);
+  const imported = await keepImported(folder, compiled(program));
+  await copy('LICENSE', folder);
+  await cp(join(project, 'scripts/packages/sluice-cli.md'), join(folder, 'README.md'));
+  const used = Object.entries(dependencies).filter(([name]) => imported.has(name));
+  await writePackageJson(folder, {
+    ...common(rest),
+    name: 'sluice-cli',
+    description: 'Command line of Sluice, a container registry proxy with an on-demand builder',
+    bin: { sluice: 'src/cli/client/client-main.js' },
+    dependencies: Object.fromEntries(used),
+  });
+}
+
+function common({ name, version, description, license, type, engines }: Partial<PackageJson>) {
+  return { name, version, description, license, type, engines };
+}
+
+// Type imports are gone from compiled files.
+const runtimeImport = /\b(?:from|import|import\()\s*['"]([^'"]+)['"]/g;
+
+/**
+ * Removes the compiled files that a program does not import: the compiler also compiles what is only imported as a type.
+ * Returns the names of the packages that it imports.
+ */
+async function keepImported(folder: string, program: string): Promise<Set<string>> {
+  const packages = new Set<string>();
+  const kept = new Set<string>();
+  const visit = async (path: string): Promise<void> => {
+    if (kept.has(path)) return;
+    kept.add(path);
+    const text = await readFile(join(folder, path), 'utf8');
+    for (const [, specifier = ''] of text.matchAll(runtimeImport)) {
+      if (specifier.startsWith('.')) await visit(join(dirname(path), specifier));
+      else if (!isBuiltin(specifier)) packages.add(packageOf(specifier));
+    }
+  };
+  await visit(program);
+  for (const path of globSync('**/*.js', { cwd: folder })) {
+    if (!kept.has(path)) await rm(join(folder, path));
+  }
+  return packages;
+}
+
+function packageOf(specifier: string): string {
+  const parts = specifier.split('/');
+  return parts.slice(0, specifier.startsWith('@') ? 2 : 1).join('/');
+}
+
+async function copy(pattern: string, folder: string): Promise<void> {
+  for await (const path of glob(pattern, { cwd: project })) {
+    await cp(join(project, path), join(folder, path));
+  }
+}
+
+async function readPackageJson(): Promise<PackageJson> {
+  return JSON.parse(await readFile(join(project, 'package.json'), 'utf8'));
+}
+
+async function writePackageJson(folder: string, content: object): Promise<void> {
+  await writeFile(join(folder, 'package.json'), `${JSON.stringify(content, undefined, 2)}\n`);
+}

@@ -1,0 +1,22 @@
+import type { CommandNode, Commands } from '../command/command.ts';
+import { loadAll } from '../command/run-command-line.ts';
+
+/** The commands that need no more than a server: those of the package sluice-cli. */
+export const clientCommands = {
+  request: async () => (await import('../containers/request-command.ts')).requestCommand,
+  build: async () => (await import('../containers/build-command.ts')).buildCommand,
+  inspect: async () => (await import('../containers/inspect-command.ts')).inspectCommand,
+  logs: async () => (await import('../containers/logs-command.ts')).logsCommand,
+  cancel: async () => (await import('../containers/cancel-command.ts')).cancelCommand,
+  repositories: async () =>
+    (await import('../repositories/repositories-command.ts')).repositoriesCommand,
+  user: async () => (await import('../people/user-command.ts')).userCommand,
+  token: async () => (await import('../people/token-command.ts')).tokenCommand,
+  workspace: async () => (await import('../people/workspace-command.ts')).workspaceCommand,
+  credentials: async () => (await import('../people/credentials-command.ts')).credentialsCommand,
+  audit: async () => (await import('../people/audit-command.ts')).auditCommand,
+  completion: async (): Promise<CommandNode> =>
+    (await import('../completion/completion-command.ts')).completionCommand(() =>
+      loadAll(clientCommands),
+    ),
+} satisfies Commands;

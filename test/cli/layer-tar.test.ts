@@ -1,0 +1,51 @@
+/** Archives of the command line are byte for byte those of tar-stream, which the server reads with. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { pack } from 'tar-stream';
+import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../src/contexts/layer-tar.ts';
+
+async function byTarStream(entry: TarEntry, content: Buffer | undefined): Promise<Buffer> {
+  const tar = pack();
+  const header = { ...entry, mtime: new Date(0), uid: 0, gid: 0 };
+  if (content) tar.entry({ ...header, size: content.length }, content);
+  else tar.entry(header);
+  tar.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of tar) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+const part = fc.oneof(
+  fc.stringMatching(/^[a-z]{1,60}$/),
+  fc.stringMatching(/^[a-zé漢😀 ]{1,30}$/u),
+  fc.constantFrom('a'.repeat(99), 'a'.repeat(100), 'a'.repeat(101), 'b'.repeat(155)),
+);
+const path = fc.array(part, { minLength: 1, maxLength: 6 }).map(parts => parts.join('/'));
+const mode = fc.integer({ min: 0, max: 0o7777 });
+const entry: fc.Arbitrary<[TarEntry, Buffer | undefined]> = fc.oneof(
+  fc
+    .record({ name: path, mode, content: fc.uint8Array({ maxLength: 2000 }) })
+    .map(({ content, ...rest }) => [{ ...rest, type: 'file' as const }, Buffer.from(content)]),
+  fc
+    .record({ name: path.map(name => `${name}/`), mode })
+    .map(rest => [{ ...rest, type: 'directory' as const }, undefined]),
+  fc
+    .record({ name: path, mode, linkname: path })
+    .map(rest => [{ ...rest, type: 'symlink' as const }, undefined]),
+) as fc.Arbitrary<[TarEntry, Buffer | undefined]>;
+
+test('every entry has the bytes of tar-stream', async () => {
+  await fc.assert(
+    fc.asyncProperty(entry, async ([given, content]) => {
+      const bytes = Buffer.concat([
+        ...tarHeaders({ ...given, size: content?.length ?? 0 }),
+        content ?? Buffer.alloc(0),
+        tarPadding(content?.length ?? 0),
+        tarEnd(),
+      ]);
+      assert.deepEqual(bytes, await byTarStream(given, content));
+    }),
+    { numRuns: 500 },
+  );
+});
