@@ -1,4 +1,4 @@
-import type { SealedRow, SealedRowStore } from '../storage/rows/secrets/sealed-rows.ts';
+import type { Resealed, SealedRow, SealedRowStore } from '../storage/rows/secrets/sealed-rows.ts';
 import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
 import { credentialsPlace, grantPlace, pairingPlace, tokensPlace } from './sealed-places.ts';
 
@@ -9,24 +9,36 @@ export interface SealedAgain {
   readonly unreadable: number;
 }
 
-/** Encrypts every secret that has not been encrypted with the newest key again, with that key. */
+// To replace so many takes some milliseconds.
+const pageSize = 64;
+
+/** Encrypts with the newest key every secret that is encrypted with an older one. */
 export async function sealAgain(rows: SealedRowStore, box: SecretBox): Promise<SealedAgain> {
   let sealedCount = 0;
   let unreadable = 0;
-  await rows.replace((row, sealed) => {
-    if (sealed.startsWith(box.prefix)) return undefined;
-    const place = placeOf(row);
-    let text: string;
-    try {
-      text = box.open(sealed, place);
-    } catch {
-      unreadable += 1;
-      return undefined;
+  let page = await rows.after(undefined, pageSize);
+  while (page.length > 0) {
+    const replaced: Resealed[] = [];
+    for (const { row, sealed, place } of page) {
+      if (sealed.startsWith(box.prefix)) continue;
+      const text = opened(box, sealed, placeOf(row));
+      if (text === undefined) unreadable += 1;
+      else replaced.push({ place, sealed, resealed: box.seal(text, placeOf(row)) });
     }
-    sealedCount += 1;
-    return box.seal(text, place);
-  });
+    if (replaced.length > 0) await rows.replace(replaced);
+    sealedCount += replaced.length;
+    page = await rows.after(page.at(-1)?.place, pageSize);
+  }
   return { sealed: sealedCount, unreadable };
+}
+
+/** Returns the text of a secret; undefined where no key opens it. */
+function opened(box: SecretBox, sealed: string, place: string): string | undefined {
+  try {
+    return box.open(sealed, place);
+  } catch {
+    return undefined;
+  }
 }
 
 function placeOf(row: SealedRow): string {

@@ -5,7 +5,7 @@ import { Fault } from '../foundation/fault.ts';
 import { hasContent } from './directory/has-content.ts';
 import { syncDirectoriesNow } from './directory/sync-directory.ts';
 import { writeOnce } from './directory/write-once.ts';
-import type { Database } from './rows/database.ts';
+import type { Rows } from './rows/rows.ts';
 
 const adoption = "run 'sluice verify --adopt-content'";
 
@@ -41,33 +41,26 @@ export async function requireDatabase(data: string): Promise<void> {
  */
 export async function requireContent(
   data: string,
-  database: Database,
+  { identity }: Pick<Rows, 'identity'>,
   adopt = false,
 ): Promise<void> {
   const root = join(data, 'content');
-  const idOfRows = database.prepare('SELECT id FROM data_directory').pluck().get();
+  const idOfRows = await identity.id();
   const idOfContent = readId(root);
   if (idOfRows !== undefined && idOfRows === idOfContent) return;
-  if (!adopt) await requireMatch(data, database, idOfRows, idOfContent);
+  if (!adopt) await requireMatch(data, identity, idOfRows, idOfContent);
   mkdirSync(root, { recursive: true, mode: 0o700 });
-  if (adopt) database.prepare('DELETE FROM data_directory').run();
-  const id = adopt || idOfRows === undefined ? randomUUID() : String(idOfRows);
+  const id = adopt || idOfRows === undefined ? randomUUID() : idOfRows;
   writeOnce(join(root, 'id'), id);
   syncDirectoriesNow(data, undefined);
   // The file first: rows with an id have had content with it.
-  await database.write(() =>
-    database
-      .prepare(
-        'INSERT INTO data_directory (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM data_directory)',
-      )
-      .run(readId(root)),
-  );
+  await identity.setId(readId(root) ?? id, { replaces: adopt });
 }
 
 async function requireMatch(
   data: string,
-  database: Database,
-  idOfRows: unknown,
+  identity: Rows['identity'],
+  idOfRows: string | undefined,
   idOfContent: string | undefined,
 ): Promise<void> {
   const isFilled = await hasContent(join(data, 'content'));
@@ -77,42 +70,22 @@ async function requireMatch(
     );
   }
   if (idOfContent !== undefined || (isFilled && idOfRows === undefined)) return;
-  if (!isFilled && !needsContent(database)) return;
+  if (!isFilled && !(await identity.needsContent())) return;
   throw incomplete(
     `${data}/content is missing, or is not what ${data}/sluice.db refers to: mount it, or restore it from a backup. To go on without what is missing, ${adoption}`,
   );
 }
 
 /** Throws a {@link Fault} where the key is missing that secrets in the database were encrypted with. */
-export function requireSecretsKey(data: string, database: Database): void {
+export async function requireSecretsKey(
+  data: string,
+  { identity }: Pick<Rows, 'identity'>,
+): Promise<void> {
   const path = join(data, 'secrets.key');
-  if (existsSync(path) || !hasSecrets(database)) return;
+  if (existsSync(path) || !(await identity.hasSecrets())) return;
   throw incomplete(
     `${path} is missing, but ${data}/sluice.db holds secrets that were encrypted with it: restore it from a backup. To give those secrets up, put 32 random bytes into it: head -c 32 /dev/urandom > ${path}`,
   );
-}
-
-function needsContent(database: Database): boolean {
-  return holds(
-    database,
-    `SELECT 1 FROM hosted_blobs UNION ALL SELECT 1 FROM hosted_manifests
-     UNION ALL SELECT 1 FROM requests WHERE expires_at > @now AND revoked_at IS NULL`,
-  );
-}
-
-function hasSecrets(database: Database): boolean {
-  return holds(
-    database,
-    `SELECT 1 FROM credentials UNION ALL SELECT 1 FROM platform_token_pairs
-     UNION ALL SELECT 1 FROM builds WHERE sealed_grant IS NOT NULL AND finished_at IS NULL
-     UNION ALL SELECT 1 FROM requests
-       WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'`,
-  );
-}
-
-function holds(database: Database, rows: string): boolean {
-  const found = database.prepare(`SELECT EXISTS (${rows})`).pluck();
-  return found.get(rows.includes('@now') ? { now: Date.now() } : {}) === 1;
 }
 
 function readId(root: string): string | undefined {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { copyRows } from '../../src/server/upkeep/backup.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { copyRows } from '../../src/storage/rows/file/copy-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const patienceMs = 10_000;

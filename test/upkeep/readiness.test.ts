@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { createReadiness } from '../../src/server/upkeep/readiness.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { rowsOf } from '../../src/storage/rows/rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function world() {
@@ -12,7 +13,8 @@ async function world() {
   const database = openDatabase(directory.join('sluice.db'), {});
   database.exec("INSERT INTO data_directory (id) VALUES ('one')");
   return {
-    deps: { directory: directory.path, database },
+    database,
+    deps: { directory: directory.path, rows: rowsOf(database) },
     temporary: () => readdir(directory.join('tmp')),
     async [Symbol.asyncDispose]() {
       await database.end();
@@ -58,7 +60,7 @@ test('a disk that does not answer is not waited for, nor asked a second time mea
 test('a database that cannot be read is reported', async () => {
   await using made = await world();
   const readiness = createReadiness({ ...made.deps, space: unlimitedSpace });
-  made.deps.database.close();
+  made.database.close();
   await assert.rejects(readiness.forReading(), { kind: 'unavailable', message: /cannot be read/ });
 });
 
@@ -68,7 +70,7 @@ test('a database that another process keeps locked is not ready for writes, but 
     ...{ ...made.deps, space: unlimitedSpace },
     ...{ believedMs: 0, limitMs: 4000 },
   });
-  const other = openDatabase(made.deps.database.name);
+  const other = openDatabase(made.database.name);
   const seen = () => other.pragma('data_version', { simple: true });
   const before = seen();
   await readiness.forAll();

@@ -6,8 +6,7 @@ import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
-import { type Database, openDatabase } from '../../storage/rows/database.ts';
-import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
+import { openRows, type Rows } from '../../storage/rows/rows.ts';
 import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';
@@ -16,7 +15,7 @@ import { environmentWith } from '../command/common-options.ts';
 export interface LocalData {
   readonly config: Config;
   readonly content: ContentStore;
-  readonly database: Database;
+  readonly rows: Rows;
 }
 
 /**
@@ -41,12 +40,13 @@ export async function withLocalData<T>(
         `${config.data} is not the data directory of a server. Name the data directory with --data DIRECTORY, or the server with --server URL`,
       );
     }
-    return withDatabase(path, async database => {
-      await requireContent(config.data, database, adoptContent);
-      requireSecretsKey(config.data, database);
-      const uses = createContentRowStore(database);
-      const content = await openContentDirectory(join(config.data, 'content'), { uses });
-      return work({ config, content, database });
+    return withRows(path, async rows => {
+      await requireContent(config.data, rows, adoptContent);
+      await requireSecretsKey(config.data, rows);
+      const content = await openContentDirectory(join(config.data, 'content'), {
+        uses: rows.contentRows,
+      });
+      return work({ config, content, rows });
     });
   });
 }
@@ -68,12 +68,12 @@ export async function withoutData<T>(
   }
 }
 
-async function withDatabase<T>(path: string, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = openDatabase(path);
+async function withRows<T>(path: string, work: (rows: Rows) => Promise<T>): Promise<T> {
+  const rows = openRows(path);
   try {
-    return await work(database);
+    return await work(rows);
   } finally {
-    database.close();
+    await rows.end();
   }
 }
 

@@ -1,6 +1,5 @@
 import { userInfo } from 'node:os';
-import type { Database } from '../../storage/rows/database.ts';
-import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 
 /** Returns who works at the command line, as the audit log calls them. */
 export function commandLine(): string {
@@ -14,11 +13,11 @@ export function commandLine(): string {
 
 /** Notes in the audit log what a command has done to the data directory. Throws what the database throws. */
 export async function noteLocally(
-  database: Database,
+  rows: Pick<Rows, 'auditLog'>,
   action: string,
   target: string,
 ): Promise<void> {
-  const audit = createAuditLog(database, error => {
+  const audit = rows.auditLog(error => {
     throw error;
   });
   audit.add({ actor: commandLine(), action, target });

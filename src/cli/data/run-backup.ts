@@ -1,8 +1,6 @@
 import { join, resolve } from 'node:path';
 import { backup } from '../../server/upkeep/backup.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
-import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
-import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withLocalData } from './data.ts';
@@ -10,7 +8,7 @@ import { withLocalData } from './data.ts';
 /** Copies the data directory into the given one. Returns the exit code. Throws {@link CommandError}. */
 export async function runBackup(values: Values, directory: string): Promise<number> {
   const withSecretsKey = values['with-secrets-key'] === true;
-  const report = await withLocalData(values, async ({ config, database }) => {
+  const report = await withLocalData(values, async ({ config, rows }) => {
     const own = resolve(config.data);
     if (directory === own || directory.startsWith(`${own}/`)) {
       throw new CommandError(`${directory} is inside the data directory: name another directory`);
@@ -18,9 +16,7 @@ export async function runBackup(values: Values, directory: string): Promise<numb
     const source = {
       directory: own,
       content: await openContentDirectory(join(own, 'content'), { isReadOnly: true }),
-      database,
-      hosted: createHostedStore(database),
-      cachedBlobs: createCachedBlobStore(database),
+      rows,
     };
     const target = { directory, content: await openContentDirectory(join(directory, 'content')) };
     return backup(source, target, { withSecretsKey, checksTarget: values.check === true });

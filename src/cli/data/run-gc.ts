@@ -1,14 +1,7 @@
 import { createSteadyClock } from '../../server/upkeep/steady-clock.ts';
 import { sweep } from '../../server/upkeep/sweep/sweep.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
-import { createClockReadingStore } from '../../storage/rows/clock-readings.ts';
-import type { Database } from '../../storage/rows/database.ts';
-import { freeSpace, returnFreePages } from '../../storage/rows/file/free-pages.ts';
-import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
-import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
-import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
-import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
-import { createRequestStore } from '../../storage/rows/images/request-rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { createListing } from '../command/print-list.ts';
 import { withLocalData } from './data.ts';
@@ -18,18 +11,11 @@ import { noteLocally } from './operator.ts';
 export async function runGc(values: Values): Promise<number> {
   const isDryRun = values['dry-run'] === true;
   const print = createListing(values.json === true, ['unlinked', 'removed']);
-  await withLocalData(values, async ({ config, content, database }) => {
+  await withLocalData(values, async ({ config, content, rows }) => {
     using _lock = values.compact === true ? await lockOf(config.data) : undefined;
-    if (!isDryRun && values['trust-clock'] !== true) await requireSteadyClock(database);
+    if (!isDryRun && values['trust-clock'] !== true) await requireSteadyClock(rows);
     const report = await sweep(
-      {
-        content,
-        hosted: createHostedStore(database),
-        contentRows: createContentRowStore(database),
-        requests: createRequestStore(database),
-        builds: createBuildStore(database),
-        anonymousUse: createAnonymousUseStore(database),
-      },
+      { content, ...rows },
       {
         graceMs: config.sweep.grace,
         isDryRun,
@@ -41,24 +27,24 @@ export async function runGc(values: Values): Promise<number> {
     );
     if (!isDryRun) {
       const target = `${report.removedCount} contents, ${report.removedBytes} bytes`;
-      await noteLocally(database, 'content.remove', target);
-      await returnFreePages(database);
+      await noteLocally(rows, 'content.remove', target);
+      await rows.upkeep.returnFreeSpace();
     }
     // Written again as it is set up today, so that it gives space back from now on.
-    if (values.compact === true) database.exec('VACUUM');
+    if (values.compact === true) await rows.upkeep.compact();
     const { removedCount, removedBytes, keptCount } = report;
     const verb = isDryRun ? 'would be removed' : 'removed';
     print.end(
       { removedBytes, keptCount },
       `${removedCount} ${verb}, ${removedBytes} bytes; ${keptCount} kept`,
     );
-    adviseCompacting(database);
+    await adviseCompacting(rows);
   });
   return 0;
 }
 
-async function requireSteadyClock(database: Database): Promise<void> {
-  if ((await createSteadyClock(createClockReadingStore(database)).look()).isSteady) return;
+async function requireSteadyClock(rows: Rows): Promise<void> {
+  if ((await createSteadyClock(rows.clockReadings).look()).isSteady) return;
   throw new CommandError(
     'The clock of this machine has jumped ahead, so that all content looks old. Check the clock, or add --trust-clock when it is right',
   );
@@ -74,8 +60,8 @@ function lockOf(directory: string): Promise<Disposable> {
 
 const muchBytes = 64 * 1024 * 1024;
 
-function adviseCompacting(database: Database): void {
-  const { freeBytes, fileBytes, isReturnable } = freeSpace(database);
+async function adviseCompacting(rows: Rows): Promise<void> {
+  const { freeBytes, fileBytes, isReturnable } = await rows.upkeep.freeSpace();
   if (isReturnable || freeBytes < Math.max(muchBytes, fileBytes / 4)) return;
   console.error(
     `${freeBytes} bytes of the database are free, but were not given back to the disk: stop the server and run sluice gc --compact`,

@@ -1,7 +1,6 @@
 import { sealAgain } from '../../platform/seal-again.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
-import type { Database } from '../../storage/rows/database.ts';
-import { openSealedRows } from '../../storage/rows/secrets/sealed-rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 import {
   hasPreviousKey,
   openSecretBox,
@@ -30,30 +29,29 @@ interface Rotation {
  */
 export async function runRotateKey(values: Values): Promise<number> {
   const isRemoval = values['remove-previous'] === true;
-  const rotation = await withLocalData(values, async ({ config: { data }, database }) => {
+  const rotation = await withLocalData(values, async ({ config: { data }, rows }) => {
     using _lock = await lockData(data, () =>
       console.error('A server uses the data directory. Stop it to change the key'),
     );
-    return rotate(data, database, isRemoval);
+    return rotate(data, rows, isRemoval);
   });
   print(values, rotation, linesOf(rotation));
   return 0;
 }
 
-async function rotate(data: string, database: Database, isRemoval: boolean): Promise<Rotation> {
+async function rotate(data: string, rows: Rows, isRemoval: boolean): Promise<Rotation> {
   if (isRemoval && !hasPreviousKey(data)) {
     throw new CommandError(`${data} contains no previous key`);
   }
   if (!isRemoval) {
-    if (renewKey(data)) await noteLocally(database, 'key.rotate', 'secrets.key');
+    if (renewKey(data)) await noteLocally(rows, 'key.rotate', 'secrets.key');
     else console.error('An earlier run made the new key and did not finish. Continuing with it');
   }
   const box = openSecretBox(data);
-  const rows = openSealedRows(database);
-  const { sealed, unreadable } = await sealAgain(rows, box);
+  const { sealed, unreadable } = await sealAgain(rows.sealed, box);
   // What the old key opened must be on the disk before that key is removed.
-  await database.settle();
-  const { count, lastEnd } = rows.requestsOfOthers(box.prefix, Date.now());
+  await rows.settle();
+  const { count, lastEnd } = await rows.sealed.requestsOfOthers(box.prefix, Date.now());
   const neededUntil = count === 0 ? undefined : new Date(lastEnd ?? 0).toISOString();
   if (isRemoval && neededUntil !== undefined) {
     throw new CommandError(
@@ -62,7 +60,7 @@ async function rotate(data: string, database: Database, isRemoval: boolean): Pro
   }
   if (isRemoval) {
     removePreviousKey(data);
-    await noteLocally(database, 'key.remove', 'secrets.key.previous');
+    await noteLocally(rows, 'key.remove', 'secrets.key.previous');
   }
   return { sealed, unreadable, requests: count, neededUntil, removedPrevious: isRemoval };
 }

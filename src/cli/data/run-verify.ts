@@ -1,5 +1,4 @@
 import { verify } from '../../server/upkeep/verify.ts';
-import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
 import type { Values } from '../command/command.ts';
 import { withLocalData } from './data.ts';
 import { noteLocally } from './operator.ts';
@@ -9,10 +8,10 @@ export async function runVerify(values: Values): Promise<number> {
   const removes = values['remove-damaged'] === true;
   const report = await withLocalData(
     values,
-    async ({ content, database }) => {
-      const found = await verify(content, createHostedStore(database), removes);
+    async ({ content, rows }) => {
+      const found = await verify(content, rows.hosted, removes);
       if (removes && found.damaged.length > 0) {
-        await noteLocally(database, 'content.remove-damaged', `${found.damaged.length} contents`);
+        await noteLocally(rows, 'content.remove-damaged', `${found.damaged.length} contents`);
       }
       return found;
     },

@@ -2,7 +2,6 @@ import { Fault } from '../../foundation/fault.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { createPlatformApi } from '../../http/platform/platform-api.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { withLocalData } from '../data/data.ts';
@@ -17,10 +16,10 @@ export function withLocalPlatform<T>(
 ): Promise<T> {
   return withLocalData(
     values,
-    async ({ config, database }) => {
+    async ({ config, rows }) => {
       const secrets = openSecretBox(config.data);
-      const platform = createBuiltInPlatform({ database, secrets });
-      const audit = createAuditLog(database, error => {
+      const platform = createBuiltInPlatform({ rows, secrets });
+      const audit = rows.auditLog(error => {
         console.error(`Cannot write to the audit log: ${(error as Error).message}`);
       });
       try {

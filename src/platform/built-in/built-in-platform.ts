@@ -1,12 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Database } from '../../storage/rows/database.ts';
-import { createAccessTokenStore } from '../../storage/rows/people/access-token-rows.ts';
-import {
-  type CredentialOwner,
-  createCredentialStore,
-} from '../../storage/rows/people/credential-rows.ts';
-import { createUserStore } from '../../storage/rows/people/user-rows.ts';
-import { createWorkspaceStore } from '../../storage/rows/people/workspace-rows.ts';
+import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
@@ -39,7 +33,7 @@ export interface TokenHolder {
 }
 
 export interface BuiltInPlatformDeps {
-  readonly database: Database;
+  readonly rows: Pick<Rows, 'users' | 'accessTokens' | 'workspaces' | 'credentials'>;
   /** Encrypts the secrets of the credentials. */
   readonly secrets: SecretBox;
   readonly now?: () => number;
@@ -48,11 +42,11 @@ export interface BuiltInPlatformDeps {
 const mostCredentials = 1000;
 
 export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatform {
-  const { database, secrets, now = Date.now } = deps;
-  const users = createUsers(createUserStore(database), now);
-  const tokens = createAccessTokens(createAccessTokenStore(database), now);
-  const workspaces = createWorkspaces(createWorkspaceStore(database), now);
-  const vault = createVault(createCredentialStore(database), secrets, now);
+  const { rows, secrets, now = Date.now } = deps;
+  const users = createUsers(rows.users, now);
+  const tokens = createAccessTokens(rows.accessTokens, now);
+  const workspaces = createWorkspaces(rows.workspaces, now);
+  const vault = createVault(rows.credentials, secrets, now);
 
   const holder = async (accessToken: string): Promise<TokenHolder> => {
     const token = await tokens.use(accessToken);

@@ -66,7 +66,7 @@ export function createContainers(
   const { content, cachedBlobs, pathOf } = state;
   const { registry, pusher, ownHost, hosted, urlOf, isPlainHttp } = registries;
   const { credentialsOf, serviceCredentialsOf, isOfService } = identities;
-  const share = createAnonymousShare(state.anonymousUse, config.anonymous);
+  const share = createAnonymousShare(state.rows.anonymousUse, config.anonymous);
   const renewMs = config.sweep.grace / renewalsInGrace;
   const documents = createDocuments(content, registry, renewMs, share);
   // For inspections and dry runs: they keep nothing, so they cannot fill the disk.
@@ -82,7 +82,7 @@ export function createContainers(
   const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,
-    store: state.builds,
+    store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
     found: findBuilders({
       configured: config.buildkit,
@@ -121,7 +121,7 @@ export function createContainers(
   const layers = createLayerIntake({
     content,
     cachedBlobs,
-    fetched: state.fetchedLayers,
+    fetched: state.rows.fetchedLayers,
     source: createLayerSource({
       fetch: (url, signal) => fetchUrl(registries.layerTransport, url, signal),
       registry,
@@ -145,7 +145,7 @@ export function createContainers(
   });
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
-  const tokens = createTokenRegistry(state.requests, config.tokenLife, share);
+  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share);
   const findServed = createFindServed({
     ...{ tokens, ownHost },
     servedPrefix: `${config.prefix}/`,

@@ -14,11 +14,11 @@ const dayMs = 24 * 3_600_000;
 
 export function createPeople(
   { config, publicUrl, log }: AppDeps,
-  { database, secrets, tokenPairs, pairings }: State,
+  { rows, secrets }: State,
   registries: RegistryAccess,
   places: BuildPlaces,
 ) {
-  const platform = createBuiltInPlatform({ database, secrets });
+  const platform = createBuiltInPlatform({ rows, secrets });
   const client = createPlatformClient({
     settings: config.platform,
     own: { platform, address: new URL('/platform', publicUrl).href },
@@ -27,9 +27,9 @@ export function createPeople(
     connectMs: config.upstream.connectTimeout,
     idleMs: config.upstream.idleTimeout,
     proxies: registries.proxies,
-    tokenPairs,
+    tokenPairs: rows.tokenPairs,
     tokenPairsKeptMs: config.tokenLife + dayMs,
-    pairings,
+    pairings: rows.pairings,
     box: secrets,
     log,
     environment: process.env,

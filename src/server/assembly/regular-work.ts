@@ -1,6 +1,5 @@
 import { closeInTurn } from '../../foundation/closing.ts';
 import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
-import { returnFreePages } from '../../storage/rows/file/free-pages.ts';
 import { startChores } from '../upkeep/chores.ts';
 import { startScrub } from '../upkeep/scrub.ts';
 import { createClockCheck } from '../upkeep/steady-clock.ts';
@@ -30,17 +29,8 @@ export function startRegularWork(
   people: People,
   { tokens, building }: Containers,
 ): { stop(): Promise<void> } {
-  const {
-    content,
-    contentRows,
-    space,
-    cachedBlobs,
-    hosted,
-    requests,
-    builds,
-    usage,
-    anonymousUse,
-  } = state;
+  const { content, space, rows } = state;
+  const { cachedBlobs, usage } = rows;
   const { accountFiles } = registries;
   const { uploads } = registries.hosted;
   const { uploadLife } = config.hosted;
@@ -72,26 +62,20 @@ export function startRegularWork(
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
       purge('delete old build contexts', signal =>
-        purgeContexts(state.contexts, hosted, Date.now() - config.hosted.contextLife, signal),
+        purgeContexts(rows.contexts, rows.hosted, Date.now() - config.hosted.contextLife, signal),
       ),
       purge('forget layers that were fetched', signal =>
-        state.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
+        rows.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
       ),
       purge('correct the use of cached blobs', signal =>
         cachedBlobs.redate(Date.now() + futureMs, signal),
       ),
-      purge('give free space of the database back', signal =>
-        returnFreePages(state.database, signal),
-      ),
+      purge('give free space of the database back', signal => rows.upkeep.returnFreeSpace(signal)),
     ],
     log,
   );
   const sweeping = startSweeping(
-    signal =>
-      sweep(
-        { content, contentRows, hosted, requests, builds, anonymousUse },
-        { graceMs: config.sweep.grace, signal },
-      ),
+    signal => sweep({ content, ...rows }, { graceMs: config.sweep.grace, signal }),
     config.sweep.interval,
     isSteady,
     log,

@@ -11,20 +11,7 @@ import { lockData } from '../../storage/directory/data-lock.ts';
 import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
-import { createClockReadingStore } from '../../storage/rows/clock-readings.ts';
-import { openDatabase } from '../../storage/rows/database.ts';
-import { createContextStore } from '../../storage/rows/hosted/context-rows.ts';
-import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
-import { createAnonymousUseStore } from '../../storage/rows/images/anonymous-use.ts';
-import { createBuildStore } from '../../storage/rows/images/build-rows.ts';
-import { createCachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import { createContentRowStore } from '../../storage/rows/images/content-rows.ts';
-import { createFetchedLayerStore } from '../../storage/rows/images/fetched-layer-rows.ts';
-import { createRequestStore } from '../../storage/rows/images/request-rows.ts';
-import { createUsageStore } from '../../storage/rows/images/usage-rows.ts';
-import { createAuditLog } from '../../storage/rows/people/audit-log.ts';
-import { createPairingStore } from '../../storage/rows/people/pairing-rows.ts';
-import { createTokenPairStore } from '../../storage/rows/people/token-pair-rows.ts';
+import { openRows } from '../../storage/rows/rows.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
@@ -48,7 +35,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
   // SQLite removes its log when it is closed.
   const wasKilled = existsSync(pathOf('sluice.db-wal'));
   let content: ContentStore | undefined;
-  const database = openDatabase(pathOf('sluice.db'), {
+  const rows = openRows(pathOf('sluice.db'), {
     settleFirst: async () => content?.settle(),
     onFailedCopy: reason =>
       log.error(
@@ -56,12 +43,11 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
         'the write-ahead log of the database cannot be copied into the database, and grows',
       ),
   });
-  await requireContent(config.data, database);
-  requireSecretsKey(config.data, database);
+  await requireContent(config.data, rows);
+  await requireSecretsKey(config.data, rows);
   const slabs = new SlabPool();
-  const contentRows = createContentRowStore(database);
   content = await openContentDirectory(pathOf('content'), {
-    uses: contentRows,
+    uses: rows.contentRows,
     isOwner: true,
     wasKilled,
     space,
@@ -82,29 +68,22 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     slabs,
     space,
     content,
-    contentRows,
-    database,
-    usage: createUsageStore(database),
-    audit: createAuditLog(database, err =>
+    rows,
+    // The stores that most parts use.
+    usage: rows.usage,
+    cachedBlobs: rows.cachedBlobs,
+    hosted: rows.hosted,
+    audit: rows.auditLog(err =>
       log.error({ err }, 'the audit log cannot be written: its entries wait'),
     ),
-    cachedBlobs: createCachedBlobStore(database),
-    fetchedLayers: createFetchedLayerStore(database),
-    hosted: createHostedStore(database),
-    contexts: createContextStore(database),
-    requests: createRequestStore(database),
-    builds: createBuildStore(database),
-    anonymousUse: createAnonymousUseStore(database),
-    clock: createSteadyClock(createClockReadingStore(database)),
-    tokenPairs: createTokenPairStore(database),
-    pairings: createPairingStore(database),
+    clock: createSteadyClock(rows.clockReadings),
     secrets: openSecretBox(config.data),
     signingKey: readKeyFile(pathOf('registry-token.key')),
     async close() {
       await closeInTurn(
         [
           ['content', opened.close],
-          ['database', database.end],
+          ['database', rows.end],
           ['lock', () => lock[Symbol.dispose]()],
         ],
         log,

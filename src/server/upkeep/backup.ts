@@ -1,15 +1,12 @@
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Fault } from '../../foundation/fault.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
-import { makePrivateFile } from '../../storage/directory/private-modes.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
-import type { Database } from '../../storage/rows/database.ts';
-import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
-import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import { syncFile } from '../../storage/rows/file/copy-rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 import { examined } from './verify.ts';
 
 /** What one data directory is made of, as far as a copy needs it. */
@@ -19,9 +16,7 @@ export interface CopiedState {
 }
 
 export interface BackupSource extends CopiedState {
-  readonly database: Database;
-  readonly hosted: HostedStore;
-  readonly cachedBlobs: CachedBlobStore;
+  readonly rows: Pick<Rows, 'upkeep' | 'hosted' | 'cachedBlobs'>;
 }
 
 export interface CopyReport {
@@ -47,10 +42,6 @@ export const completeMark = 'backup.json';
 const smallFiles = ['registry-token.key', 'content/id'];
 // The previous one is there until nothing needs it.
 const secretsKeys = ['secrets.key', 'secrets.key.previous'];
-// So many pages are copied before the time is looked at.
-const pagesAtOnce = 2000;
-const longestCopyMs = 30 * 60_000;
-
 /**
  * Copies a data directory, which may be in use, into another directory: rows as they are at one moment, and all content
  * that they refer to. Content that an earlier backup brought there is not read again. Copies of upstream blobs are left
@@ -75,7 +66,7 @@ export async function backup(
   const isWanted = (digest: Digest) => isKept(source, digest);
   const { checksTarget = false } = options;
   const first = await copyContent(source.content, target.content, { isWanted, checksTarget });
-  await copyRows(source.database, target.directory);
+  await source.rows.upkeep.copyTo(target.directory);
   const second = await copyContent(source.content, target.content, { isWanted });
   await copyFiles(source.directory, target.directory, options.withSecretsKey);
   const [key = '', previous = ''] = secretsKeys;
@@ -97,7 +88,10 @@ export async function backup(
 }
 
 /** True for content that no registry elsewhere has. */
-async function isKept({ hosted, cachedBlobs }: BackupSource, digest: Digest): Promise<boolean> {
+async function isKept(
+  { rows: { hosted, cachedBlobs } }: BackupSource,
+  digest: Digest,
+): Promise<boolean> {
   return (await hosted.isHeld(digest)) || !(await cachedBlobs.isMereCopy(digest));
 }
 
@@ -167,52 +161,6 @@ async function copyOne(
   }
 }
 
-/** The rows as they are at one moment, in one file. Source: SQLite, Online Backup API. */
-export async function copyRows(
-  database: Database,
-  directory: string,
-  limitMs = longestCopyMs,
-): Promise<void> {
-  const path = join(directory, 'sluice.db');
-  const unfinished = `${path}.new`;
-  await removeDatabase(unfinished);
-  makePrivateFile(unfinished);
-  const end = performance.now() + limitMs;
-  const progress = (): number => {
-    if (performance.now() > end) throw tooSlow(directory, limitMs);
-    return pagesAtOnce;
-  };
-  // One transaction for all steps: without it the copy begins again whenever the server has written. The log of the
-  // server cannot begin again meanwhile, hence the limit.
-  database.exec('BEGIN');
-  try {
-    database.prepare('SELECT 1 FROM data_directory').get();
-    await database.backup(unfinished, { progress });
-  } catch (error) {
-    await removeDatabase(unfinished);
-    throw error;
-  } finally {
-    database.exec('COMMIT');
-  }
-  await syncFile(unfinished);
-  await rename(unfinished, path);
-  await syncDirectory(directory);
-}
-
-/** Removes the file of a database and what SQLite keeps beside it, which it would take for a part of the next one. */
-export async function removeDatabase(path: string): Promise<void> {
-  for (const end of ['', '-journal', '-wal', '-shm']) await rm(`${path}${end}`, { force: true });
-}
-
-function tooSlow(directory: string, limitMs: number): Fault {
-  const minutes = Math.round(limitMs / 60_000);
-  return new Fault(
-    'unavailable',
-    `The rows could not be copied to ${directory} within ${minutes} minutes, and the log of the server's database grows meanwhile: write the backup to a faster disk, and copy it from there`,
-    { phase: 'store' },
-  );
-}
-
 /** Copies what a data directory has beside rows and content. */
 export async function copyFiles(from: string, to: string, withSecretsKey: boolean): Promise<void> {
   const names = withSecretsKey ? [...smallFiles, ...secretsKeys] : smallFiles;
@@ -238,15 +186,6 @@ export async function copyDurably(from: string, to: string): Promise<void> {
   await copyFile(from, to);
   await chmod(to, 0o600);
   await syncFile(to);
-}
-
-async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

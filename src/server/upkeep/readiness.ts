@@ -3,7 +3,7 @@ import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
-import type { Database } from '../../storage/rows/database.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 
 /** Proves that the server can do its work now. */
 export interface Readiness {
@@ -16,7 +16,7 @@ export interface Readiness {
 export interface ReadinessDeps {
   /** Where content is. */
   readonly directory: string;
-  readonly database: Database;
+  readonly rows: Pick<Rows, 'identity'>;
   readonly space: DiskSpace;
   /** ms that a proof is believed. */
   readonly believedMs?: number;
@@ -27,13 +27,10 @@ export interface ReadinessDeps {
 const probeBytes = Buffer.alloc(4096, 'ready ');
 
 export function createReadiness(deps: ReadinessDeps): Readiness {
-  const { directory, database, space, believedMs = 1000, limitMs = 3000 } = deps;
-  const ask = database.prepare('SELECT 1 FROM requests LIMIT 1');
-  // A row that stays as it was would not be written.
-  const change = database.prepare('UPDATE data_directory SET proof = 1 - proof');
+  const { directory, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
 
   const read = async (): Promise<void> => {
-    ask.get();
+    await rows.identity.proveRead();
     await readdir(join(directory, 'tmp'));
   };
   const readAndWrite = async (): Promise<void> => {
@@ -41,7 +38,7 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
     await space.look();
     space.take(0);
     await writeAndReadBack(join(directory, 'tmp', `ready-${randomUUID()}`));
-    await database.write(() => void change.run(), { patienceMs: limitMs / 2 });
+    await rows.identity.proveWrite(limitMs / 2);
   };
   return {
     forAll: bounded(readAndWrite, believedMs, limitMs),

@@ -5,18 +5,11 @@ import { Fault } from '../../foundation/fault.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
-import { openDatabase } from '../../storage/rows/database.ts';
-import { createHostedStore } from '../../storage/rows/hosted/hosted-rows.ts';
+import { removeDatabase } from '../../storage/rows/file/copy-rows.ts';
 import type { HostedContent } from '../../storage/rows/hosted/hosted-store.ts';
+import { openRows } from '../../storage/rows/rows.ts';
 import { unfinishedRestore } from '../../storage/whole-data.ts';
-import {
-  type CopyReport,
-  completeMark,
-  copyContent,
-  copyDurably,
-  copyFiles,
-  removeDatabase,
-} from './backup.ts';
+import { type CopyReport, completeMark, copyContent, copyDurably, copyFiles } from './backup.ts';
 import { missingContent } from './verify.ts';
 
 export interface RestoreReport extends CopyReport {
@@ -60,11 +53,11 @@ export async function restore(
 
 /** Compares the rows with the content: rot in a backup may have taken what nobody reads until it is pulled. */
 async function missingIn(path: string, content: ContentStore): Promise<HostedContent[]> {
-  const database = openDatabase(path);
+  const rows = openRows(path);
   try {
-    return await missingContent(content, createHostedStore(database));
+    return await missingContent(content, rows.hosted);
   } finally {
-    await database.end();
+    await rows.end();
   }
 }
 

@@ -1,5 +1,4 @@
 import type { Database } from '../database.ts';
-import { inSmallSteps } from '../small-steps.ts';
 
 type Key = string | number | Uint8Array;
 
@@ -22,18 +21,41 @@ interface Found {
   readonly workspace?: number | null;
 }
 
-/** All secrets in the database. */
+/** A secret, and where it is. */
+export interface Sealed {
+  readonly row: SealedRow;
+  readonly sealed: string;
+  /** The place after which the next page begins. */
+  readonly place: SealedPlace;
+}
+
+/** A place in the order of all secrets. */
+export interface SealedPlace {
+  readonly table: number;
+  readonly key: Key;
+}
+
+/** A secret that takes the place of another one. */
+export interface Resealed extends Pick<Sealed, 'place' | 'sealed'> {
+  readonly resealed: string;
+}
+
+/** All secrets in the database. Commands use it while no server runs: some statements look through whole tables. */
 export interface SealedRowStore {
-  /**
-   * Hands every secret over, and keeps what is returned in its place; undefined leaves it. A few rows at a time
-   * are changed in one transaction.
-   */
-  replace(change: (row: SealedRow, sealed: string) => string | undefined): Promise<void>;
+  /** Returns up to so many secrets after a place; none after the last one. */
+  after(place: SealedPlace | undefined, limit: number): Promise<Sealed[]>;
+  /** Replaces secrets in one transaction, except those that have changed since they were read. */
+  replace(secrets: readonly Resealed[]): Promise<void>;
   /**
    * Returns how many live container requests hold a secret that does not begin with the prefix, and when the last
    * of them ends (ms since the epoch). Looks through all live requests.
    */
-  requestsOfOthers(prefix: string, now: number): { count: number; lastEnd: number | null };
+  requestsOfOthers(prefix: string, now: number): Promise<RequestsOfOthers>;
+}
+
+export interface RequestsOfOthers {
+  readonly count: number;
+  readonly lastEnd: number | null;
 }
 
 interface Table {
@@ -45,7 +67,7 @@ interface Table {
 const tables: readonly Table[] = [
   {
     page: 'SELECT id AS key, sealed, user, workspace FROM credentials WHERE id > ? ORDER BY id LIMIT ?',
-    update: 'UPDATE credentials SET sealed = ? WHERE id = ?',
+    update: 'UPDATE credentials SET sealed = ? WHERE id = ? AND sealed = ?',
     rowOf: ({ key, user, workspace }) => ({
       table: 'credentials',
       id: String(key),
@@ -57,7 +79,7 @@ const tables: readonly Table[] = [
   },
   {
     page: 'SELECT grant_hash AS key, sealed FROM platform_token_pairs WHERE grant_hash > ? ORDER BY grant_hash LIMIT ?',
-    update: 'UPDATE platform_token_pairs SET sealed = ? WHERE grant_hash = ?',
+    update: 'UPDATE platform_token_pairs SET sealed = ? WHERE grant_hash = ? AND sealed = ?',
     rowOf: ({ key }) => ({
       table: 'tokens',
       hash: Buffer.from(key as Uint8Array).toString('base64url'),
@@ -65,49 +87,54 @@ const tables: readonly Table[] = [
   },
   {
     page: 'SELECT id AS key, sealed_private_key AS sealed FROM platform_pairings WHERE id > ? ORDER BY id LIMIT ?',
-    update: 'UPDATE platform_pairings SET sealed_private_key = ? WHERE id = ?',
+    update:
+      'UPDATE platform_pairings SET sealed_private_key = ? WHERE id = ? AND sealed_private_key = ?',
     rowOf: ({ key }) => ({ table: 'pairings', id: String(key) }),
   },
   {
     page: `SELECT rowid AS key, sealed_grant AS sealed FROM builds
       WHERE finished_at IS NULL AND sealed_grant IS NOT NULL AND rowid > ? ORDER BY rowid LIMIT ?`,
-    update: 'UPDATE builds SET sealed_grant = ? WHERE rowid = ?',
+    update: 'UPDATE builds SET sealed_grant = ? WHERE rowid = ? AND sealed_grant = ?',
     rowOf: () => ({ table: 'builds' }),
   },
 ];
 
-// Below every key of the table.
-const firstKeys: Readonly<Record<string, Key>> = { tokens: Buffer.alloc(0), builds: 0 };
+// Below every key of its table.
+const firstKeys: readonly Key[] = ['', Buffer.alloc(0), '', 0];
 
-/** Opens them for a command, while no server runs: some of its statements look through whole tables. */
-export function openSealedRows(database: Database): SealedRowStore {
+export function createSealedRowStore(database: Database): SealedRowStore {
+  const pages = tables.map(({ page }) => database.prepare(page));
+  const updates = tables.map(({ update }) => database.prepare(update));
+  const requestsOfOthers = database.prepare(
+    `SELECT COUNT(*) AS count, MAX(expires_at) AS lastEnd FROM requests
+     WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'
+       AND EXISTS (SELECT 1 FROM json_tree(body) WHERE key = 'grant' AND type = 'text'
+         AND substr(value, 1, length(@prefix)) <> @prefix)`,
+  );
+
   return {
-    async replace(change) {
-      for (const { page, update, rowOf } of tables) {
-        const [read, write] = [database.prepare(page), database.prepare(update)];
-        let last: Key = firstKeys[rowOf({ key: '', sealed: '' }).table] ?? '';
-        await inSmallSteps(database, rows => {
-          const found = read.all(last, rows) as Found[];
-          for (const row of found) {
-            const sealed = change(rowOf(row), row.sealed);
-            if (sealed !== undefined) write.run(sealed, row.key);
-          }
-          last = found.at(-1)?.key ?? last;
-          return found.length;
-        });
+    async after(place, limit) {
+      for (let table = place?.table ?? 0; table < tables.length; table += 1) {
+        const key = place?.table === table ? place.key : firstKeys[table];
+        const found = (pages[table]?.all(key, limit) ?? []) as Found[];
+        if (found.length === 0) continue;
+        return found.map(row => ({
+          row: (tables[table] as Table).rowOf(row),
+          sealed: row.sealed,
+          place: { table, key: row.key },
+        }));
       }
+      return [];
     },
 
-    requestsOfOthers(prefix, now) {
-      const found = database
-        .prepare(
-          `SELECT COUNT(*) AS count, MAX(expires_at) AS lastEnd FROM requests
-           WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'
-             AND EXISTS (SELECT 1 FROM json_tree(body) WHERE key = 'grant' AND type = 'text'
-               AND substr(value, 1, length(@prefix)) <> @prefix)`,
-        )
-        .get({ prefix, now });
-      return found as { count: number; lastEnd: number | null };
-    },
+    replace: secrets =>
+      database.write(() => {
+        for (const { place, sealed, resealed } of secrets) {
+          updates[place.table]?.run(resealed, place.key, sealed);
+        }
+      }),
+
+    requestsOfOthers: async (prefix, now) =>
+      requestsOfOthers.get({ prefix, now }) as RequestsOfOthers,
   };
 }

@@ -1,0 +1,54 @@
+import type { Database } from '../database.ts';
+
+/** Which content belongs to the rows, and what the rows need beside themselves. */
+export interface IdentityStore {
+  /** Returns the id that the rows share with their content; undefined for rows that never had content. */
+  id(): Promise<string | undefined>;
+  /** Gives the rows an id where they have none, or in place of the one they have. */
+  setId(id: string, options?: { readonly replaces?: boolean }): Promise<void>;
+  /** True when rows refer to content that must exist. */
+  needsContent(): Promise<boolean>;
+  /** True when rows hold secrets that were encrypted with the key of the data directory. */
+  hasSecrets(): Promise<boolean>;
+  /** Reads a row. Throws where that is not possible. */
+  proveRead(): Promise<void>;
+  /** Changes a row durably. Throws where that is not possible within the time. */
+  proveWrite(patienceMs: number): Promise<void>;
+}
+
+export function createIdentityStore(database: Database): IdentityStore {
+  const id = database.prepare('SELECT id FROM data_directory').pluck();
+  const forget = database.prepare('DELETE FROM data_directory');
+  const setId = database.prepare(
+    'INSERT INTO data_directory (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM data_directory)',
+  );
+  const holds = (rows: string) => database.prepare(`SELECT EXISTS (${rows})`).pluck();
+  const needsContent = holds(
+    `SELECT 1 FROM hosted_blobs UNION ALL SELECT 1 FROM hosted_manifests
+     UNION ALL SELECT 1 FROM requests WHERE expires_at > @now AND revoked_at IS NULL`,
+  );
+  const hasSecrets = holds(
+    `SELECT 1 FROM credentials UNION ALL SELECT 1 FROM platform_token_pairs
+     UNION ALL SELECT 1 FROM builds WHERE sealed_grant IS NOT NULL AND finished_at IS NULL
+     UNION ALL SELECT 1 FROM requests
+       WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'`,
+  );
+  const read = database.prepare('SELECT 1 FROM requests LIMIT 1');
+  // A row that stays as it was would not be written.
+  const write = database.prepare('UPDATE data_directory SET proof = 1 - proof');
+
+  return {
+    id: async () => id.get() as string | undefined,
+    setId: (value, { replaces = false } = {}) =>
+      database.write(() => {
+        if (replaces) forget.run();
+        setId.run(value);
+      }),
+    needsContent: async () => needsContent.get({ now: Date.now() }) === 1,
+    hasSecrets: async () => hasSecrets.get({ now: Date.now() }) === 1,
+    async proveRead() {
+      read.get();
+    },
+    proveWrite: patienceMs => database.write(() => void write.run(), { patienceMs }),
+  };
+}

@@ -1,0 +1,93 @@
+import { type ClockReadingStore, createClockReadingStore } from './clock-readings.ts';
+import { type Database, openDatabase, type ServerUse } from './database.ts';
+import { createIdentityStore, type IdentityStore } from './file/identity-rows.ts';
+import { createRowsUpkeep, type RowsUpkeep } from './file/rows-upkeep.ts';
+import { type ContextStore, createContextStore } from './hosted/context-rows.ts';
+import { createHostedStore } from './hosted/hosted-rows.ts';
+import type { HostedStore } from './hosted/hosted-store.ts';
+import { type AnonymousUseStore, createAnonymousUseStore } from './images/anonymous-use.ts';
+import { type BuildStore, createBuildStore } from './images/build-rows.ts';
+import { type CachedBlobStore, createCachedBlobStore } from './images/cached-blob-rows.ts';
+import { type ContentRowStore, createContentRowStore } from './images/content-rows.ts';
+import { createFetchedLayerStore, type FetchedLayerStore } from './images/fetched-layer-rows.ts';
+import { createRequestStore, type RequestStore } from './images/request-rows.ts';
+import { createUsageStore, type UsageStore } from './images/usage-rows.ts';
+import { type AccessTokenStore, createAccessTokenStore } from './people/access-token-rows.ts';
+import { type AuditLog, createAuditLog } from './people/audit-log.ts';
+import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
+import { createPairingStore, type PairingStore } from './people/pairing-rows.ts';
+import { createTokenPairStore, type TokenPairStore } from './people/token-pair-rows.ts';
+import { createUserStore, type UserStore } from './people/user-rows.ts';
+import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-rows.ts';
+import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows.ts';
+
+/**
+ * All rows of a server. Every store is an interface that a database across the network can fulfil: its methods are
+ * asynchronous, and what must be atomic is one method. Another database is another function that returns `Rows`, and
+ * has to pass `test/rows/conformance`.
+ */
+export interface Rows {
+  readonly requests: RequestStore;
+  readonly builds: BuildStore;
+  readonly hosted: HostedStore;
+  readonly contexts: ContextStore;
+  readonly contentRows: ContentRowStore;
+  readonly cachedBlobs: CachedBlobStore;
+  readonly fetchedLayers: FetchedLayerStore;
+  readonly anonymousUse: AnonymousUseStore;
+  readonly usage: UsageStore;
+  readonly users: UserStore;
+  readonly accessTokens: AccessTokenStore;
+  readonly workspaces: WorkspaceStore;
+  readonly credentials: CredentialStore;
+  readonly tokenPairs: TokenPairStore;
+  readonly pairings: PairingStore;
+  readonly sealed: SealedRowStore;
+  readonly clockReadings: ClockReadingStore;
+  readonly identity: IdentityStore;
+  readonly upkeep: RowsUpkeep;
+  /** Returns the audit log. It reports entries that it cannot write to `onError`. */
+  auditLog(onError: (error: unknown) => void): AuditLog;
+  /** Resolves when every earlier change would survive a power failure. */
+  settle(): Promise<void>;
+  /** Finishes the work under way and closes the database. */
+  end(): Promise<void>;
+}
+
+/**
+ * Opens the SQLite file of a data directory, and creates it where it is absent.
+ *
+ * @param server for the server; absent for a command
+ * @throws a `Fault` when a newer version wrote the file
+ */
+export function openRows(path: string, server?: ServerUse): Rows {
+  return rowsOf(openDatabase(path, server));
+}
+
+/** Returns the stores of an open database. */
+export function rowsOf(database: Database): Rows {
+  return {
+    requests: createRequestStore(database),
+    builds: createBuildStore(database),
+    hosted: createHostedStore(database),
+    contexts: createContextStore(database),
+    contentRows: createContentRowStore(database),
+    cachedBlobs: createCachedBlobStore(database),
+    fetchedLayers: createFetchedLayerStore(database),
+    anonymousUse: createAnonymousUseStore(database),
+    usage: createUsageStore(database),
+    users: createUserStore(database),
+    accessTokens: createAccessTokenStore(database),
+    workspaces: createWorkspaceStore(database),
+    credentials: createCredentialStore(database),
+    tokenPairs: createTokenPairStore(database),
+    pairings: createPairingStore(database),
+    sealed: createSealedRowStore(database),
+    clockReadings: createClockReadingStore(database),
+    identity: createIdentityStore(database),
+    upkeep: createRowsUpkeep(database),
+    auditLog: onError => createAuditLog(database, onError),
+    settle: database.settle,
+    end: database.end,
+  };
+}
