@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { expect, manifestOf, Repository } from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { call } from './http-client.ts';
@@ -135,6 +136,9 @@ test('a damaged copy of an upstream blob is fetched again', async () => {
   const { targetImage } = await sluice.request({ containerImage: image.name });
   const pull = () => call(sluice.at(targetImage, route));
   assert.deepEqual(expect(await pull(), 200).body, blob);
+  await eventually('the copy is kept', () =>
+    stat(fileOf(digestOf(blob))).then(Boolean, () => false),
+  );
   await rotAll([digestOf(blob)]);
   assert.ok(!(await pull()).isWhole);
   assert.deepEqual(expect(await pull(), 200).body, blob);

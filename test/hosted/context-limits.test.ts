@@ -9,6 +9,7 @@ import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContextStore } from '../../src/storage/rows/hosted/context-rows.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 
 const own = contextRepository({ user: 'ada' });
 const network = contextRepository({ network: '192.0.2.1' });
@@ -18,6 +19,7 @@ suite('uploaded contexts', () => {
   const database = openDatabase(':memory:');
   const store = createHostedStore(database);
   const contexts = createContextStore(database);
+  const contents = createContentRowStore(database);
 
   /** Puts a context with these blobs, each linked at its time. */
   const put = async (repository: string, name: string, blobs: Record<string, number>) => {
@@ -28,6 +30,10 @@ suite('uploaded contexts', () => {
       maxTotalBytes: undefined,
     };
     const parts = Object.keys(blobs).map(blob => ({ digest: digestOf(blob), size: 100 }));
+    for (const one of [digest, ...parts.map(part => part.digest)]) {
+      await contents.announce(one, 100);
+      await contents.arrive(one);
+    }
     for (const [blob, at] of Object.entries(blobs)) {
       await store.putBlob({ repository, digest: digestOf(blob), size: 100, at, limits });
     }

@@ -2,17 +2,17 @@ import { RunQueue } from '../../foundation/run-queue.ts';
 
 /**
  * The memory that bodies are read into. Buffers are shared memory, so that the hash thread reads
- * them without a copy, and are used again and again: each new one costs page faults, and V8 frees
+ * them without a copy. They are reused, because each new one costs page faults and V8 frees
  * memory outside its heap late.
  */
 
 /** Bytes of a large buffer: one read fills it in a few system calls (measured: 1.5 times the throughput of 128 KiB). */
 const largeBytes = 512 * 1024;
-/** Bytes of a small buffer: what a transfer gets that is slow, young, or comes when the large ones are gone. */
+/** Bytes of a small buffer, for a transfer that is slow or new, or that comes when no large buffer is left. */
 const smallBytes = 32 * 1024;
 
 const trimMs = 5000;
-// The answers to a thousand would arrive in one turn of the event loop, and a small manifest would wait for all of them.
+// A thousand reads would complete in one turn of the event loop, and a small manifest would wait for all of them.
 const readsAtOnce = 8;
 
 /** A buffer and the number of its users. */
@@ -30,20 +30,20 @@ export class Slab {
 }
 
 export interface SlabPoolOptions {
-  /** At most so many bytes in large buffers, used and idle together. */
+  /** Maximum bytes in large buffers, used and idle together. */
   largeBudget?: number;
-  /** So many bytes of small buffers are kept however long they idle. */
+  /** Bytes of small buffers that are kept even when they are idle. */
   smallIdle?: number;
 }
 
 /**
  * Buffers for many transfers. Memory is at most `largeBudget` (default 12 MiB), plus the small buffers in use (a
- * slow file holds one, a slow upstream transfer three: 32 and 96 KiB), plus `smallIdle` (default 4 MiB). Small buffers
- * beyond that which nobody took for some seconds are let go: not at once, for new memory costs page faults, and what is
- * let go is only free after the next garbage collection.
+ * slow file holds one, a slow upstream transfer three: 32 and 96 KiB), plus `smallIdle` (default 4 MiB). The pool releases
+ * further small buffers after they were idle for some seconds. It does not release them at once, because new memory costs
+ * page faults and released memory is free only after the next garbage collection.
  */
 export class SlabPool {
-  /** The turns of those who fill buffers from files. */
+  /** The queue for reads from files. */
   readonly reads = new RunQueue(readsAtOnce);
   readonly #large: Slab[] = [];
   readonly #small: Slab[] = [];
@@ -51,7 +51,7 @@ export class SlabPool {
   readonly #smallLimit: number;
   #largeMade = 0;
   #lent = 0;
-  /** The fewest idle small buffers since the last trim: so many were not needed. */
+  /** The minimum number of idle small buffers since the last trim: these were not needed. */
   #fewestIdle = 0;
   #trimming: NodeJS.Timeout | undefined;
 
@@ -70,7 +70,7 @@ export class SlabPool {
     return this.#lent;
   }
 
-  /** Returns a buffer with one user: a large one when that is wished and the budget allows it. */
+  /** Returns a buffer with one user: a large one if the caller wants it and the budget allows it. */
   take(large: boolean): Slab {
     this.#lent += 1;
     const slab = (large ? this.#takeLarge() : undefined) ?? this.#small.pop();
@@ -87,7 +87,7 @@ export class SlabPool {
     return new Slab(largeBytes);
   }
 
-  /** Takes one user off; returns true when it was the last and the buffer came back. */
+  /** Removes one user; returns true when it was the last one and the buffer is back in the pool. */
   give(slab: Slab): boolean {
     slab.users -= 1;
     if (slab.users > 0) return false;

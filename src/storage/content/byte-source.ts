@@ -9,16 +9,16 @@ export interface Chunk {
 }
 
 /**
- * A body that is pulled chunk by chunk. A reader may hold some chunks while it reads on, but must
- * release them in time: a source stops when its bounded memory is on loan.
+ * A body that is pulled chunk by chunk. A reader may hold some chunks while it reads more, but must
+ * release them in time: a source stops when all its memory is on loan.
  */
 export interface ByteSource {
   /**
-   * Returns the next chunk (never empty), null at the end. Rejects when the connection breaks,
-   * stalls or ends short; chunks that came before are handed out first. One call at a time.
+   * Returns the next chunk (never empty), or null at the end. Rejects when the connection breaks,
+   * stalls or ends early; chunks that arrived before are returned first. One call at a time.
    */
   read(): Promise<Chunk | null>;
-  /** Frees the connection at once; a waiting `read` rejects with the reason. Repeats do nothing. */
+  /** Frees the connection at once; a waiting `read` rejects with the reason. Further calls do nothing. */
   destroy(reason?: Error): void;
 }
 
@@ -34,10 +34,10 @@ export async function drain(source: ByteSource, take: (bytes: Uint8Array) => voi
   }
 }
 
-// To hash so much takes about 1 ms.
+// Hashing this much takes about 1 ms.
 const pieceBytes = 512 * 1024;
 
-/** The bytes as a source: in pieces, between which others get their turn. */
+/** Returns the bytes as a source. It yields to other work between the pieces. */
 export function sourceOfBytes(bytes: Uint8Array): ByteSource {
   let position = 0;
   return {

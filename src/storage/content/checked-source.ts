@@ -9,15 +9,15 @@ export interface CheckedSourceOptions {
   /** Bytes. */
   readonly size: number;
   readonly algorithm: DigestAlgorithm;
-  /** What they must hash to. */
+  /** The expected digest of the bytes. */
   readonly hex: string;
-  /** Called with the verdict; not called when the reader leaves before the end. */
+  /** Called with the result of the check; not called when the reader leaves before the end. */
   readonly onVerdict: (isRight: boolean) => Promise<void>;
 }
 
 /**
- * Returns the source, hashed as it flows on another thread. The last chunk is handed out once the digest is
- * right; otherwise `read` rejects, so that no reader takes wrong content for whole.
+ * Returns the source, hashed on another thread while it flows. The last chunk is returned once the digest is
+ * right. Otherwise `read` rejects, so that no reader takes wrong content for complete.
  */
 export function checkedSource(options: CheckedSourceOptions): ByteSource {
   const { source, size, algorithm, hex, onVerdict } = options;
@@ -66,7 +66,7 @@ export function checkedSource(options: CheckedSourceOptions): ByteSource {
   };
 }
 
-/** Kept content whose bytes are not those of its digest: the disk has changed them. */
+/** The bytes of kept content do not match its digest: the disk has changed them. */
 export class DamagedContent extends Error {
   override readonly name = 'DamagedContent';
 

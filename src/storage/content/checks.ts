@@ -9,21 +9,21 @@ import { checkedSource, DamagedContent } from './checked-source.ts';
 import { fileSource } from './file-source.ts';
 
 /**
- * Reads kept content so that nobody takes damaged content for whole: what was not found right lately is hashed
+ * Reads kept content so that no reader takes damaged content for complete. Content without a recent check is hashed
  * while it flows, and its last chunk waits for the digest.
  */
 export interface Checks {
-  /** Returns the bytes from `start` to `end`, both included. `read` rejects with {@link DamagedContent}. */
+  /** Returns the bytes from `start` to `end`, both included. For damaged content `read` rejects with {@link DamagedContent}. */
   source(digest: Digest, start: number, end: number): ByteSource;
-  /** Reads it all, unless it was found right lately and is not in doubt. Simultaneous calls share one reading. */
+  /** Reads all bytes, unless a recent check has succeeded and nothing casts doubt on it. Simultaneous calls share a read. */
   prove(digest: Digest, isInDoubt?: boolean): Promise<Proof>;
-  /** Reads it all at the pace of the caller, for whom nobody else waits; `pace` is called with each number of bytes. */
+  /** Reads all bytes at the pace of the caller: `pace` is called with each number of bytes. */
   scrub(digest: Digest, pace: (bytes: number) => Promise<void>): Promise<Proof>;
-  /** Reads it all, whatever is known of it, and leaves damaged content where it is. */
+  /** Reads all bytes, also after a recent check, and leaves damaged content where it is. */
   examine(digest: Digest): Promise<Proof>;
-  /** Notes content that was hashed on its way in. */
+  /** Notes that content was hashed on its way in. */
   note(digest: Digest): void;
-  /** True when it was found right lately. */
+  /** Returns true after a recent successful check. */
   isFresh(digest: Digest): boolean;
 }
 
@@ -34,7 +34,7 @@ export interface ChecksOptions {
   /** Moves damaged content out of the way; `file` is the number of the file that was read. */
   readonly setAside: (digest: Digest, file: number) => Promise<void>;
   readonly slabs: SlabPool;
-  /** How long a check counts (ms). After a restart everything is checked once more. */
+  /** How long a check counts (ms). After a restart all content is checked again. */
   readonly trustMs: number;
 }
 
@@ -43,7 +43,7 @@ const maxNoted = 100_000;
 export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions): Checks {
   const fresh = boundedCache<Digest, true>(maxNoted, { ttl: trustMs });
   const proofs = new Map<Digest, Promise<Proof>>();
-  /** Content that a reader of all its bytes is checking as they flow. */
+  /** Content that is being checked while a reader reads all of it. */
   const flowing = new Set<Digest>();
 
   const plain = (digest: Digest, start: number, end: number): ByteSource =>
@@ -111,7 +111,7 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
     };
   };
 
-  /** A part, or a whole that somebody is checking already: the last chunk waits for a proof beside it. */
+  /** Returns a part, or content that another reader checks already: its last chunk waits for a separate check. */
   const provenBeside = (digest: Digest, start: number, end: number): ByteSource => {
     const proof = prove(digest);
     proof.catch(() => {});
@@ -154,7 +154,7 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
   };
 }
 
-/** A source that is chosen by its first read. */
+/** Returns a source that is chosen at its first read. */
 function chosenLater(choose: () => Promise<ByteSource>): ByteSource {
   let chosen: Promise<ByteSource> | undefined;
   let stopped: Error | undefined;
@@ -163,7 +163,7 @@ function chosenLater(choose: () => Promise<ByteSource>): ByteSource {
       if (stopped) throw stopped;
       chosen ??= choose();
       const source = await chosen;
-      // It was not there yet when it was destroyed.
+      // The source did not exist yet when `destroy` was called.
       if (stopped) source.destroy(stopped);
       return source.read();
     },

@@ -4,24 +4,24 @@ import type { Proof } from './checks.ts';
 import type { Ingest } from './ingest.ts';
 import type { LocalFile, ScratchFile } from './scratch-file.ts';
 
-/** Content by digest. What is in it is whole: it was verified before it got its name. */
+/** Content by digest. All of it is complete: it was verified before it became visible. */
 export interface ContentStore {
-  /** Size in bytes, undefined when it is not here. */
+  /** Returns the size in bytes; undefined for absent content. */
   size(digest: Digest): Promise<number | undefined>;
-  /** All bytes of a small document, undefined when it is not here. */
+  /** Returns all bytes of a small document; undefined when it is absent or damaged. */
   read(digest: Digest): Promise<Buffer | undefined>;
   /**
-   * The bytes from `start` to `end`, both included; the caller reads to the end or destroys the source. Damaged
-   * content is never read to its end: `read` rejects, and the content is set aside.
+   * Returns the bytes from `start` to `end`, both included. The caller reads to the end or destroys the source. `read`
+   * rejects before the end of damaged content, which is then set aside.
    */
   open(digest: Digest, start: number, end: number): ByteSource;
-  /** Reads all of it, unless that was done lately; sets aside what is damaged. */
+  /** Reads all bytes, unless a recent check has succeeded; sets damaged content aside. */
   prove(digest: Digest): Promise<Proof>;
-  /** The same at the caller's pace: `pace` is called with each number of bytes read. */
+  /** Does the same at the caller's pace: `pace` is called with each number of bytes read. */
   scrub(digest: Digest, pace: (bytes: number) => Promise<void>): Promise<Proof>;
-  /** Reads all of it, whatever is known of it, and changes nothing. */
+  /** Reads all bytes, also after a recent check, and changes nothing. */
   examine(digest: Digest): Promise<Proof>;
-  /** True when it was read and found right lately. */
+  /** Returns true after a recent successful check. */
   isFresh(digest: Digest): boolean;
   /**
    * Returns a file with the content, checked, for a program that reads files; undefined when the content is not here.
@@ -30,20 +30,20 @@ export interface ContentStore {
   lease(digest: Digest): Promise<LocalFile | undefined>;
   /** Keeps a small document whose digest the caller has verified. Resolves when it would survive a power failure. */
   write(digest: Digest, bytes: Buffer): Promise<void>;
-  /** Resolves when everything that is visible here would survive a power failure. */
+  /** Resolves when all visible content would survive a power failure. */
   settle(): Promise<void>;
-  /** Ends the ownership of the store; nothing is written to it after that. */
+  /** Closes the store; the caller writes nothing to it afterwards. */
   close(): Promise<void>;
   /**
-   * Begins to take in content of which the digest is known or will be told at the end.
+   * Begins to take in content.
    *
-   * @param expected bytes, where they are known: without the space for them nothing begins
+   * @param expected bytes, if known; rejects when there is no space for them
    */
   ingest(algorithm?: DigestAlgorithm, expected?: number): Promise<Ingest>;
   /**
    * Returns an empty file for bytes that are not content, such as what a program is about to read.
    *
-   * @param expected bytes, where they are known: without the space for them nothing begins
+   * @param expected bytes, if known; rejects when there is no space for them
    */
   scratch(expected?: number): Promise<ScratchFile>;
   /**
@@ -61,13 +61,13 @@ export interface ContentStore {
   /** Removes content, whatever needs it; true when it was here. */
   discard(digest: Digest): Promise<boolean>;
   /**
-   * Everything here; for sweeps, not for requests.
-   * @param begin where to begin, as a part (0 to 1) of the whole
+   * Lists all content; for regular work, not for requests.
+   * @param begin where to begin, as a fraction (0 to 1) of the whole
    */
   list(begin?: number): AsyncIterable<KeptContent>;
-  /** Removes what was on its way in and not written to since the moment; returns how many files. */
+  /** Removes unfinished content and scratch files that were not written to since the moment; returns their number. */
   removeLeftovers(since: number): Promise<number>;
-  /** Removes damaged content that was set aside before the moment; returns how many files. */
+  /** Removes damaged content that was set aside before the moment; returns how much. */
   removeDamaged(before: number): Promise<number>;
 }
 
