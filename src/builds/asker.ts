@@ -3,26 +3,26 @@ import type { SealedGrant } from '../platform/identities.ts';
 /** Base64 by id. */
 export type Secrets = Readonly<Record<string, string>>;
 
-/** Who asks for a build. */
+/** The caller that requests a build. */
 export interface Asker {
-  /** Whose turn it is in the queue; all that one asks for stands in one line. */
+  /** The owner of the build in the queue: the builds of one owner wait for each other. */
   readonly owner: string;
-  /** Tells apart what askers may see: who has the same sees the same. */
+  /** What the caller may see: callers with the same scope see the same images. */
   readonly scope: string;
   /** Gets the longer time limit. */
   readonly isTrusted: boolean;
-  /** In whose right images are pulled and pushed; undefined for nobody known. */
+  /** The rights with which images are pulled and pushed; undefined for a caller without a login. */
   readonly grant: SealedGrant | undefined;
   /** Secrets of the build, base64 by id; kept in memory only. */
   readonly secrets?: Secrets | undefined;
   /**
-   * Called before a new build begins, and for nobody else's; what it throws prevents it. What it returns is
-   * called when the service itself is why the build fails.
+   * Called before a new build of this caller begins; an exception prevents the build. The returned function is
+   * called when the build fails because of the service itself.
    */
   readonly onBegin: OnBegin;
 }
 
-/** Called before a build begins; returns how that is undone. */
+/** Called before a build begins; returns a function that undoes the call. */
 export type OnBegin = () => Undo;
 
 export type Undo = () => void;

@@ -5,25 +5,25 @@ import { maskAddresses } from '../buildkit/index.ts';
 
 /** The log of one build while it is written. */
 export interface LogWriter {
-  /** Appends text; what is beyond the bound is left out, and that is said. */
+  /** Appends text. Leaves out text beyond the size limit, and says so in the log. */
   write(text: string): void;
-  /** Resolves when everything until now is in the file, or is lost. */
+  /** Resolves when all text until now is in the file, or is lost. */
   written(): Promise<void>;
-  /** Resolves when all of it is in the file; who follows comes to the end. */
+  /** Resolves when all text is in the file. Readers that follow the log come to its end. */
   end(): Promise<void>;
 }
 
 /** The logs of builds, a file for each. */
 export interface BuildLogs {
-  /** Goes on after what is there of a build that begins again. */
+  /** Opens the log of a build; appends to the log of a build that starts again. */
   begin(id: string): LogWriter;
-  /** The whole log so far, undefined when there is none. */
+  /** Returns the whole log so far; undefined for a build without a log. */
   read(id: string): Promise<string | undefined>;
-  /** The log from its beginning, piece by piece, until the build has ended or the signal says so. */
+  /** Yields the log from its beginning, until the build has ended or the signal is aborted. */
   follow(id: string, signal: AbortSignal): AsyncGenerator<Buffer>;
   /** Removes the log of a build. */
   remove(id: string): Promise<void>;
-  /** Removes the logs of all builds but those that are known. */
+  /** Removes all logs except those of known builds. */
   retain(isKnown: (id: string) => Promise<boolean>, signal?: AbortSignal): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export function createBuildLogs(directory: string): BuildLogs {
       let pending = '';
       let isLost = false;
       let chain: Promise<void> = Promise.resolve();
-      /** All that has come until now: much of it when the disk is slow. */
+      /** Writes all pending text, which is much when the disk is slow. */
       const append = async () => {
         const text = isLost && pending !== '' ? lostMark + pending : pending;
         const bytes = Buffer.from(text);
@@ -79,7 +79,7 @@ export function createBuildLogs(directory: string): BuildLogs {
       };
       return {
         write(text) {
-          // Everybody who knows the id of a build can read its log.
+          // Everyone who has the id of a build can read its log.
           pending += maskAddresses(stripVTControlCharacters(text));
           chain = chain.then(append).catch(lose);
         },
@@ -134,7 +134,7 @@ export function createBuildLogs(directory: string): BuildLogs {
   };
 }
 
-/** The names in a directory, which may have very many. */
+/** Yields the names in a directory one by one, since there may be very many. */
 async function* namesIn(directory: string): AsyncGenerator<string> {
   try {
     for await (const { name } of await opendir(directory)) yield name;

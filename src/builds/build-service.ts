@@ -32,7 +32,7 @@ import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
 import { createTargetRepository } from './target-repository.ts';
 
-/** Everything about builds, put together. */
+/** The builds of this server, with everything that they need. */
 export interface BuildService {
   readonly builds: Builds;
   readonly logs: BuildLogs;
@@ -53,7 +53,7 @@ export interface BuildServiceDeps {
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
   readonly fetchToken: FetchToken;
-  /** Host and repository that builds are pushed to when nothing is said. */
+  /** Host of the hosted registry. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
   readonly limits: {
@@ -79,14 +79,14 @@ export interface BuildServiceDeps {
   };
   readonly sourceRules: readonly SourceRule[];
   readonly places: BuildPlaces;
-  /** Where Singularity images are on their way. */
+  /** Directory for Singularity images while they are made. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
   readonly space: DiskSpace;
   readonly hosted: Pick<HostedManifests, 'removeAll'>;
   /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: HostedSums['bytesBelow'];
-  /** Bytes of a hosted repository, beyond which nobody unknown begins a build into it; undefined for no limit. */
+  /** Bytes that builds without an access token may fill in a hosted repository; undefined for no limit. */
   readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
 }
@@ -104,7 +104,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     tokenLifeMs: Math.max(limits.timeLimit, limits.trustedTimeLimit) + tokenMarginMs,
   });
 
-  // The client of the builder is loaded when it is first needed.
+  // Loads the client of the builder when it is first needed.
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./solve/run-recipe.ts');
     const { content, isPlainHttp, places } = deps;
@@ -115,7 +115,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createRunRecipe({ ...common, sharesMounts })(run);
   };
 
-  // The same for what makes Singularity images.
+  // Loads the conversion to Singularity images when it is first needed.
   const makeSif: MakeSif = async (...given) => {
     const { createMakeSif } = await import('./solve/sif/make-sif.ts');
     const { sifDirectory: directory, sif: settings } = deps;

@@ -1,17 +1,17 @@
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { BuildRow } from '../storage/rows/images/build-rows.ts';
 
-/** What a request for a build is answered with. */
+/** The answer to a request for a build. */
 export interface BuildTicket {
-  /** Undefined for an image that is there without a build of this service. */
+  /** Undefined for an image that exists without a build of this service. */
   readonly id: string | undefined;
   /** The image exists. */
   readonly isCached: boolean;
-  /** Undefined while it runs; false when it failed so recently that it is not tried again. */
+  /** Undefined while the build runs; false when it failed so recently that the request does not start it again. */
   readonly succeeded: boolean | undefined;
   /** Why it failed. */
   readonly reason?: string;
-  /** What its name stood for a moment ago, where that was asked. */
+  /** What the name of the image resolved to a moment ago, where it was looked up. */
   readonly image?: Pick<Descriptor, 'digest' | 'mediaType'>;
 }
 

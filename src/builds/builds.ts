@@ -22,24 +22,24 @@ export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
 export interface Builds {
   /**
-   * The build of a plan: one that is there or runs already, or a new one. Throws {@link Fault}, also
-   * what the asker's `onBegin` throws.
+   * Returns the build of a plan: a finished one, a running one, or a new one. Throws {@link Fault}, and whatever the
+   * asker's `onBegin` throws.
    */
   request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
-  /** Throws {@link Fault} (404). */
+  /** Returns the build with this id. Throws {@link Fault} (404). */
   get(id: string): Promise<BuildRow>;
-  /** What a build that has not begun yet waits for, in words. */
+  /** Returns what a queued build waits for, in words. */
   waitsFor(build: BuildRow): string;
-  /** The build once it is over, or as it is when the time is. Throws {@link Fault} (404). */
+  /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
   /**
-   * Ends a build that is queued or runs; `over` when it is finished. For one of several askers it goes on: the others
-   * wait for it.
+   * Cancels a queued or running build; returns `over` for a finished one. A build with several askers continues while
+   * at least one of them waits for it.
    *
    * @param owner the asker; undefined for an administrator, who ends it for all
    */
   cancel(id: string, owner?: string): Promise<Cancellation>;
-  /** True for who has asked for the build since the server started, or began it. */
+  /** True for the owner that began the build, and for owners that have requested it since the server started. */
   isAsker(id: string, owner: string): Promise<boolean>;
   /**
    * Resumes the builds that the last process left, a few at a time. Ends those that are no longer allowed, and those
@@ -51,11 +51,11 @@ export interface Builds {
   /** Deletes the logs of builds that do not exist, which a process that ended at the wrong moment left. */
   removeStrayLogs(signal?: AbortSignal): Promise<void>;
   /**
-   * Refuses new builds from now on. What runs goes on; what fails is taken up again by the next process, for it
-   * may have failed because this one takes no connections any more, such as those of its push.
+   * Rejects new builds from now on. Running builds continue. The next process resumes builds that fail, since they may
+   * fail because this process accepts no connections any more, such as those of their pushes.
    */
   drain(): void;
-  /** Stops what runs; it is taken up again by the next process. */
+  /** Stops running builds; the next process resumes them. */
   close(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const { active } = runs;
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
   const inTurn = createTurns();
-  /** Those whose builds are being entered. */
+  /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
 
   const underWay = async (target: string, owner: string): Promise<BuildTicket | undefined> => {
@@ -93,8 +93,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   /**
-   * The image, or a failure to make it that is too fresh to try again; undefined for neither. The failure
-   * of somebody else may be of their credentials, their time or their will: it is nobody else's answer.
+   * Returns the image, or a failure of the same owner that is too recent to try again; undefined for neither. Failures
+   * of other owners do not count: they may come from their credentials, their time limit, or a cancellation.
    */
   const look = async (
     target: string,
@@ -108,11 +108,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const last = await store.latest(target);
     if (last?.succeeded !== false || last.owner !== owner) return undefined;
     const age = now() - (last.finishedAt ?? 0);
-    // A failure in the future was dated by a wrong clock: the build does not wait for that.
+    // A wrong clock dated a failure in the future: the build does not wait until then.
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
   };
 
-  /** All requests of one asker that come while the image is looked for share one look. */
+  /** Shares one lookup between the requests of an asker that come at the same time. */
   const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
     const key = `${target} ${asker.owner} ${asker.scope}`;
     let pending = looking.get(key);
@@ -199,7 +199,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const { owner, isTrusted, grant } = asker;
       const { target } = plan;
       const seen = await store.latest(target);
-      // Looked for first: who may not see the image is not to see a build of it either.
+      // The lookup comes first: a caller without access to the image must not see a build of it.
       const isAnew = recipeIn(plan)?.options?.noCache === true;
       const there = isAnew ? undefined : await lookTogether(target, asker);
       const known = there ?? (await underWay(target, owner));

@@ -4,7 +4,7 @@ import { Fault } from '../foundation/fault.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest, ManifestName } from '../request/container-request.ts';
 
-/** The image is being built still: who asks again later may find it. */
+/** The image is still being built: the client can pull it again later. */
 export class StillBuilding extends Fault {
   constructor(message: string) {
     super('unavailable', message, { phase: 'build', retryAfterSeconds: 5 });

@@ -94,7 +94,7 @@ function referrersOf(manifests: readonly object[]): Page {
   return { contentType: ociIndex, body: { schemaVersion: 2, mediaType: ociIndex, manifests } };
 }
 
-/** The one tag there is, unless the page begins behind it or is to be empty. */
+/** Returns the only tag, unless the page begins after it or has no room. */
 function pageOf(tag: string | undefined, query: URLSearchParams): string[] {
   const isBehind = (query.get('last') ?? '') >= (tag ?? '');
   return tag === undefined || isBehind || pageSize(query) === 0 ? [] : [tag];

@@ -55,9 +55,9 @@ export type Accepted = ServedAnswer | FrozenAnswer;
 export interface ServedAnswer {
   readonly kind: 'served';
   readonly request: ContainerRequest;
-  /** What the asker should know although the request is good. */
+  /** What the caller should know although the request is accepted. */
   readonly warnings: readonly string[];
-  /** How its build stands, for an image that is built. */
+  /** The state of its build, for an image that is built. */
   readonly ticket?: BuildTicket;
 }
 
@@ -65,7 +65,7 @@ export interface ServedAnswer {
 export interface FrozenAnswer {
   readonly kind: 'frozen';
   readonly request: ContainerRequest;
-  /** What the asker should know although the request is good. */
+  /** What the caller should know although the request is accepted. */
   readonly warnings: readonly string[];
   readonly ticket: BuildTicket;
 }
@@ -78,20 +78,20 @@ export type Accept = (
   submission: Submission,
   version: ApiVersion,
   caller: Caller,
-  /** Called before a new build begins; what it throws prevents it. */
+  /** Called before a new build begins; an exception prevents the build. */
   onBuild: OnBegin,
   /** Aborts when the caller has left. */
   signal?: AbortSignal,
 ) => Promise<Accepted>;
 
 export function createAccept(deps: AcceptDeps): Accept {
-  /** What the asked image stands for now, in the right of who asks. */
+  /** Resolves the requested image, with the rights of the caller. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
     return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
   };
 
-  /** The container request of an image that is there. */
+  /** Issues the container request of an image that exists. */
   const serve = async (
     { submission, caller, change, isMounted }: Intake,
     image: Reference,
@@ -118,7 +118,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'served', request, warnings };
   };
 
-  /** The container request of an image that is changed once somebody pulls it, because it may not exist yet. */
+  /** Issues the container request of an image that may not exist yet: the first pull changes it. */
   const serveLater = async (
     { submission, caller, change, isMounted }: Intake,
     image: Reference,
@@ -136,10 +136,10 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'served', request, warnings: [] };
   };
 
-  /** The container request of an image that is built, now or before. */
+  /** Issues the container request of an image that is built, now or before. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
-    // What is asked for besides is put in when it is served: many requests share one build.
+    // The changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
       onBuild,
@@ -158,7 +158,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { ...(await serveLater(intake, image, about)), ticket };
   };
 
-  /** An image that is made as a whole, config and layers baked in, and put where the asker wants it. */
+  /** Makes a complete image, with config and layers in it, in the repository of the caller. */
   const freeze = async (
     { submission, caller, change }: Intake,
     image: Reference | undefined,
@@ -186,7 +186,7 @@ export function createAccept(deps: AcceptDeps): Accept {
   return async (submission, version, caller, onBuild, signal) => {
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
-    // Another container request's name stands for its image with its changes, in the right of who asks now.
+    // The name of another container request means its image with its changes, with the rights of this caller.
     const source = asked && (await deps.findServed(asked));
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
@@ -222,7 +222,7 @@ function cannotFreeze(): Fault {
   );
 }
 
-/** An image that is there. */
+/** An image that exists. */
 interface Base {
   readonly access: Access;
   readonly document: Document;

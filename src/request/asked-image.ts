@@ -8,19 +8,19 @@ import { parseReference, type Reference } from '../oci/reference.ts';
 import type { Access } from '../upstream/access.ts';
 import type { Submission } from './submission.ts';
 
-/** The image that a submission names; undefined when it says what to build. Throws a {@link Fault} (400). */
+/** Returns the image that a submission names; undefined for a recipe. Throws a {@link Fault} (400). */
 export function askedImage({ containerImage }: Submission): Reference | undefined {
   return containerImage === undefined
     ? undefined
     : inField('containerImage', () => parseReference(containerImage.replace(orasScheme, '')));
 }
 
-/** The tag that an image is asked for by; undefined for one that is asked for by its digest. */
+/** Returns the tag by which an image is requested; undefined for an image that is requested by its digest. */
 export function askedTag({ tag = 'latest', digest }: Reference): string | undefined {
   return digest === undefined ? tag : undefined;
 }
 
-/** What clients write before the names of Singularity images. */
+/** The scheme that clients write before the names of Singularity images. */
 export const orasScheme = /^oras:\/\//;
 
 /** The platforms that a submission wants of an image; empty for all that the image has. Throws a {@link Fault} (400). */
@@ -57,7 +57,7 @@ export function createBaseFinder(bases: BaseResolver): BaseFinder {
     });
 }
 
-/** To who makes a request, an image that does not exist is a mistake in the request. */
+/** Reports an image that does not exist as a mistake in the request. */
 async function asBadRequest<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

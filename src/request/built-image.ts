@@ -20,15 +20,15 @@ import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
 import type { Submission } from './submission.ts';
 
-/** An image that is made: by a build, or by baking a change into one that is there. */
+/** An image that is made: by a build, or by changing an existing image. */
 export interface MadeImage {
   readonly plan: BuildPlan;
   readonly ticket: BuildTicket;
-  /** All that it is made of was shown without credentials. */
+  /** Registries have shown everything that it is made of without credentials. */
   readonly isPublic: boolean;
 }
 
-/** An image that is there, as it was asked for. */
+/** An existing image, as it was requested. */
 export interface AskedBase {
   readonly access: Access;
   readonly document: Document;
@@ -40,7 +40,7 @@ export interface AskedBase {
 export interface MakeWish {
   readonly submission: Submission;
   readonly caller: Caller;
-  /** The image that it begins with, where it is one that is there. */
+  /** The image that it starts from; undefined for a recipe. */
   readonly base?: AskedBase | undefined;
   /** What is baked into it. */
   readonly change: ImageChange;
@@ -48,10 +48,10 @@ export interface MakeWish {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Takes in what is to be made. Both throw {@link Fault}. */
+/** Plans and starts what a request wants made. Both methods throw {@link Fault}. */
 export interface BuildIntake {
   plan(wish: MakeWish): Promise<BuildPlan>;
-  /** Finds the image, or begins to make it; who asks must have a right to all that is in it. */
+  /** Finds the image, or starts to make it. The caller must have a right to everything that is in it. */
   make(wish: MakeWish, onBegin: OnBegin): Promise<MadeImage>;
 }
 
@@ -107,7 +107,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return planBuild({ ...submission, context }, places, change);
   };
 
-  /** Returns true where nothing of it takes credentials. */
+  /** Checks the rights of the caller. Returns true where no part requires credentials. */
   const requireRights = async (
     { submission, caller, base }: MakeWish,
     plan: BuildPlan,
@@ -117,7 +117,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     const named = submission.buildRepository && plan.target;
     await requireOwnRight('buildRepository', named, credentials);
     await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
-    // Also for an image that is there: it holds what the base images hold.
+    // The check also applies to an existing image, which contains what the base images contain.
     const baseImages = recipeIn(plan)?.baseImages ?? [];
     const bases = await checkBaseImages(baseImages, registry, credentials);
     for (const { access, reference } of bases) deps.rights.note(access, reference);
@@ -172,7 +172,7 @@ async function requireOpen(
 // What a registry has to do with.
 const registryPhases: readonly unknown[] = ['credentials', 'upstream', 'push'];
 
-/** What goes wrong at the registry of a field is told with its name. */
+/** Adds the name of the field to failures of its registry. */
 async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -182,7 +182,7 @@ async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** Who is known gets more time, and a turn of their own wherever they come from. */
+/** A caller with a login gets more time, and its own place in the queue from any address. */
 function askerOf({
   user,
   scope,

@@ -5,7 +5,7 @@ import type { Reference } from '../oci/reference.ts';
 import type { Identity } from '../platform/identities.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 
-/** Who asked, as far as it is known. */
+/** The caller, as far as it is known. */
 export interface Caller extends Partial<Identity> {
   /** IP address. */
   readonly address: string;
@@ -13,7 +13,7 @@ export interface Caller extends Partial<Identity> {
   readonly network?: string | undefined;
 }
 
-/** What an image name stood for when it was asked for, and what is served for it. */
+/** What an image name resolved to when it was requested, and what is served for it. */
 export interface FixedImage {
   /** The manifest or index that is the base. */
   readonly base: ManifestName;
@@ -24,7 +24,7 @@ export interface FixedImage {
 
 export type ManifestName = Pick<Descriptor, 'mediaType' | 'digest'>;
 
-/** All that a pull through the token needs. Nothing in it changes once it is made. */
+/** Everything that a pull through the token needs. It never changes. */
 export interface ContainerRequest {
   readonly token: ContainerToken;
   /** Tells requests apart in logs without giving access. */
@@ -33,15 +33,15 @@ export interface ContainerRequest {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly caller: Caller;
-  /** The image as it was asked for, or as it is built. */
+  /** The image as it was requested, or as it is built. */
   readonly image: Reference;
   /** Id of the build of the image. */
   readonly buildId?: string | undefined;
-  /** The image was asked for by what it is made of. */
+  /** The request named a recipe, not an image. */
   readonly isBuilt?: boolean;
-  /** The image is pushed to a repository under a name of its own: it is not served under the token. */
+  /** The image is pushed to a repository under its own name: it is not served under the token. */
   readonly isFrozen?: boolean;
-  /** What is served; undefined for an image that was not built yet when it was asked for. */
+  /** What is served; undefined for an image that was not built yet when it was requested. */
   readonly fixed: FixedImage | undefined;
   readonly change: ImageChange;
   /** Registries have shown all of it without credentials, when it was requested. */

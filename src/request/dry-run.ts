@@ -19,11 +19,11 @@ import type { FindServed } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import { changeOf } from './wanted-change.ts';
 
-/** What a request would do, of which nothing is done. */
+/** What a request would do. Nothing of it is done. */
 export interface Forecast {
-  /** The image that is there, or would be made; served images get another name in front of it. */
+  /** The image that exists or would be made; the names of served images end with it. */
   readonly image: string;
-  /** Digest of what the image name stands for now, where it is there. */
+  /** The digest that the image name resolves to; undefined for an image that does not exist. */
   readonly digest: string | undefined;
   /** `os/architecture` each. */
   readonly platforms: readonly string[];
@@ -34,7 +34,7 @@ export interface Forecast {
   readonly registries: readonly RegistryForecast[];
 }
 
-/** What whoever asks may do with a repository. */
+/** What the caller may do with a repository. */
 export interface RegistryForecast {
   readonly repository: string;
   /** What the credentials are called, and whose they are; undefined for none. */
@@ -42,11 +42,11 @@ export interface RegistryForecast {
   readonly canPull: boolean;
   /** Undefined where nothing would be pushed. */
   readonly canPush: boolean | undefined;
-  /** What stands in the way, in words. */
+  /** The reasons why the caller cannot, in words. */
   readonly problems: readonly string[];
 }
 
-/** Tells what a request would do. Throws a {@link Fault} for one that is wrong. */
+/** Returns what a request would do. Throws a {@link Fault} for an invalid request. */
 export type DryRun = (
   submission: Submission,
   version: ApiVersion,
@@ -64,14 +64,14 @@ export interface DryRunDeps {
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly identities: Identities;
-  /** In which right an image is looked at that this service makes. */
+  /** Returns the access with which this service reads an image that it makes. */
   readonly accessToBuilt: (image: Reference, grant: Caller['grant']) => Promise<Access>;
 }
 
 export function createDryRun(deps: DryRunDeps): DryRun {
   const { registry, pusher, identities } = deps;
 
-  /** Tries what would be done to a repository, and tells what came of it. */
+  /** Checks what would be done to a repository, and returns the result. */
   const lookAt = async (
     image: Reference,
     grant: Caller['grant'],
@@ -123,7 +123,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
           : [],
       ),
     ]);
-    // It was looked for in the service's own right: who may not have it is not told that it is there.
+    // The service looked with its own rights: a caller without access must not learn that the image exists.
     const mayHave = inIt.every(({ canPull }) => canPull);
     return {
       image: pullName(plan),
@@ -201,7 +201,7 @@ function platformsOf(submission: Submission, document: Document | undefined): re
   return document ? platformsIn(document) : [];
 }
 
-/** Of a single image they are told by its config, which nobody needs to fetch for this. */
+/** Returns the platforms of an index. Those of a single image are in its config, which is not fetched for this. */
 function platformsIn(document: Document): string[] {
   const manifest = parseManifest(document);
   return manifest.kind === 'index' ? offeredPlatforms(manifest.manifests) : [];

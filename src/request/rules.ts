@@ -7,7 +7,7 @@ import { parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
- * The rules that bind several fields of a submission, in the order in which they are told.
+ * Checks the rules that relate several fields of a submission, in the order in which they are reported.
  * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy.
  * Source: container service specification, sections 2.1, 2.3 and 7.
  */
@@ -148,7 +148,7 @@ function checkContexts(submission: Submission): void {
   }
 }
 
-// As much as a definition file may become by them.
+// The size limit of a definition file with its arguments.
 const maxArgumentText = 256 * 1024;
 
 function checkArguments({ buildArgs = {}, noTest, containerFile }: Submission): void {

@@ -13,9 +13,9 @@ export type FindServed = (image: Reference) => Promise<ContainerRequest | undefi
 export interface FindServedDeps {
   readonly tokens: Pick<TokenRegistry, 'get'>;
   readonly ownHost: string;
-  /** What the repositories of served names begin with. */
+  /** The prefix of the repositories of served names. */
   readonly servedPrefix: string;
-  /** True where who has a served name may pull it. */
+  /** True where a served name is enough to pull its image. */
   readonly isOpen: boolean;
 }
 

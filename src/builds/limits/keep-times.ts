@@ -8,7 +8,7 @@ export interface KeepTimes {
   readonly anonymous: number;
 }
 
-/** How long a finished build is kept, in ms. */
+/** Returns how long a finished build is kept (ms). */
 export function keepMs(
   keep: KeepTimes,
   { isTrusted }: BuildRow,

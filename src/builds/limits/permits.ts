@@ -1,7 +1,7 @@
-/** A permit, given back when it is disposed of. */
+/** A permit to run; disposing of it returns it. */
 export type Permit = Disposable;
 
-/** So many at once. The others wait, each owner in a line of its own. */
+/** A limited number of permits. Each owner has its own queue for them. */
 export interface Permits {
   /** Rejects with the signal's reason when it is aborted while waiting. */
   take(owner: string, signal: AbortSignal): Promise<Permit>;
@@ -13,12 +13,12 @@ interface Line {
 }
 
 /**
- * What is free goes to the waiting owner who holds the fewest, and among equals in turn: who wants
- * fifty does not hold up who wants one.
+ * A free permit goes to the waiting owner that holds the fewest, and among equals to each in turn: an owner with fifty
+ * builds does not delay an owner with one.
  */
 export function createPermits(count: number): Permits {
   let free = count;
-  // In the order of their turns: who gives one back goes to the end, as who comes anew does.
+  // In the order of their turns: an owner that returns a permit goes to the end, and so does a new owner.
   const lines = new Map<string, Line>();
 
   const lineOf = (owner: string): Line => {

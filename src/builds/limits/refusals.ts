@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 
-/** Why a build does not begin. */
+/** The reasons for which builds do not begin. */
 
 /** Too many builds of all callers run or wait. */
 export function queueFull(most: number): Fault {
@@ -20,7 +20,7 @@ export function ownQueueFull(most: number): Fault {
   );
 }
 
-/** The server ends. */
+/** The server is stopping. */
 export function stopping(): Fault {
   return new Fault('unavailable', 'The server is stopping: try again in a moment', {
     phase: 'request',
@@ -28,7 +28,7 @@ export function stopping(): Fault {
   });
 }
 
-/** Secrets are in memory only. */
+/** The secrets of a build were lost with the process that had them in memory. */
 export function lostSecrets(): Fault {
   return new Fault(
     'unavailable',

@@ -1,13 +1,13 @@
 import { Fault } from '../../foundation/fault.ts';
 
-/** How long builds may run, ms. */
+/** The time limits of builds (ms). */
 export interface TimeLimits {
   readonly usual: number;
-  /** For who is trusted. */
+  /** The limit for trusted callers. */
   readonly trusted: number;
 }
 
-/** Aborts a build whose time is over with the {@link Fault} that says so; disposing of it ends the watch. */
+/** Aborts a build at its time limit, with a {@link Fault} as the reason. Disposing of it turns the limit off. */
 export function startTimeLimit(
   stop: AbortController,
   limits: TimeLimits,

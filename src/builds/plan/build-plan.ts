@@ -6,21 +6,21 @@ import type { RecipeKindName } from '../recipe/recipe-kinds.ts';
 import type { BuildOptions } from './build-options.ts';
 import type { NamedContexts } from './named-contexts.ts';
 
-/** All that a build needs, and all that decides its result. No credentials are in it: it is kept as JSON. */
+/** Everything that a build needs and that decides its result, without credentials: it is stored as JSON. */
 export interface BuildPlan {
   /** Same key, same image. */
   readonly key: string;
   /** The image that it makes, `registry/repository:tag`. */
   readonly target: string;
-  /** What it begins with. */
+  /** The recipe or image that the build starts from. */
   readonly origin: RecipeOrigin | ImageOrigin;
-  /** What is baked into the image (freeze); what is asked for otherwise is put in when it is served. */
+  /** The changes in the image itself (freeze); other changes are made when the image is served. */
   readonly change: ImageChange;
-  /** What the Singularity image is made as, where it is to be one. */
+  /** How the Singularity image is made; undefined for other images. */
   readonly sif?: SifPlan | undefined;
 }
 
-/** What clients pull the image of a plan by: a Singularity image through ORAS. */
+/** Returns the name by which clients pull the image: Singularity images are pulled through ORAS. */
 export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): string {
   return sif ? `oras://${target}` : target;
 }
@@ -56,11 +56,11 @@ export interface RecipeOrigin {
   readonly lockStage: string | undefined;
   /** `linux/amd64`; several make an index. */
   readonly platforms: readonly string[];
-  /** The images it begins with; whoever asks for the build must be able to pull them. */
+  /** The base images; the caller must be able to pull them. */
   readonly baseImages: readonly string[];
   /** Where layers are cached, `registry/repository`. */
   readonly cache: string | undefined;
-  /** What reads the Dockerfile in place of the image that it names: `builder` or another image. */
+  /** The frontend that reads the Dockerfile instead of the one that it names: `builder` or an image. */
   readonly frontend?: string | undefined;
   /** The build context in the content store: a tar.gz file, or the manifest of one that was uploaded as an artifact. */
   readonly context?: Digest | undefined;
@@ -68,7 +68,7 @@ export interface RecipeOrigin {
   readonly isUploaded?: true;
   /** True where the `.dockerignore` of the context is a file like others. */
   readonly isFiltered?: true;
-  /** How it is built; none of the caller's secrets are in it. */
+  /** The options of the build, without the caller's secrets. */
   readonly options?: BuildOptions | undefined;
   /** Images that take the place of others, or of stages. */
   readonly namedContexts?: NamedContexts | undefined;
@@ -76,7 +76,7 @@ export interface RecipeOrigin {
   readonly sifBases?: NamedContexts | undefined;
 }
 
-/** An image that is there already. */
+/** An image that exists. */
 export interface ImageOrigin {
   readonly kind: 'image';
   /** `registry/repository` */

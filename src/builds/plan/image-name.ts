@@ -56,7 +56,7 @@ export function imageName({ repository, key, source, strategy }: NameParts): str
   return name(target.repository, prefix === '' ? key : `${prefix}--${key}`);
 }
 
-/** A long list is told by its first names, and says that it goes on. */
+/** Shortens a long list to its first names, and marks that it is shortened. */
 function shortened(tools: readonly Tool[]): readonly Tool[] {
   if (tools.length <= maxTools) return tools;
   return [...tools.slice(0, maxTools - 1), { name: 'pruned' }];

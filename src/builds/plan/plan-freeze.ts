@@ -10,7 +10,7 @@ import { imageName } from './image-name.ts';
 import type { BuildFields } from './plan.ts';
 import { compressionOption, readSifCompression } from './sif-compression.ts';
 
-/** The plan of an image that is there already, to be put into a repository with a change baked into it. */
+/** Returns the plan that copies an existing image to a repository, with the changes made in the image itself. */
 export function planFreeze(
   { buildRepository: repository = '', nameStrategy, format, buildCompression }: BuildFields,
   image: Pick<Reference, 'registry' | 'repository'> & {
@@ -32,7 +32,7 @@ export function planFreeze(
   const key = buildKey({
     ...{ source, platforms: [], repository, nameStrategy, format },
     frozenConfig: change,
-    // The definition in a Singularity image tells its name.
+    // The definition in a Singularity image contains the name.
     ...(isSif ? { options: { from: named, ...compressionOption(compression) } } : {}),
   });
   const definition =

@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { BuilderLost } from '../builder/builders.ts';
 
-// A builder that is started anew is there within seconds.
+// A restarted builder is available within seconds.
 const pausesMs = [1000, 2000, 4000, 8000];
-// A build that takes its builder along each time must not go on doing so.
+// A build that ends its builder each time must not be tried for ever.
 const mostLost = 3;
 
 /**
- * Does the work again when its builder went away, or none answered; never when the recipe failed.
+ * Repeats the work when the connection to its builder was lost, or no builder answered; never when the recipe failed.
  *
- * @param onLost hears of each time that is not the last
+ * @param onLost called after each failed attempt except the last one
  */
 export async function withPatience<T>(
   signal: AbortSignal,
@@ -19,7 +19,7 @@ export async function withPatience<T>(
 ): Promise<T> {
   let lost = 0;
   for (let tried = 1; ; tried += 1) {
-    // It may have been aborted before there was anything to listen to it.
+    // The signal may have been aborted before anything listened to it.
     signal.throwIfAborted();
     try {
       return await work();

@@ -54,7 +54,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return { member, size };
   };
 
-  /** True for what the repository has: a registry that has it elsewhere is asked whether it is there too. */
+  /** True where the repository has the blob: a registry may have the blob in another repository only. */
   const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
     // A hosted repository takes no manifest of what it has not.
     if (access.registry === ownHost || (await cache.isFrom(digest, access))) return true;

@@ -18,7 +18,7 @@ export interface TransferOptions {
   readonly digest: Digest;
   /** Bytes. */
   readonly size: number;
-  /** Called when the last reader leaves before the transfer is over: nobody wants the rest. */
+  /** Called when the last reader leaves before the transfer has finished. */
   readonly onAbandoned: () => void;
   /** Called when no reader can join: it failed, or its copy was removed with its last reader. */
   readonly onOver: () => void;
@@ -109,7 +109,7 @@ export class Transfer {
     const { ingest, size } = this.#options;
     for (;;) {
       if (this.#isWhole) return end + 1;
-      // The last byte waits for the digest, so that nobody takes a broken blob for whole.
+      // The last byte waits for the digest, so that no client takes a broken blob for a complete one.
       const available = Math.min(ingest.size, size - 1, end + 1);
       if (available > position) return available;
       if (this.#failure) throw this.#failure;

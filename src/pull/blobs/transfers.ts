@@ -76,7 +76,7 @@ export function createTransfers(content: ContentStore): Transfers {
   };
 }
 
-/** A transfer that is about to begin; when all who wait for it leave, it is stopped. */
+/** A transfer that is about to begin; it is stopped when all waiting readers leave. */
 class Opening {
   readonly #transfer: Promise<Transfer>;
   readonly #stop: AbortController;
