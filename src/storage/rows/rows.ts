@@ -24,7 +24,7 @@ import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows
 /**
  * All rows of a server. Every store is an interface that a database across the network can fulfil: its methods are
  * asynchronous, and what must be atomic is one method. Another database is another function that returns `Rows`, and
- * has to pass `test/rows/conformance`.
+ * must pass `test/rows/conformance.ts`.
  */
 export interface Rows {
   readonly requests: RequestStore;

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build-rows.ts';
+import type { Rows } from '../../src/storage/rows/rows.ts';
+
+const page = { limit: 10, offset: 0 };
+const unlimited = {
+  maxBlobBytes: undefined,
+  maxRepositoryBytes: undefined,
+  maxTotalBytes: undefined,
+};
+const about = { mediaType: 'm', size: 10, subject: null, artifactType: null, annotations: null };
+const failed: BuildOutcome = { succeeded: false, reason: 'why' };
+
+/** Runs work on fresh rows and ends them. */
+type WithRows = (work: (rows: Rows) => Promise<void>) => Promise<void>;
+
+/**
+ * Tests what every implementation of {@link Rows} must do, through its interface alone.
+ *
+ * @param open opens fresh, empty rows
+ */
+export function testRows(name: string, open: () => Promise<Rows>): void {
+  const withRows: WithRows = async work => {
+    const rows = await open();
+    try {
+      await work(rows);
+    } finally {
+      await rows.end();
+    }
+  };
+  suite(`rows in ${name}`, () => {
+    testRequests(withRows);
+    testBuilds(withRows);
+    testHosted(withRows);
+    testPeople(withRows);
+    testNotes(withRows);
+  });
+}
+
+function testRequests(withRows: WithRows): void {
+  const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{}' });
+  const hash = (text: string) => Buffer.from(text);
+
+  test('of two callers who revoke a request, one succeeds', () =>
+    withRows(async ({ requests }) => {
+      await requests.insert(hash('one'), row(10));
+      const revoked = await Promise.all([
+        requests.revoke(hash('one'), 5),
+        requests.revoke(hash('one'), 6),
+      ]);
+      assert.deepEqual(revoked.sort(), [false, true]);
+      assert.ok((await requests.find(hash('one')))?.revokedAt);
+      assert.equal(await requests.revoke(hash('none'), 5), false);
+      assert.equal(await requests.find(hash('none')), undefined);
+    }));
+
+  test('requests are listed and purged in the order of their ends', () =>
+    withRows(async ({ requests }) => {
+      const ends = [30, 10, 20];
+      await Promise.all(ends.map(end => requests.insert(hash(`${end}`), row(end))));
+      const first = await requests.endingAfter({ expiresAt: 0, id: 0 }, 2);
+      assert.deepEqual(
+        first.map(({ expiresAt }) => expiresAt),
+        [10, 20],
+      );
+      const last = first.at(-1);
+      assert.ok(last);
+      const rest = await requests.endingAfter(last, 2);
+      assert.deepEqual(
+        rest.map(({ expiresAt }) => expiresAt),
+        [30],
+      );
+      assert.equal(await requests.purge(20), 1);
+      assert.equal(await requests.find(hash('10')), undefined);
+    }));
+}
+
+function testBuilds(withRows: WithRows): void {
+  const build = (owner: string): NewBuild => ({
+    ...{ key: 'key', target: 'registry.example.com/builds:key', plan: '{}' },
+    ...{ owner, isTrusted: false, grant: null },
+  });
+
+  test('of callers who enter a build of one image at once, one enters it and all get it', () =>
+    withRows(async ({ builds }) => {
+      const owners = ['a', 'b', 'c', 'd'];
+      const entered = await Promise.all(
+        owners.map(owner => builds.insert(build(owner), undefined, 1)),
+      );
+      assert.equal(entered.filter(({ isNew }) => isNew).length, 1);
+      assert.equal(new Set(entered.map(({ row }) => row.id)).size, 1);
+      assert.equal((await builds.unfinished(0, 10)).length, 1);
+    }));
+
+  test('a caller who missed a build that has ended gets it, and one who saw it begins another', () =>
+    withRows(async ({ builds }) => {
+      const { row } = await builds.insert(build('a'), undefined, 1);
+      await builds.start(row.id, 2);
+      await builds.finish(row.id, failed, 3, 4);
+      const late = await builds.insert(build('b'), undefined, 5);
+      assert.deepEqual([late.isNew, late.row.id, late.row.reason], [false, row.id, 'why']);
+      const again = await builds.insert(build('b'), late.row, 6);
+      assert.equal(again.isNew, true);
+      assert.equal((await builds.latest(row.target))?.id, again.row.id);
+    }));
+
+  test('a finished build stays for as long as a request needs it', () =>
+    withRows(async ({ builds, requests }) => {
+      const { row } = await builds.insert(build('a'), undefined, 1);
+      await builds.finish(row.id, failed, 3, 10);
+      const request = { createdAt: 1, expiresAt: 50, body: '{}', buildId: row.id };
+      await requests.insert(Buffer.from('token'), request);
+      assert.deepEqual(await builds.expired(20, 10), []);
+      assert.equal(await builds.remove(row.id, 20), false);
+      assert.deepEqual(
+        (await builds.expired(60, 10)).map(({ id }) => id),
+        [row.id],
+      );
+      assert.equal(await builds.remove(row.id, 60), true);
+      assert.equal(await builds.find(row.id), undefined);
+    }));
+}
+
+function testPeople(withRows: WithRows): void {
+  test('of callers who add the same user or workspace at once, one succeeds', () =>
+    withRows(async ({ users, workspaces }) => {
+      const added = await Promise.all([1, 2, 3].map(at => users.insert('ada@example.org', at)));
+      assert.equal(added.filter(user => user !== undefined).length, 1);
+      const named = await Promise.all(
+        ['lab', 'LAB'].map((name, at) => workspaces.insert(name, at)),
+      );
+      assert.equal(named.filter(workspace => workspace !== undefined).length, 1);
+      assert.equal((await users.list(page)).total, 1);
+    }));
+
+  test('a user has no more tokens than allowed, whoever adds them at once', () =>
+    withRows(async ({ users, accessTokens }) => {
+      const user = (await users.insert('ada@example.org', 1))?.id ?? 0;
+      const add = (name: string, owner = user) =>
+        accessTokens.insert(
+          Buffer.from(`${owner} ${name}`),
+          { user: owner, name, createdAt: 1, expiresAt: null },
+          2,
+        );
+      const added = await Promise.all(['a', 'b', 'c', 'd'].map(name => add(name)));
+      assert.equal(added.filter(token => token === 'too-many').length, 2);
+      assert.equal((await accessTokens.list(user, page)).total, 2);
+      assert.equal(await add('a', user + 1), 'unknown-owner');
+      const [first] = (await accessTokens.list(user, page)).entries;
+      assert.ok(first);
+      assert.equal(await accessTokens.remove(first.id, user + 1), undefined);
+      const removed = await Promise.all([
+        accessTokens.remove(first.id, user),
+        accessTokens.remove(first.id, user),
+      ]);
+      assert.equal(removed.filter(token => token !== undefined).length, 1);
+    }));
+
+  test('members, tokens and credentials end with their user', () =>
+    withRows(async ({ users, workspaces, accessTokens, credentials }) => {
+      const user = (await users.insert('ada@example.org', 1))?.id ?? 0;
+      const workspace = (await workspaces.insert('lab', 1))?.id ?? 0;
+      assert.equal(await workspaces.addMember(workspace, user), true);
+      assert.equal(await workspaces.addMember(workspace, user + 1), false);
+      const token = { user, name: 'a', createdAt: 1, expiresAt: null };
+      await accessTokens.insert(Buffer.from('hash'), token, 10);
+      const credential = {
+        ...{ id: 'one', owner: { kind: 'user', id: user } as const, name: 'n' },
+        ...{ description: null, provider: 'p', shown: '{}', sealed: 's', createdAt: 1 },
+      };
+      assert.equal(await credentials.insert(credential, 10), 'added');
+      assert.equal(await credentials.insert({ ...credential, id: 'two' }, 10), 'taken');
+      assert.equal(await users.remove(user), true);
+      assert.equal(await credentials.find('one'), undefined);
+      assert.equal(await accessTokens.findByHash(Buffer.from('hash')), undefined);
+      assert.equal(await workspaces.hasMember(workspace, user), false);
+      assert.equal(await credentials.insert(credential, 10), 'unknown-owner');
+    }));
+}
+
+function testHosted(withRows: WithRows): void {
+  const blob = digestOf('blob');
+  const manifest = digestOf('manifest');
+
+  /** Makes content known as here, which a push requires. */
+  const arrive = async ({ contentRows }: Rows, digest: typeof blob, size = 10) => {
+    await contentRows.announce(digest, size);
+    assert.equal(await contentRows.arrive(digest), true);
+  };
+
+  test('a manifest needs its parts, and keeps them', () =>
+    withRows(async rows => {
+      const { hosted } = rows;
+      await arrive(rows, blob);
+      await arrive(rows, manifest);
+      const push = {
+        ...{ repository: 'team/app', manifest: { ...about, digest: manifest }, manifests: [] },
+        ...{ blobs: [{ digest: blob, size: 10, isOptional: false }], tags: ['latest'] },
+        limits: unlimited,
+      };
+      assert.equal((await hosted.putManifest(push)).kind, 'missing-blob');
+      assert.equal(await hosted.manifest('team/app', manifest), undefined);
+      const put = { repository: 'team/app', digest: blob, size: 10, at: 1, limits: unlimited };
+      await hosted.putBlob(put);
+      assert.equal((await hosted.putManifest(push)).kind, 'put');
+      assert.equal(await hosted.tagged('team/app', 'latest'), manifest);
+      assert.equal((await hosted.removeBlob('team/app', blob)).kind, 'needed');
+      assert.equal(await hosted.repositoryBytes('team/app'), 20);
+      assert.equal(await hosted.removeManifest('team/app', manifest), true);
+      assert.equal((await hosted.removeBlob('team/app', blob)).kind, 'removed');
+      assert.equal((await hosted.removeBlob('team/app', blob)).kind, 'unknown');
+      assert.equal(await hosted.totalBytes(), 0);
+    }));
+
+  test('pushes at the same moment do not pass a limit together', () =>
+    withRows(async rows => {
+      const { hosted } = rows;
+      const digests = ['a', 'b', 'c'].map(text => digestOf(text));
+      for (const digest of digests) await arrive(rows, digest);
+      const limits = { ...unlimited, maxRepositoryBytes: 25 };
+      await Promise.all(
+        digests.map(digest =>
+          hosted.putBlob({ repository: 'team/app', digest, size: 10, at: 1, limits }),
+        ),
+      );
+      assert.equal(await hosted.repositoryBytes('team/app'), 20);
+    }));
+}
+
+function testNotes(withRows: WithRows): void {
+  test('what is added at the same moment is counted and kept', () =>
+    withRows(async ({ usage, auditLog, anonymousUse }) => {
+      for (let count = 0; count < 5; count += 1) usage.add('pulls', '2026-01-01', 'a.org');
+      await Promise.all([usage.flush(), usage.flush()]);
+      assert.equal(await usage.count('pulls', { org: 'a.org' }), 5);
+      const audit = auditLog(error => assert.fail(String(error)));
+      for (const target of ['one', 'two']) audit.add({ actor: 'a', action: 'b', target });
+      assert.deepEqual(
+        (await audit.list({ limit: 10 })).map(({ target }) => target),
+        ['two', 'one'],
+      );
+      await Promise.all(
+        ['x', 'y', 'x'].map(text => anonymousUse.enter(digestOf(text), '192.0.2.1', 5)),
+      );
+      assert.deepEqual(await anonymousUse.of('192.0.2.1'), { requests: 0, files: 2, bytes: 10 });
+    }));
+
+  test('secrets, readings of the clock and the id are replaced, not doubled', () =>
+    withRows(async ({ tokenPairs, sealed, clockReadings, identity, settle }) => {
+      const grant = Buffer.from('grant').toString('base64url');
+      await tokenPairs.put(grant, 'one', 1);
+      await tokenPairs.put(grant, 'two', 2);
+      const found = await sealed.after(undefined, 10);
+      const replaced = found.map(one => ({ ...one, resealed: 'three' }));
+      await sealed.replace(replaced);
+      await sealed.replace(replaced.map(one => ({ ...one, resealed: 'late' })));
+      assert.equal(await tokenPairs.find(grant), 'three');
+      assert.deepEqual(await sealed.after(found.at(-1)?.place, 10), []);
+      clockReadings.write({ wallMs: 1, uptimeMs: 2, steadyFromMs: 3 });
+      clockReadings.write({ wallMs: 4, uptimeMs: 5, steadyFromMs: 6 });
+      await identity.setId('first');
+      await identity.setId('second');
+      assert.equal(await identity.id(), 'first');
+      await identity.setId('second', { replaces: true });
+      assert.equal(await identity.id(), 'second');
+      await settle();
+      assert.equal((await clockReadings.read())?.wallMs, 4);
+    }));
+}
