@@ -3,6 +3,7 @@ import type { AccountCheck } from './accounts/account-check.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
+import { contextPrefix } from './uploads/context-repository.ts';
 
 /** The user name of who has a bearer token in place of a password. */
 export const tokenName = 'token';
@@ -44,7 +45,10 @@ export interface KeeperDeps {
 
 export function createKeeper(deps: KeeperDeps): Keeper {
   const { accounts, accountCheck, hasAccountFiles, anonymous, tokens } = deps;
-  const anybody = pullRights(anonymous);
+  const open = pullRights(anonymous);
+  // Build contexts hold sources that their owner has shown to this server only, whatever else `*` opens.
+  const anybody: Rights = repository =>
+    repository.startsWith(contextPrefix) ? [] : open(repository);
   const withToken = async (text: string): Promise<Rights | undefined> => {
     const token = await tokens.read(text);
     if (!token) return undefined;

@@ -1,6 +1,9 @@
 /** How much uploaded build contexts may take, and when they go. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
+import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
 import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
 import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
 import { createQuota } from '../../src/hosted/uploads/quota.ts';
@@ -66,6 +69,17 @@ suite('uploaded contexts', () => {
       lone.map(({ digest }) => digest),
       [digestOf('old list')],
     );
+  });
+
+  test('nobody pulls the contexts of others, even where everybody may pull everything', () => {
+    const accounts = new Map();
+    const keeper = createKeeper({
+      ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },
+      anonymous: ['*'],
+      tokens: createRegistryTokens(Buffer.alloc(32, 1), 'registry.example.com'),
+    });
+    assert.deepEqual(keeper.anybody('team/app'), ['pull']);
+    assert.deepEqual(keeper.anybody(own), []);
   });
 
   test('users, networks and all networks together have limits', async () => {

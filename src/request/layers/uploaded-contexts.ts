@@ -42,11 +42,13 @@ export interface UploadedContextsDeps {
 
 // Contexts are hashed as fast as the disk reads: more at once would only wait for each other.
 const hashedAtOnce = 2;
+const mostWaiting = 100;
 
 export function createUploadedContexts(deps: UploadedContextsDeps): UploadedContexts {
   const { content, manifests, ownHost } = deps;
   const known = boundedCache<Digest, Digest>(10_000);
-  const queue = new RunQueue(hashedAtOnce);
+  // Callers without a login do not delay those with one.
+  const queues = { users: hashQueue(), strangers: hashQueue() };
 
   /** The digest of the manifest that a location names, which must be in the caller's own repository. */
   const digestIn = async (
@@ -97,6 +99,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
         throw malformed("is not a tar.gz file: leave out 'gzipDigest' and 'gzipSize'");
       }
       const digest = await digestIn(location, caller);
+      const queue = caller.user === undefined ? queues.strangers : queues.users;
       const tarDigest = await queue.run(() => measure(digest, caller.signal));
       if (claimed !== undefined && claimed !== tarDigest) {
         throw new Fault(
@@ -108,6 +111,15 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
       return { digest, tarDigest };
     },
   };
+}
+
+function hashQueue(): RunQueue {
+  const refusal = () =>
+    new Fault('unavailable', 'Too many build contexts are being checked: try again later', {
+      phase: 'limit',
+      retryAfterSeconds: 30,
+    });
+  return new RunQueue(hashedAtOnce, { mostWaiting, refusal });
 }
 
 function malformed(what: string): Fault {
