@@ -174,7 +174,10 @@ suite('uploaded build contexts', () => {
     const wrong = { mediaType: contextTypes.content, ...(await keep(five)), size: 6 };
     await refused(artifact([file], [five], { layers: [wrong] }), /wrong size/);
     for (const path of ['../f', '/f', 'a/../../f', 'a\0b']) {
-      await refused(artifact([{ ...file, path }], [five]), /a path in it/);
+      await refused(
+        artifact([{ ...file, path }], [five]),
+        /contains a path (that leads out|with a NUL)/,
+      );
     }
   });
 });
