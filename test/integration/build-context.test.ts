@@ -185,9 +185,9 @@ suite('build contexts', { concurrency: 2 }, () => {
     });
     const answer = await manifestOf(targetImage);
     assert.equal(answer.status, 400);
-    assert.match(await answer.text(), /The build context has something in it that is neither/);
+    assert.match(await answer.text(), /The build context contains something other than files/);
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
-    assert.match(log, /The build failed: The build context has something in it/);
+    assert.match(log, /The build failed: The build context contains something other/);
   });
 
   test('what a request says of it must be so, and it must be of use', async () => {
