@@ -8,7 +8,7 @@ import type { Identities, SealedGrant } from '../platform/identities.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 
-/** In which right the image of a container request is served, and until when that may be believed. */
+/** The access with which the image of a container request is served, and how long it is valid. */
 export interface Standing {
   readonly access: Access;
   /** ms, of `performance.now`. */
@@ -93,7 +93,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   };
 }
 
-/** In which right, and what registries have to show. */
+/** The access, and the images that registries must show with it. */
 interface Question {
   readonly access: Access;
   readonly parts: readonly Shown[];

@@ -16,7 +16,7 @@ const referrersTag = /^sha256-([0-9a-f]{64})(?:\.[a-z]+)?$/;
 const recentMs = 30_000;
 const recentBytes = 16 * 1024 * 1024;
 
-/** The manifest that a reference stands for in a served image. Throws {@link Fault}. */
+/** Returns the manifest that a reference names in a served image. Throws {@link Fault}. */
 export type ManifestFinder = (
   request: ContainerRequest,
   image: PulledImage,

@@ -14,8 +14,8 @@ export interface ShownBase {
 }
 
 /**
- * Makes sure that whoever asks for a build may pull what it begins with: a builder that has an image
- * already does not ask its registry again. Throws a {@link Fault} that names the image: 400, or what stands for
+ * Checks that the caller may pull the base images: a builder that has an image already does not ask its registry
+ * again. Throws a {@link Fault} that names the image: 400, or the status for
  * a registry that does not answer.
  */
 export async function checkBaseImages(

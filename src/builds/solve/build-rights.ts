@@ -8,11 +8,11 @@ import type { CredentialSource, Credentials } from '../../upstream/auth/credenti
 import type { FetchToken } from '../../upstream/auth/fetch-token.ts';
 import { builderTokens } from '../builder/builder-tokens.ts';
 
-/** In which right the images of a build are pulled and pushed. */
+/** The rights with which the images of a build are pulled and pushed. */
 export interface BuildRights {
   /** For a builder: for the hosts of these images, and for the own host a token for them alone. */
   forBuilder(images: BuilderImages): BuilderAccess;
-  /** For what the service itself does: where an image is hosted here, whoever asked has shown that it may. */
+  /** Returns the access for the service itself. The caller has proved its right to images that are hosted here. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
 }
 
@@ -29,7 +29,7 @@ export interface BuilderImages {
   readonly pushed: readonly string[];
 }
 
-/** The rights of who has asked for a build; without a grant those that all have. */
+/** Returns the rights of the caller of a build; without a grant, the rights that everyone has. */
 export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
 
 export interface BuildRightsDeps {

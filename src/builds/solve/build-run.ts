@@ -4,16 +4,16 @@ import type { Secrets } from '../asker.ts';
 import type { LogWriter } from '../build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';
 
-/** Does one build. What it throws is a failure; a {@link Fault}'s message is for the user. */
+/** Runs one build. An exception is a failure; the message of a {@link Fault} is for the user. */
 export type Solve = (run: BuildRun) => Promise<Extract<BuildOutcome, { succeeded: true }>>;
 
 export interface BuildRun {
   readonly id: string;
   readonly plan: BuildPlan;
-  /** In whose right images are pulled and pushed. */
+  /** The rights with which images are pulled and pushed. */
   readonly grant: SealedGrant | undefined;
   readonly owner: string;
-  /** False for the build of a caller whom nobody knows. */
+  /** False for the build of a caller without a login. */
   readonly isTrusted: boolean;
   readonly secrets?: Secrets | undefined;
   readonly log: LogWriter;

@@ -33,7 +33,7 @@ export interface RecipeRun {
   /** Of the plan: same key, same recipe. */
   readonly key: string;
   readonly recipe: RecipeOrigin;
-  /** Where the image goes; without a tag it is pushed by its digest alone. */
+  /** The target of the image; without a tag, the image is pushed by its digest. */
   readonly target: Reference;
   readonly access: BuilderAccess;
   readonly customer: Customer;
@@ -52,7 +52,7 @@ export interface RecipeResult {
   readonly lockFile: string | undefined;
 }
 
-/** Has BuildKit build a recipe and push the image. Throws a `Fault` that tells its user why it failed. */
+/** Lets BuildKit build a recipe and push the image. Throws a `Fault` with the reason of the failure, for the user. */
 export type RunRecipe = (run: RecipeRun) => Promise<RecipeResult>;
 
 export interface RunRecipeDeps {
@@ -108,7 +108,7 @@ async function openSent(
   return { tree, async [Symbol.asyncDispose]() {} };
 }
 
-/** The recipe's own files, and besides them those that came with the request. */
+/** Returns the files of the recipe together with the build context of the request. */
 function contextOf({ recipe, files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
   if (!sent) return datedTree(memoryTree(files));
   const tree = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
@@ -132,10 +132,10 @@ function commonOptions(
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),
     ),
-    // Those whose registries have been asked for who wants this build: the builder asks nobody for what it has.
+    // Only images that their registries have shown to the caller: the builder does not ask a registry for images it has.
     allowedImages: recipe.baseImages,
     sourceRules,
-    // What another recipe has left in a cache mount would decide what is in an image that is everybody's.
+    // Otherwise files that another recipe left in a cache mount would change an image that everyone uses.
     cacheNamespace: sharesMounts && run.customer === 'known' ? namespaceOf(run.owner) : key,
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),
@@ -194,7 +194,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   const { recipe, target, log, signal } = run;
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets ?? {})) mask.add(Buffer.from(base64, 'base64'));
-  // Whole lines come, so that no secret is cut in two.
+  // The log comes in whole lines, so that no secret is cut in two.
   const text = plainLog(lines => log.write(mask.apply(lines)));
   const { cache } = recipe;
   const isCached = cache !== undefined && !usesSecrets(run);

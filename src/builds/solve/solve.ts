@@ -30,11 +30,11 @@ export interface SolveDeps {
   readonly stageSifBases: StageSifBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
-  /** Where images are put that are not what was asked for yet. */
+  /** The place of intermediate images. */
   readonly staging: Staging;
 }
 
-/** A hosted repository for each build, for what is made on the way. */
+/** A hosted repository for the intermediate images of each build. */
 export interface Staging {
   /** The host of these repositories. */
   readonly host: string;
@@ -43,7 +43,7 @@ export interface Staging {
   drop(buildId: string): Promise<void>;
 }
 
-/** Does a build: makes the image, or finds it, bakes into it what is to be baked in, puts it where it belongs. */
+/** Runs a build: makes or finds the image, makes the changes of the plan in it, and pushes it to its target. */
 export function createSolve(deps: SolveDeps): Solve {
   const { documents, staging } = deps;
 
@@ -65,7 +65,7 @@ export function createSolve(deps: SolveDeps): Solve {
     };
   };
 
-  /** Puts it under the target of the plan, in the format that is wanted. */
+  /** Pushes the image to the target of the plan, in the requested format. */
   const deliver = async (run: BuildRun, rights: BuildRights, placed: Placed) => {
     const { plan, log, signal } = run;
     const made = await bake(run, rights, placed);
@@ -94,7 +94,7 @@ export function createSolve(deps: SolveDeps): Solve {
     const { plan, id, log, signal } = run;
     const target = parseReference(plan.target);
     const isStaged = plan.sif !== undefined || target.registry === staging.host;
-    // What is not final gets no tag: nobody is to see it under the name that is promised.
+    // An intermediate image gets no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     try {
       const ready = recipe.sifBases ? await deps.stageSifBases(run, rights, recipe, place) : recipe;
@@ -112,7 +112,7 @@ export function createSolve(deps: SolveDeps): Solve {
     }
   };
 
-  /** The lock file goes where its image goes; a registry that does not take it still has the image. */
+  /** Attaches the lock file to its image. A registry that rejects the lock file still has the image. */
   const attachLockFile = async (
     { plan, log, signal }: BuildRun,
     rights: BuildRights,

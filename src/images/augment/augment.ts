@@ -12,11 +12,11 @@ import { pointTo, sayAbout } from './written-descriptor.ts';
 /** The documents of a base image by digest: manifests, indexes and image configs. */
 export type BaseDocuments = ReadonlyMap<Digest, Document>;
 
-/** What is served in place of the base. */
+/** The image that is served instead of the base. */
 export interface AugmentedImage {
-  /** The manifest or index that the served name stands for. */
+  /** The manifest or index of the served name. */
   readonly root: Document;
-  /** Everything that was written anew, the root included, by digest. */
+  /** All rewritten documents by digest, including the root. */
   readonly generated: ReadonlyMap<Digest, Document>;
   /** The largest number of layers of any image that was changed; 0 when none was. */
   readonly maxLayers: number;
@@ -38,12 +38,11 @@ export function augment(
 }
 
 /**
- * Applies a change to an image or to every image of an index, an image a step, and yields the bytes that the step has
- * written. Pure: the same base and change give the
- * same bytes on every machine. Entries that are no image (attestations, artifacts, unknown types),
- * those that nothing of the change is for, and those whose documents are not among `documents` (an
- * index may be sparse), stay as they are, except that the annotation by which an attestation names its image
- * follows the image.
+ * Applies a change to an image, or to every image of an index, one image per step, and yields the number of bytes that
+ * the step wrote. Pure: the same base and change give the same bytes on every machine. Some entries stay as they are:
+ * those that are not images (attestations, artifacts, unknown types), those that the change does not affect, and
+ * those whose documents are missing from `documents`, since an index may be sparse. The annotation by which an
+ * attestation names its image follows the image.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function* augmentInSteps(
@@ -87,7 +86,7 @@ interface Run {
 
 type Steps = Generator<number, Document | undefined>;
 
-/** The changed document, or undefined when it stays as it is. */
+/** Returns the changed document; undefined for a document that stays as it is. */
 function* augmentDocument(document: Document, run: Run): Steps {
   const manifest = parseManifest(document);
   switch (manifest.kind) {
@@ -123,7 +122,7 @@ function* augmentIndex(index: Document, entries: readonly Descriptor[], run: Run
   for (const [position, raw] of rawEntries.entries()) {
     const entry = entries[position];
     const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
-    // An entry that declares a type of its own is read by that type, as clients read it.
+    // Clients read a document by the type that its entry declares.
     const replacement =
       entry && child && (yield* augmentChild({ ...child, mediaType: entry.mediaType }, run));
     if (replacement) replaced.set(entry.digest, replacement.digest);

@@ -1,5 +1,5 @@
 /**
- * The name in `NAME=value`; the whole text when there is no `=`. One that comes first belongs to the
+ * Returns the name in `NAME=value`; the whole text without `=`. A `=` at the beginning belongs to the
  * name, as in the `=C:=C:\dir` that Windows keeps: such entries must not all be one variable.
  */
 export function envName(entry: string): string {
@@ -8,8 +8,8 @@ export function envName(entry: string): string {
 }
 
 /**
- * The base environment with the given entries merged by name: one that exists is overridden where it
- * stands, a new one is appended. Of several entries with one name the last wins; a base that names a
+ * Returns the base environment with the given entries merged by name: an existing variable is replaced in its
+ * place, a new one is appended. Of several entries with one name the last wins; a base that names a
  * variable twice keeps one, as the runtimes do.
  */
 export function mergeEnv(base: readonly string[], given: readonly string[]): string[] {

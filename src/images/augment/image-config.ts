@@ -12,10 +12,10 @@ import { type ContainerConfig, changesConfig } from './container-config.ts';
 import type { InjectedLayer } from './image-change.ts';
 import { changeRuntime } from './runtime-config.ts';
 
-// Two images of one change must have one digest, on every replica and for ever: no clock here.
+// The same change must always give the same digest, on every replica: the date is fixed.
 const layerCreated = '1970-01-01T00:00:00Z';
 
-/** The architecture that an image config names, in Go's spelling; undefined when it names none. */
+/** Returns the architecture of an image config, in Go's spelling; undefined when the config has none. */
 export function architectureOf(config: Buffer): string | undefined {
   const members = parseJson(config, 'config');
   const architecture = members[memberName(members, 'architecture')];
@@ -25,7 +25,7 @@ export function architectureOf(config: Buffer): string | undefined {
 }
 
 /**
- * The image config with the change merged in: entrypoint, cmd and working directory replaced when
+ * Returns the image config with the change merged in: entrypoint, cmd and working directory replaced when
  * given, environment merged by name, diff IDs and history appended for each layer. Members the
  * change does not touch keep their values and order.
  * Source: OCI image specification config.md; Docker's config has the same members.

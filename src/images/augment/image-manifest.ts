@@ -14,10 +14,10 @@ export interface ChangedImage {
 }
 
 /**
- * The image with the change applied. The family of media types stays, layers are appended to those
+ * Returns the image with the change applied. The family of media types stays, layers are appended to those
  * of the base, the config descriptor points to the new config; every other member of the manifest
- * keeps its value. Undefined when nothing of the change is for this image: layers of another
- * architecture only.
+ * keeps its value. Returns undefined when the change does not affect this image: it has only layers of another
+ * architecture.
  */
 export function changeImage(
   base: Document,

@@ -62,7 +62,7 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
   return {
     async write(bytes) {
       given += bytes.length;
-      // The caller reuses its buffer, and zlib reads on another thread: give it bytes of its own.
+      // The caller reuses its buffer, and zlib reads on another thread, so zlib gets its own copy.
       const own = Buffer.from(bytes);
       const endTurn = await takeTurn();
       try {

@@ -11,11 +11,11 @@ export interface FetchLimits {
   readonly atOnce?: number;
   /** How long a fetch waits for its turn, in ms. */
   readonly waitMs?: number;
-  /** How long a fetch goes on when its last caller has left, in ms: clients whose patience ends often ask again. */
+  /** How long a fetch continues after its last caller has left (ms): clients often retry after a timeout. */
   readonly lingerMs?: number;
 }
 
-/** The caller of a fetch; its signal tells that it has left. */
+/** The caller of a fetch; its signal is aborted when it leaves. */
 export interface FetchCaller extends Pick<Caller, 'network' | 'user'> {
   readonly signal?: AbortSignal | undefined;
 }

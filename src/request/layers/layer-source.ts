@@ -15,7 +15,7 @@ export interface LayerBytes {
 
 /** Where the files behind layer URLs come from. Both methods throw a `Fault`. */
 export interface LayerSource {
-  /** Makes sure that the caller may have what is behind the URL, also where it is kept here already. */
+  /** Checks that the caller may read the URL, also when its content is kept here already. */
   admit(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<void>;
   open(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<LayerBytes>;
 }

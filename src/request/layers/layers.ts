@@ -25,7 +25,7 @@ export interface LayerLimits {
   readonly maxUrlBytes: number;
   /** Bytes that the layers of one request may unpack to. */
   readonly maxTarBytes: number;
-  /** Longest time to fetch what is behind a URL, in ms. */
+  /** Timeout for fetching a URL (ms). */
   readonly fetchTimeout: number;
 }
 
@@ -51,7 +51,7 @@ export interface LayerIntake {
 
 /** The caller: its rights are used for URLs, and its share for content. */
 export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> {
-  /** Aborts when the caller has left: a fetch that nobody waits for ends. */
+  /** Aborted when the caller leaves: a fetch without waiting callers ends. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -293,7 +293,7 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
   }
 }
 
-/** What goes wrong with a URL is a mistake in the request; an address that is refused is denied. */
+/** Reports a failed fetch as a mistake in the request, and a refused address as denied. */
 function failedFetch(error: unknown, url: URL, name: string): unknown {
   const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
   if (isOurs) return error;

@@ -16,7 +16,7 @@ export interface TokenRegistry {
   issue(
     make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
   ): Promise<ContainerRequest>;
-  /** The live request of a token. Throws a {@link Fault} that tells unknown, expired and revoked apart. */
+  /** Returns the live request of a token. Throws a {@link Fault} that says whether it is unknown, expired or revoked. */
   get(token: string): Promise<ContainerRequest>;
   /** The request of a token whether it is live or not, while it is remembered. */
   describe(token: string): Promise<ContainerRequest>;
@@ -41,7 +41,7 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
 
 // About 15,000 usual requests, or 30 of the largest.
 const cachedBytes = 32 * 1024 * 1024;
-// The token gives access, so what is stored has this in its place.
+// The token gives access, so the stored request has this placeholder.
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
 const rememberMs = 3 * 24 * 3600 * 1000;
