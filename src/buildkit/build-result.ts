@@ -1,23 +1,23 @@
 import type { Warning } from './progress/progress.ts';
 import type { Journal } from './progress/step-journal.ts';
 
-/** What a build made. With several exporters these are of the last one that told. */
+/** The result of a build. With several exporters, that of the last one that reported it. */
 export interface BuildResult {
-  /** Of the image's manifest or index; undefined when nothing but a `tar` was made. */
+  /** Digest of the image's manifest or index. Undefined if only a `tar` was made. */
   readonly digest: string | undefined;
-  /** Of the image's configuration; undefined for an index. */
+  /** Digest of the image's config. Undefined for an index. */
   readonly configDigest: string | undefined;
   readonly descriptor: ImageDescriptor | undefined;
-  /** The names under which the image can be had. */
+  /** Names of the image. */
   readonly names: readonly string[];
   readonly warnings: readonly Warning[];
-  /** Numbered steps of the Dockerfile, and how many of them needed no work. */
+  /** Number of steps of the Dockerfile, and how many of them came from the cache. */
   readonly steps: { readonly total: number; readonly cached: number };
-  /** All that the exporters told, by the names that BuildKit gives it. */
+  /** Everything that the exporters reported, by BuildKit's names. */
   readonly response: Readonly<Record<string, string>>;
 }
 
-/** The descriptor of an image as the OCI image specification has it. */
+/** Descriptor of an image. Source: OCI image specification, descriptor.md. */
 export interface ImageDescriptor {
   readonly mediaType: string;
   readonly digest: string;

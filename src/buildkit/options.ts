@@ -4,71 +4,71 @@ import type { OpenSink } from './session/file-send.ts';
 import type { CredentialsOf } from './session/login-question.ts';
 import type { TokenSource } from './session/token-source.ts';
 
-/** What is to be built, and where the result goes. */
+/** What to build, and where the result goes. */
 export interface BuildOptions {
   /** Text of the Dockerfile. */
   readonly dockerfile: string;
-  /** How messages call it; `Dockerfile` unless told. */
+  /** Its name in messages. Default: `Dockerfile`. */
   readonly dockerfileName?: string;
-  /** What takes the place of the context's `.dockerignore`; not empty. */
+  /** Replaces the context's `.dockerignore`. Must not be empty. */
   readonly dockerignore?: string;
-  /** What COPY and ADD take files from; nothing unless told. Its `.dockerignore` is heeded. */
+  /** Files for COPY and ADD. Its `.dockerignore` is honoured. Default: no files. */
   readonly context?: FileTree;
-  /** What `FROM name` and `COPY --from=name` mean: files, or `docker-image://ref` or a URL. */
+  /** Meaning of `FROM name` and `COPY --from=name`: files, `docker-image://ref` or a URL. */
   readonly namedContexts?: Readonly<Record<string, FileTree | string>>;
   /**
-   * Full names of the images that the build may take anything from; all unless told. It also holds for what
-   * `ONBUILD` of a base image names, and for what the builder has already. BuildKit 0.12 and later.
+   * Full names of the images that the build may use. The list also applies to images that `ONBUILD` names and to
+   * images that the builder already has. Default: all images. Requires BuildKit 0.12.
    */
   readonly allowedImages?: readonly string[];
   /**
-   * What else the build may fetch, such as `https://host/file` and `git://host/repository` for ADD; the last rule that
-   * matches decides, and what none matches is allowed. BuildKit 0.12 and later.
+   * Other sources that the build may fetch, such as `https://host/file` and `git://host/repository` for ADD. The last
+   * rule that matches decides. A source without a matching rule is allowed. Requires BuildKit 0.12.
    */
   readonly sourceRules?: readonly SourceRule[];
-  /** The stage to be built, the last one unless told. */
+  /** The stage to build. Default: the last one. */
   readonly target?: string | undefined;
-  /** Such as `linux/arm64`; the builder's own unless told. More than one make an index. */
+  /** Such as `linux/arm64`. Several platforms produce an index. Default: the builder's platform. */
   readonly platforms?: readonly string[];
   readonly buildArgs?: Readonly<Record<string, string>>;
   readonly labels?: Readonly<Record<string, string>>;
-  /** True builds every step anew, a list the steps of these stages. */
+  /** `true` rebuilds every step; a list rebuilds the steps of these stages. */
   readonly noCache?: boolean | readonly string[];
   /** Asks registries for base images even if the builder has them. */
   readonly pull?: boolean;
-  /** The network of each RUN: the builder's own, none, or what the builder is set to (unless told). */
+  /** Network of each RUN: that of the builder's host, or none. Default: the builder's setting. */
   readonly network?: 'host' | 'none';
   /** Lines of the containers' `/etc/hosts`: address by name. */
   readonly extraHosts?: Readonly<Record<string, string>>;
   /** By id, for `RUN --mount=type=secret,id=...`. */
   readonly secrets?: Readonly<Record<string, string | Uint8Array>>;
-  /** Asked for each registry that wants to know who asks. */
+  /** Called for each registry that requires a login. */
   readonly credentials?: CredentialsOf;
-  /** Asked first, for each registry that has a token service. */
+  /** Called first, for each registry with a token service. */
   readonly tokens?: TokenSource;
-  /** Where the result goes, nowhere unless told: the build is done for its errors then. */
+  /** Where the result goes. Default: nowhere, which only checks that the build succeeds. */
   readonly exporters?: readonly Exporter[];
   readonly cacheImports?: readonly Cache[];
   readonly cacheExports?: readonly Cache[];
   /**
-   * What `RUN --mount=type=cache` keeps is seen by builds with the same name only; unless told, by all builds of
-   * the builder, whoever they are for.
+   * Builds with the same namespace share the content of `RUN --mount=type=cache`. Default: all builds of the builder
+   * share it.
    */
   readonly cacheNamespace?: string;
-  /** Seconds since the epoch at which all that is made is dated: the same input gives the same digest. */
+  /** Date of everything in the image, in seconds since the epoch: the same input produces the same digest. */
   readonly sourceDateEpoch?: number;
   /** True keeps a record of the build in the builder. */
   readonly history?: boolean;
-  /** Powers that the build asks for besides those of `network`, such as `security.insecure`. */
+  /** Further privileges of the build, such as `security.insecure`. */
   readonly entitlements?: readonly string[];
-  /** More for the Dockerfile frontend, by the names that it knows. */
+  /** Further attributes of the Dockerfile frontend. */
   readonly frontendAttrs?: Readonly<Record<string, string>>;
 }
 
-/** Allows or denies what a build fetches. */
+/** Allows or denies a source of a build. */
 export interface SourceRule {
   readonly action: 'allow' | 'deny';
-  /** Regular expression, in the syntax of Go, for the identifier of the source. */
+  /** Regular expression in Go's syntax for the identifier of the source. */
   readonly pattern: string;
 }
 
@@ -80,37 +80,37 @@ export interface ImageExporter {
   readonly type: 'image' | 'moby';
   readonly name: string | readonly string[];
   readonly push?: boolean;
-  /** The registry is plain HTTP or has a certificate that nobody knows; 127.0.0.1 is taken for HTTP anyway. */
+  /** Allows plain HTTP and unknown certificates. 127.0.0.1 is always accessed over HTTP. */
   readonly insecure?: boolean;
-  /** True unless told. */
+  /** Default: true. */
   readonly ociMediaTypes?: boolean;
   readonly compression?: 'gzip' | 'zstd' | 'uncompressed' | 'estargz';
-  /** Compresses layers of the base anew too. */
+  /** Also recompresses the layers of the base image. */
   readonly forceCompression?: boolean;
-  /** More, by the names that the exporter knows. */
+  /** Further attributes of the exporter. */
   readonly attrs?: Readonly<Record<string, string>>;
 }
 
 /** One file: an archive of the image (`oci`, `docker`) or of its file system (`tar`). */
 export interface FileExporter {
   readonly type: 'oci' | 'docker' | 'tar';
-  /** Called once when the file comes; it is whole when the build succeeds, and to be thrown away otherwise. */
+  /** Called once when the file arrives. The file is complete if the build succeeds; discard it otherwise. */
   readonly sink: OpenSink;
   /** Name of the image within the archive. */
   readonly name?: string;
   readonly attrs?: Readonly<Record<string, string>>;
 }
 
-/** Where results of steps are kept for other builders. */
+/** A cache of step results for other builders. */
 export type Cache = RegistryCache | OtherCache;
 
 export interface RegistryCache {
   readonly type: 'registry';
   readonly ref: string;
-  /** What is kept: all steps (`max`, unless told) or those of the result. */
+  /** Cached steps: all of them (`max`) or those of the result. Default: `max`. */
   readonly mode?: 'max' | 'min';
   readonly insecure?: boolean;
-  /** A cache that cannot be written fails the build; it does not unless told. */
+  /** Fails the build when the cache cannot be written. Default: false. */
   readonly required?: boolean;
   readonly attrs?: Readonly<Record<string, string>>;
 }

@@ -13,7 +13,7 @@ export function failureOfCall(error: unknown, address: string): unknown {
   return new BuildError(kind, message, { cause: error });
 }
 
-/** What a builder's refusal to build means; the messages it is told by are those of BuildKit 0.8 to 0.32. */
+/** Returns the error of a build that failed. Recognises the messages of BuildKit 0.8 to 0.32. */
 export function failureOfBuild(
   error: ServiceError,
   address: string,
@@ -104,7 +104,7 @@ function exitCodeIn(message: string): number | undefined {
   return code === undefined ? undefined : Number(code);
 }
 
-/** Frontends write the line into the message where they tell it nowhere else. */
+/** Some frontends report the line only in the message. */
 function sourceIn(message: string): { file: string; line: number; text?: string } | undefined {
   const [, line] = /dockerfile parse error (?:on )?line (\d+)/i.exec(message) ?? [];
   return line === undefined ? undefined : { file: 'Dockerfile', line: Number(line) };

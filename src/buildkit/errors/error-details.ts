@@ -3,7 +3,7 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { StatusSchema } from '../gen/google/rpc/status_pb.js';
 import type { SourceLine } from './build-error.ts';
 
-/** What a builder tells of an error besides its sentence. Builders before 0.8 or so tell nothing. */
+/** Details of an error beside its message. Builders before about 0.8 send none. */
 export interface ErrorDetails {
   /** Of the process of a RUN. */
   readonly exitCode: number | undefined;

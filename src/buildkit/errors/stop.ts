@@ -1,6 +1,6 @@
 import { BuildError } from './build-error.ts';
 
-/** What the one is told who asked for what is stopped. */
+/** Messages for the caller of what is stopped. */
 export interface StopMessages {
   readonly cancelled: string;
   readonly timeout: string;

@@ -1,13 +1,13 @@
 import { posix } from 'node:path';
 import { type FileTree, parentOf, type TreeEntry } from './file-tree.ts';
 
-/** A file as text or bytes, or with more to tell; a symlink; an empty directory. */
+/** A file as text or bytes, or with further attributes; a symlink; an empty directory. */
 export type MemoryFile =
   | string
   | Uint8Array
   | {
       readonly data: string | Uint8Array;
-      /** Permission bits, 0o644 unless told. */
+      /** Permission bits. Default: 0o644. */
       readonly mode?: number;
       readonly mtimeMs?: number;
     }
@@ -21,7 +21,7 @@ interface Node {
 
 /**
  * Files in memory by their paths, such as `src/main.c`; directories on the way exist by themselves. All
- * times are the epoch unless told, so that the same files are the same to a builder's cache. Throws a
+ * times are the epoch by default, so that the builder's cache recognises the same files. Throws a
  * `TypeError` for a path that is not relative and clean, or that leads through a file.
  */
 export function memoryTree(files: Readonly<Record<string, MemoryFile>>): FileTree {

@@ -9,17 +9,17 @@ import { openDockerBridge } from './docker-bridge.ts';
 export interface TlsOptions {
   /** The authority of the builder's certificate. */
   readonly ca: string;
-  /** Our certificate and its key, for a builder that wants one. */
+  /** Certificate and key of the client, for a builder that requires them. */
   readonly cert?: string;
   readonly key?: string;
-  /** The name in the builder's certificate; the host of the address unless told. */
+  /** Name in the builder's certificate. Default: the host of the address. */
   readonly serverName?: string;
 }
 
 export interface ConnectOptions {
   /** For `tcp://`. */
   readonly tls?: TlsOptions;
-  /** How a builder that hangs is found out while it builds; 10 s and 10 s unless told. */
+  /** Detects a builder that hangs during a build. Default: 10 s and 10 s. */
   readonly keepalive?: { readonly timeMs: number; readonly timeoutMs: number };
 }
 

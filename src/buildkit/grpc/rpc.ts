@@ -58,7 +58,7 @@ export function callServerStream<I extends DescMessage, O extends DescMessage>(
   );
 }
 
-/** Many messages both ways, with metadata of which each value is sent as a header of its own. */
+/** Many messages both ways, with metadata whose values are sent as separate headers. */
 export function callBidi<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodBiDiStreaming<I, O>,

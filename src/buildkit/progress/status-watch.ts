@@ -3,10 +3,10 @@ import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
 import { callServerStream } from '../grpc/rpc.ts';
 import { type Progress, progressDecoder } from './progress.ts';
 
-/** The progress of one build while it is told. */
+/** Watches the progress of one build. */
 export interface StatusWatch {
   /**
-   * Settles when all is told that will be: the builder has said so, or has been silent for a while.
+   * Settles when the progress is complete: the builder has ended it, or has been silent for a while.
    * To be called when the build is over, however it ended.
    */
   drained(): Promise<void>;
