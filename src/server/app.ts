@@ -39,15 +39,15 @@ import { createReadiness } from './upkeep/readiness.ts';
 
 export interface App {
   readonly koa: Koa<RequestState>;
-  /** Platforms that pair, over WebSockets. */
+  /** Platforms that pair with this server over WebSockets. */
   readonly pairing: Pairing;
-  /** From now on the server is not ready for new work; what is under way goes on. */
+  /** Reports the server as not ready for new work. Running work continues. */
   drain(): void;
-  /** Writes what is still in memory and closes all parts. Logs parts that fail; never rejects. */
+  /** Writes unsaved state and closes all parts. Logs parts that fail; never rejects. */
   close(): Promise<void>;
 }
 
-/** Puts the server together, from the disk up to the routes; nothing listens yet. */
+/** Creates the server, from the disk up to the routes. It does not listen yet. */
 export async function createApp(deps: AppDeps): Promise<App> {
   const { config, publicUrl, log, version } = deps;
   const places = configuredPlaces(config, publicUrl);
@@ -72,7 +72,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const identify = createIdentify({ identities, checkAccount, logins, callers });
   const rules = accessRules(config, publicUrl);
   const accessGate = createGate(rules);
-  log.info({ access: rules }, 'who may use this server');
+  log.info({ access: rules }, 'access rules of this server');
   const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
   const metrics = createMetricsRegistry();
   const api = jsonApi({
@@ -95,7 +95,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   });
 
   const koa = new Koa<RequestState>();
-  // Whatever goes wrong is in the log already; Koa would also print it, even for clients that leave.
+  // Errors are logged elsewhere. Koa would also print them, even for clients that disconnect.
   koa.silent = true;
   const { trustedProxies } = config;
   koa.use(outermost({ log, callers, trustedProxies, observe: createObserver(metrics) }));
@@ -169,7 +169,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   };
 }
 
-/** Answers what no route has taken. */
+/** Answers requests that no route matches. */
 function noRoute(): never {
   throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
 }

@@ -144,7 +144,7 @@ test('a frame fits into the terminal', () => {
 });
 
 test('before the first step, what the service says', () => {
-  assert.match(frameOf(read(''), options)[1] ?? '', /waiting for its turn/);
+  assert.match(frameOf(read(''), options)[1] ?? '', /waiting in the queue/);
   assert.match(
     frameOf(read('Waiting for BuildKit\n'), options)[1] ?? '',
     /=> Waiting for BuildKit/,

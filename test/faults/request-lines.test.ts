@@ -20,7 +20,7 @@ async function assertAlive(sluice: Sluice): Promise<void> {
   assert.equal((await sluice.fetch('/healthz')).status, 200);
   assert.equal(sluice.process.exitCode, null, sluice.output());
   await sluice.requests();
-  assert.doesNotMatch(sluice.output(), /nothing has caught|unexpected error/);
+  assert.doesNotMatch(sluice.output(), /uncaught error|unexpected error/);
 }
 
 const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';

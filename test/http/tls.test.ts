@@ -76,7 +76,7 @@ test('the command line trusts the authority that it is given', async () => {
   assert.match((await inspect({})).stderr, /No answer from https/);
   assert.match((await inspect({ SLUICE_CA: first.authority })).stderr, /127\.0\.0\.1:1/);
   const wrong = await inspect({ SLUICE_CA: directory.join('none.pem') });
-  assert.match(wrong.stderr, /SLUICE_CA: .*none\.pem is not a PEM file of a certificate/);
+  assert.match(wrong.stderr, /SLUICE_CA: .*none\.pem as a PEM file of a certificate/);
 });
 
 test('new files are used without a restart; files that cannot be used are not', async () => {
@@ -93,7 +93,7 @@ test('new files are used without a restart; files that cannot be used are not', 
   assert.ok(await isServing(first));
   await copyFile(second.certificate, certificate);
   await eventually('it is reported', () =>
-    /cannot be used as they are now: the previous/.test(sluice.output()),
+    /cannot use the changed TLS files: the previous/.test(sluice.output()),
   );
   assert.ok(await isServing(first), 'the key does not fit yet');
   await use(second);
@@ -103,7 +103,7 @@ test('new files are used without a restart; files that cannot be used are not', 
   assert.ok(await isServing(second));
   await use(first);
   await eventually('it is served again', () => isServing(first));
-  const { length } = sluice.output().split('cannot be used');
+  const { length } = sluice.output().split('cannot use the changed TLS files');
   assert.equal(length - 1, 2, 'each once');
   assert.doesNotMatch(sluice.output(), /PRIVATE KEY/);
 });

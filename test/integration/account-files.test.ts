@@ -144,7 +144,11 @@ suite('accounts', { concurrency: 2 }, () => {
     };
     const hash = await bcryptOf('x');
     for (const [settings, text, expected] of [
-      [{ accounts: { ada: '$1$salt$hash' } }, '', /'accounts.ada': the form of the password hash/],
+      [
+        { accounts: { ada: '$1$salt$hash' } },
+        '',
+        /'accounts\.ada' \(line 1\): the form of the password hash/,
+      ],
       [{ accountFiles: [{ file: 'nowhere' }] }, '', /nowhere cannot be used: it does not exist/],
       [
         { accountFiles: [{ file: 'htpasswd' }] },
@@ -153,7 +157,7 @@ suite('accounts', { concurrency: 2 }, () => {
       ],
       [{ accountFiles: [{ file: 'htpasswd' }] }, `\ntoken:${hash}\n`, /line 2: the name 'token'/],
       [{ accountFiles: [{ file: 'htpasswd' }] }, `a:${hash}\na:${hash}`, /line 2: this name is th/],
-      [{ accountFiles: [{ file: 'htpasswd', role: 'all' }] }, '', /no such setting: role/],
+      [{ accountFiles: [{ file: 'htpasswd', role: 'all' }] }, '', /unknown setting: role/],
     ] as const) {
       await writeFile(file, text);
       const ended = await start(settings);

@@ -1,4 +1,4 @@
-/** Prints long lists while they come, as lines or as one JSON document. */
+/** Prints long lists entry by entry, as lines or as one JSON document. */
 export interface Listing {
   /** Prints an entry of a list; all entries of one list come before those of the next. */
   entry(list: string, value: object, line: string): void;

@@ -11,7 +11,7 @@ export async function runBackup(values: Values, directory: string): Promise<numb
   const report = await withLocalData(values, async ({ config, rows }) => {
     const own = resolve(config.data);
     if (directory === own || directory.startsWith(`${own}/`)) {
-      throw new CommandError(`${directory} is inside the data directory: name another directory`);
+      throw new CommandError(`${directory} is inside the data directory. Name another directory`);
     }
     const source = {
       directory: own,
@@ -24,10 +24,12 @@ export async function runBackup(values: Values, directory: string): Promise<numb
   const { copied, copiedBytes, kept, damaged } = report;
   print(values, report, [
     ...damaged.map(digest => `damaged, not copied: ${digest}`),
-    `${copied} contents copied, ${copiedBytes} bytes; ${kept} were there already`,
+    `Copied ${copied} contents, ${copiedBytes} bytes; the backup already had ${kept}`,
     ...(withSecretsKey
       ? []
-      : ['Keep secrets.key in another place: without it the stored passwords are lost.']),
+      : [
+          'Keep a copy of secrets.key in another place: without it, the stored passwords are lost.',
+        ]),
   ]);
   return damaged.length === 0 ? 0 : 1;
 }

@@ -46,15 +46,13 @@ export async function runGc(values: Values): Promise<number> {
 async function requireSteadyClock(rows: Rows): Promise<void> {
   if ((await createSteadyClock(rows.clockReadings).look()).isSteady) return;
   throw new CommandError(
-    'The clock of this machine has jumped ahead, so that all content looks old. Check the clock, or add --trust-clock when it is right',
+    'The clock of this machine has jumped ahead, so that all content looks old. Check the clock. If it is right, add --trust-clock',
   );
 }
 
 function lockOf(directory: string): Promise<Disposable> {
   return lockData(directory, () =>
-    console.error(
-      'A server uses the data directory: stop it, so that its database can be compacted',
-    ),
+    console.error('A server uses the data directory. Stop it to compact the database'),
   );
 }
 
@@ -64,6 +62,6 @@ async function adviseCompacting(rows: Rows): Promise<void> {
   const { freeBytes, fileBytes, isReturnable } = await rows.upkeep.freeSpace();
   if (isReturnable || freeBytes < Math.max(muchBytes, fileBytes / 4)) return;
   console.error(
-    `${freeBytes} bytes of the database are free, but were not given back to the disk: stop the server and run sluice gc --compact`,
+    `${freeBytes} bytes of the database are free but not returned to the disk. Stop the server and run sluice gc --compact`,
   );
 }

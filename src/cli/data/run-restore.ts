@@ -18,10 +18,12 @@ export async function runRestore(values: Values, directory: string): Promise<num
   print(values, report, [
     ...damaged.map(digest => `damaged, not restored: ${digest}`),
     ...missing.map(({ repository, digest }) => `missing: ${repository} ${digest}`),
-    `${copied} contents restored to ${data}, ${copiedBytes} bytes`,
+    `Restored ${copied} contents to ${data}, ${copiedBytes} bytes`,
     ...(existsSync(join(data, 'secrets.key'))
       ? []
-      : [`Put secrets.key into ${data} before the server starts: the backup does not have it.`]),
+      : [
+          `Copy secrets.key into ${data} before you start the server: the backup does not contain it.`,
+        ]),
   ]);
   return damaged.length + missing.length === 0 ? 0 : 1;
 }

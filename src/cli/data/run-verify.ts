@@ -27,7 +27,7 @@ export async function runVerify(values: Values): Promise<number> {
     console.log(
       `${checked} checked, ${checkedBytes} bytes; ${damaged.length} damaged, ${missing.length} missing`,
     );
-    if (missing.length > 0) console.log('What is missing comes back when it is pushed again.');
+    if (missing.length > 0) console.log('To restore missing content, push it again.');
   }
   return isWhole ? 0 : 1;
 }

@@ -1,23 +1,23 @@
 import { parseLogLine, type StepLine } from './log-line.ts';
 
-/** A step of a build as far as its log tells. Times are ms since the epoch. */
+/** A step of a build, as its log reports it. Times are ms since the epoch. */
 export interface BuildStep {
   readonly number: number;
   readonly name: string;
   state: 'running' | 'done' | 'cached' | 'failed' | 'cancelled';
-  /** When it began, by the clock of who reads the log. */
+  /** When it began, by the clock of this machine. */
   beganMs: number;
-  /** How long it ran, once it is over. */
+  /** How long it ran, after its end. */
   seconds: number;
-  /** The last thing that it wrote or did. */
+  /** Its last output or progress. */
   lastLine: string | undefined;
 }
 
-/** What is known of a build from the lines of its log. */
+/** The state of a build, from the lines of its log. */
 export class BuildSteps {
   readonly #steps = new Map<number, BuildStep>();
   #isAfterText = false;
-  /** What the service itself said, and the summary of a failure: all that belongs to no step. */
+  /** Messages of the service, and the summary of a failure: lines that belong to no step. */
   readonly messages: string[] = [];
   readonly warnings: string[] = [];
 
@@ -26,7 +26,7 @@ export class BuildSteps {
     return [...this.#steps.values()];
   }
 
-  /** Takes the next line of the log, without its end. */
+  /** Reads the next line of the log, without its line break. */
   take(text: string, nowMs: number): void {
     const line = parseLogLine(text);
     if (line.step === undefined) {
@@ -35,7 +35,7 @@ export class BuildSteps {
       this.#isAfterText = true;
       return;
     }
-    // A build that is begun again, on another builder for instance, counts its steps anew.
+    // A build that starts again, for instance on another builder, numbers its steps from 1 again.
     if (line.step === 1 && this.#isAfterText && line.kind === 'text') this.#steps.clear();
     this.#isAfterText = false;
     const step = this.#steps.get(line.step);
@@ -68,7 +68,7 @@ export class BuildSteps {
         return;
       case 'output':
         step.lastLine = line.text;
-        // It may have run for a while before the log came to it.
+        // The step may have run for a while before the log reported it.
         step.beganMs = Math.min(step.beganMs, nowMs - line.seconds * 1000);
         return;
       case 'text':

@@ -3,21 +3,21 @@ import { styleText } from 'node:util';
 import { BuildSteps } from './build-steps.ts';
 import { type FrameOptions, frameOf, type Look, lastFrameOf } from './frame.ts';
 
-/** Where the log of a build is shown. */
+/** Shows the log of a build. */
 export interface ProgressDisplay {
-  /** The next bytes of the log. */
+  /** Shows the next bytes of the log. */
   write(piece: Uint8Array): void;
-  /** Shows how it ended; undefined when it goes on without being watched. */
+  /** Shows how the build ended; undefined for a build that continues. */
   end(succeeded: boolean | undefined): void;
 }
 
 const redrawMs = 100;
-// Cursor up and all below it away; lines that are too long are cut, not wrapped.
+// Moves the cursor up and clears below it. Long lines are cut, not wrapped.
 const up = (lines: number) => (lines > 0 ? `\x1b[${lines}A\x1b[J` : '');
 const wrapOff = '\x1b[?7l\x1b[?25l';
 const wrapOn = '\x1b[?7h\x1b[?25h';
 
-/** Steps redrawn in place on a terminal, the lines of the log elsewhere. */
+/** Redraws steps in place on a terminal, and prints the lines of the log elsewhere. */
 export function progressDisplay(sink: NodeJS.WriteStream, isPlain: boolean): ProgressDisplay {
   const isTerminal = sink.isTTY && process.env.TERM !== 'dumb';
   return isTerminal && !isPlain ? liveDisplay(sink) : plainDisplay(sink);

@@ -6,14 +6,14 @@ export interface FrameOptions {
   /** When the display began. */
   readonly beganMs: number;
   readonly columns: number;
-  /** At most so many lines; the first steps that are over give way. */
+  /** Maximum number of lines. The first finished steps are left out. */
   readonly rows: number;
   readonly style: (look: Look, text: string) => string;
 }
 
 export type Look = 'bold' | 'blue' | 'red' | 'dim';
 
-/** The lines that show how a build stands: a heading, its steps, and the last line of each that runs. */
+/** Returns the lines that show a build: a heading, its steps, and the last line of each running step. */
 export function frameOf(build: BuildSteps, options: FrameOptions): string[] {
   const { nowMs, beganMs, style } = options;
   const { steps, messages } = build;
@@ -41,9 +41,9 @@ export function frameOf(build: BuildSteps, options: FrameOptions): string[] {
   return [heading, ...kept.flatMap(({ lines }) => lines).slice(0, room)];
 }
 
-const waiting = 'waiting for its turn';
+const waiting = 'waiting in the queue';
 
-/** All steps, when the build is over. */
+/** Returns the lines that show a finished build. */
 export function lastFrameOf(
   build: BuildSteps,
   succeeded: boolean,
@@ -86,9 +86,9 @@ function secondsText(seconds: number): string {
   return `${Math.max(0, seconds).toFixed(1)}s`;
 }
 
-/** One line of plain characters, cut where the terminal ends. */
+/** Returns one line of plain characters, cut at the width of the terminal. */
 function clipped(text: string, { columns }: { readonly columns: number }, indent: number): string {
-  // A program that draws over its own line has the newest last.
+  // The last part of a line that was drawn over is the newest.
   const plain = text
     .replace(/^.*\r(?=.)/s, '')
     .replace(/\t/g, ' ')

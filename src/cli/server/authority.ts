@@ -5,8 +5,8 @@ import { CommandError } from '../command/command.ts';
 let trusted: string | undefined;
 
 /**
- * Makes this process trust the certificate authority in the PEM file that `SLUICE_CA` names, in addition to
- * the usual ones. Throws {@link CommandError} for a file that cannot be used.
+ * Makes this process trust the certificate authority in the PEM file of `SLUICE_CA`, in addition to the public ones.
+ * Throws {@link CommandError} for an unusable file.
  */
 export function trustOwnAuthority(): void {
   const path = process.env.SLUICE_CA;
@@ -21,7 +21,10 @@ export function trustOwnAuthority(): void {
     tls.setDefaultCACertificates([...tls.getCACertificates('default'), readFileSync(path, 'utf8')]);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new CommandError(`SLUICE_CA: ${path} is not a PEM file of a certificate (${why})`, 2);
+    throw new CommandError(
+      `SLUICE_CA: cannot use ${path} as a PEM file of a certificate (${why})`,
+      2,
+    );
   }
   trusted = path;
 }

@@ -1,13 +1,13 @@
 import http from 'node:http';
 import { CommandError } from '../command/command.ts';
 
-// The server of `npm start`, which no proxy reaches.
+// A server on this machine, which no proxy reaches.
 const ownMachine = ['localhost', '127.0.0.1', '[::1]'];
 let isDone = false;
 
 /**
- * Has this process honour `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, except for servers on the same machine. Throws
- * {@link CommandError} for a proxy that cannot be used.
+ * Makes this process honour `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, except for servers on the same machine. Throws
+ * {@link CommandError} for an invalid proxy.
  */
 export function useProxies(environment: NodeJS.ProcessEnv = process.env): void {
   if (isDone) return;
@@ -30,9 +30,9 @@ export function useProxies(environment: NodeJS.ProcessEnv = process.env): void {
       no_proxy: direct.join(','),
     });
   } catch {
-    // Without Node's words, which show the variable, and with it the password.
+    // Without the message of Node: it shows the variable, which may contain a password.
     throw new CommandError(
-      'HTTPS_PROXY or HTTP_PROXY is not the http or https URL of a proxy: write http://proxy.example:3128',
+      'HTTPS_PROXY or HTTP_PROXY is not the http or https URL of a proxy. Set it to a URL such as http://proxy.example:3128',
       2,
     );
   }

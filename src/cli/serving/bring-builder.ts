@@ -5,17 +5,17 @@ import type { BringBuilder } from '../../builds/builder/find-builders.ts';
 import { Fault } from '../../foundation/fault.ts';
 
 const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));
-// What it has begun is removed meanwhile.
+// Time to remove an unfinished installation.
 const endMs = 15_000;
 const keptCharacters = 2000;
 
 /**
- * Runs `npm run buildkit` in its own process, which ends with this one, however this one ends. Throws a
- * {@link Fault} with the last words of the installation, or the signal's reason once all of it has ended.
+ * Runs `npm run buildkit` in its own process, which ends when this process ends for any reason. Throws a {@link Fault}
+ * with the last output of the installation, or the reason of the signal after the installation has ended.
  */
 export const bringBuilder: BringBuilder = async (signal, onStep) => {
   signal.throwIfAborted();
-  // Its standard input ends when this process does.
+  // Its standard input closes when this process ends.
   const child = spawn(process.execPath, [install, '--leashed'], {
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -39,7 +39,7 @@ export const bringBuilder: BringBuilder = async (signal, onStep) => {
     signal.throwIfAborted();
     if (failure !== undefined) {
       const words = last.trim() === '' ? failure : last.trim();
-      throw new Fault('unavailable', `BuildKit could not be installed: ${words}`, {
+      throw new Fault('unavailable', `Cannot install BuildKit: ${words}`, {
         phase: 'build',
       });
     }
@@ -48,7 +48,7 @@ export const bringBuilder: BringBuilder = async (signal, onStep) => {
   }
 };
 
-/** How it ended; undefined for an end in good order. */
+/** Returns how the process failed; undefined for a success. */
 function endOf(child: ChildProcess): Promise<string | undefined> {
   return new Promise(resolve => {
     child.once('error', error => resolve(error.message));

@@ -4,7 +4,7 @@ import type { Version } from '../../foundation/version.ts';
 import type { ProxyFor } from '../../upstream/transport/proxy.ts';
 import type { Config } from '../config/settings-schema.ts';
 
-/** What the server is put together from. */
+/** What the parts of the server are made from. */
 export interface AppDeps {
   readonly config: Config;
   readonly publicUrl: URL;
@@ -14,6 +14,6 @@ export interface AppDeps {
   readonly proxyFor: ProxyFor;
   /** Text of a Docker configuration with credentials. */
   readonly dockerAuthConfig?: string | undefined;
-  /** Installs a builder, called when there is none. */
+  /** Installs a builder when none is found. */
   readonly bringBuilder?: BringBuilder | undefined;
 }

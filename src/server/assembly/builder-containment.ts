@@ -4,15 +4,15 @@ import type { Registries } from '../../upstream/registry-settings.ts';
 import type { Config } from '../config/settings-schema.ts';
 
 const mostBuildMemory = 8 * 2 ** 30;
-// What all builds together leave to the server and the rest of the machine.
+// Memory that all builds together leave for the server and the rest of the machine.
 const sharedMemory = 0.75;
 
-/** Returns what the builder that Sluice starts may reach and use: the listed registries, and the limits as configured. */
+/** Returns the registries that the builder of Sluice may connect to, and the limits of its builds. */
 export function containmentOf(
   { builds: { each, concurrent, privateHosts, builderDisk } }: Config,
   registries: Registries,
 ): ContainmentOptions {
-  // The machine's, or what a container that the server runs in may use.
+  // The memory of the machine, or of the container in which the server runs.
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const memoryBytes = each.memory ?? Math.min(memory / 2, mostBuildMemory);
   const limits = {
@@ -37,7 +37,7 @@ export function containmentOf(
   };
 }
 
-/** Returns the listed registries that may be at a closed address, each with its port. */
+/** Returns the listed registries that may be at a private address, each with its port. */
 export function privateRegistries(registries: Registries): string[] {
   return [...registries]
     .filter(([, { allowPrivateAddress }]) => allowPrivateAddress)

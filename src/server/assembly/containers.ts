@@ -39,7 +39,7 @@ import type { People } from './people.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
-/** Container requests and what is made for them. */
+/** The parts that accept container requests and build images for them. */
 export type Containers = ReturnType<typeof createContainers>;
 
 function keyOfAccess({ isService, credentials }: Access): string {
@@ -51,9 +51,9 @@ function withoutWrites(content: ContentStore): ContentStore {
   return { ...content, write: async () => {} };
 }
 
-// What is used is marked so often within the grace of the sweep.
+// How often content in use is marked within the grace time of the sweep.
 const renewalsInGrace = 4;
-/** How long the last answer of a registry or platform counts while it does not answer, ms. */
+/** How long the last answer of a registry or platform is valid while it does not answer, ms. */
 const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
@@ -69,7 +69,7 @@ export function createContainers(
   const share = createAnonymousShare(state.rows.anonymousUse, config.anonymous);
   const renewMs = config.sweep.grace / renewalsInGrace;
   const documents = createDocuments(content, registry, renewMs, share);
-  // For inspections and dry runs: they keep nothing, so they cannot fill the disk.
+  // For inspections and dry runs, which store nothing and so cannot fill the disk.
   const glanced = createDocuments(withoutWrites(content), registry, renewMs, share);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, keyOfAccess);

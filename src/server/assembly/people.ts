@@ -6,10 +6,10 @@ import type { AppDeps } from './app-deps.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
-/** Who asks, as platforms know it. */
+/** Identities of callers, from platforms. */
 export type People = ReturnType<typeof createPeople>;
 
-// What a request brings is good for the life of its token; a build that waits may take a little longer.
+// Tokens of a request are valid for the life of its container token; a waiting build may take a little longer.
 const dayMs = 24 * 3_600_000;
 
 export function createPeople(

@@ -12,7 +12,7 @@ import type { Containers } from './containers.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
-/** All that pulls of served names need. */
+/** The parts that serve pulls of served names. */
 export function createPulls(
   { config }: AppDeps,
   { content, cachedBlobs, usage }: State,

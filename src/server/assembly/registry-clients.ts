@@ -21,7 +21,7 @@ import type { AppDeps } from './app-deps.ts';
 import type { State } from './server-state.ts';
 import { noteChanges, openAccounts } from './watched-accounts.ts';
 
-/** The registries there are: those of others, and the hosted repositories among them. */
+/** Clients of other registries and of the hosted repositories. */
 export type RegistryAccess = ReturnType<typeof createRegistries>;
 
 const firstRetryMs = 250;
@@ -44,7 +44,7 @@ export function createRegistries(
   const proxies = { proxyFor, proxyNames: upstream.proxyNames };
   const bounds = { slabs, connections: upstream.connections, ...proxies };
   const transport = createTransport(settings, timeouts, [], bounds);
-  // Closed addresses are open to image names where a registry is listed, to layer URLs where their host is.
+  // Image names may lead to private addresses of listed registries, layer URLs to those of listed hosts.
   const layerTransport = createTransport(
     withoutReach(settings),
     timeouts,
@@ -60,11 +60,11 @@ export function createRegistries(
     transport,
     authorizer: createAuthorizer(transport, settings, config.rightLife, retry),
     registries: settings,
-    // A mirror answers everybody.
+    // A mirror serves all callers.
     mirrorCredentials: anonymous,
     retry,
     onMirrorFailure: (mirror, registry, err) => {
-      // A mirror has only a part of what the registry has.
+      // A mirror has only some of the images of the registry.
       const level = err.status === 404 ? 'debug' : 'warn';
       log[level]({ mirror, registry, err }, 'a mirror was of no use');
     },
@@ -92,9 +92,9 @@ export function createRegistries(
   const endpoint = (host: string) => endpointOf(settings, host);
   return {
     settings,
-    /** What the operator has listed. */
+    /** Credentials that the operator has listed. */
     credentials,
-    /** Of those the ones that serve callers without a login. */
+    /** Those of them that also serve callers without a login. */
     anonymousCredentials: anonymous,
     transport,
     layerTransport,

@@ -18,10 +18,10 @@ const purgeMs = 3_600_000;
 const longestExpireMs = 60_000;
 const dayMs = 24 * 3_600_000;
 const layersKeptMs = 7 * dayMs;
-// What was used later than this from now was dated by a clock that was wrong.
+// A use that is dated further in the future was dated by a wrong clock.
 const futureMs = 3_600_000;
 
-/** Starts regular work; `stop` ends the work that runs, which continues after the next start. */
+/** Starts regular work. `stop` ends the running work, which continues after the next start. */
 export function startRegularWork(
   { config, log }: AppDeps,
   state: State,
@@ -35,7 +35,7 @@ export function startRegularWork(
   const { uploads } = registries.hosted;
   const { uploadLife } = config.hosted;
   const isSteady = createClockCheck(state.clock, log);
-  /** Deletes what is old, but not by a clock that cannot be relied on. */
+  /** Deletes old entries, unless the clock is unreliable. */
   const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
     ...{ name, everyMs: purgeMs, atStart: true },
     run: async (signal: AbortSignal) => {

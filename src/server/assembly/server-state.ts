@@ -17,31 +17,31 @@ import { requireContent, requireDatabase, requireSecretsKey } from '../../storag
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
 
-/** Everything that is kept, below the data directory. */
+/** The state of the server in the data directory. */
 export type State = Awaited<ReturnType<typeof openState>>;
 
-/** Opens the data directory; waits while another server uses it. */
+/** Opens the data directory. Waits while another server uses it. */
 export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>) {
   const pathOf = (name: string) => join(config.data, name);
   await makeDirectory(config.data);
   for (const path of await makePrivate(config.data)) {
-    log.warn({ path }, 'other users of the machine may read this, and its mode cannot be changed');
+    log.warn(
+      { path },
+      'other users of this machine may read this path, and its mode cannot be changed',
+    );
   }
   const lock = await lockData(config.data, () =>
-    log.warn('another server uses the data directory: this one waits until it has ended'),
+    log.warn('another server uses the data directory: waiting until it stops'),
   );
   await requireDatabase(config.data);
   const space = await createDiskSpace(config.data, config.disk.minFreeBytes, log);
-  // SQLite removes its log when it is closed.
+  // SQLite removes its log when the database is closed.
   const wasKilled = existsSync(pathOf('sluice.db-wal'));
   let content: ContentStore | undefined;
   const rows = openRows(pathOf('sluice.db'), {
     settleFirst: async () => content?.settle(),
     onFailedCopy: reason =>
-      log.error(
-        { reason },
-        'the write-ahead log of the database cannot be copied into the database, and grows',
-      ),
+      log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),
   });
   await requireContent(config.data, rows);
   await requireSecretsKey(config.data, rows);
@@ -56,11 +56,11 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     onDamaged: digest =>
       log.error(
         { digest },
-        'content is damaged on the disk: it was set aside in content/damaged. Cached content is fetched again; push or request other content again',
+        'content is damaged on the disk and was moved to content/damaged. Cached content is downloaded again; push or request other content again',
       ),
   });
   const opened = content;
-  // Content that was being received when the last process ended.
+  // Removes content that the last process had not received completely.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   await removeSifLeftovers(pathOf('sif'));
   return {
@@ -73,9 +73,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     usage: rows.usage,
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,
-    audit: rows.auditLog(err =>
-      log.error({ err }, 'the audit log cannot be written: its entries wait'),
-    ),
+    audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),
     clock: createSteadyClock(rows.clockReadings),
     secrets: openSecretBox(config.data),
     signingKey: readKeyFile(pathOf('registry-token.key')),
@@ -93,8 +91,8 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
 }
 
 /**
- * Makes the data directory, for its owner alone; one that is there is left as it is. Node's own recursive
- * way never ends where the system makes no directories, as below /proc.
+ * Makes the data directory, accessible only for its owner. An existing directory stays as it is. The recursive mkdir of
+ * Node never ends where the system allows no directories, such as below /proc.
  */
 async function makeDirectory(path: string): Promise<void> {
   try {

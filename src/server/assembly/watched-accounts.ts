@@ -24,7 +24,7 @@ export function openAccounts(
   }
 }
 
-/** Notes in the audit log what has changed in a file of accounts: who has changed it is not known. */
+/** Notes changes of an account file in the audit log. The person who made them is unknown. */
 export function noteChanges(audit: Pick<AuditLog, 'add'>, changes: readonly AccountChange[]): void {
   for (const { action, name, file } of changes.slice(0, mostNoted)) {
     audit.add({ actor: `account file ${file}`, action, target: name });

@@ -5,19 +5,19 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { TlsSettings } from '../config/read/tls.ts';
 
-/** What the files of the configuration hold at one time. */
+/** The content of the TLS files at one time. */
 export interface Certificates {
   readonly options: SecureContextOptions;
-  /** Differs where the content of a file differs. */
+  /** Changes with the content of the files. */
   readonly fingerprint: string;
-  /** When the certificate of the server ends, in ms since 1970. */
+  /** When the certificate of the server expires, in ms since 1970. */
   readonly endsAt: number;
 }
 
 const lookMs = 5000;
 const noticeMs = 7 * 86_400_000;
 
-/** Reads certificate, key and authority. Throws where a file cannot be read, or they do not belong together. */
+/** Reads certificate, key and authority. Throws for unreadable files, and for files that do not belong together. */
 export function readCertificates(settings: TlsSettings): Certificates {
   return certificatesOf(filesOf(settings).map(path => readFileSync(path)));
 }
@@ -40,10 +40,9 @@ function certificatesOf(files: readonly Buffer[]): Certificates {
 }
 
 /**
- * Looks at the files every five seconds, and hands over their content where it has changed: links that
- * are exchanged, as Kubernetes does, make no event that a watcher would see. Files that cannot be used
- * are reported once, and what was used so far goes on; so is a certificate that ends within a week.
- * Returns what stops it.
+ * Reads the files every five seconds and passes on changed content. A file watcher would miss replaced links, as
+ * Kubernetes uses them. Unusable files are logged once, and the previous content stays in use. A certificate that expires
+ * within a week is logged once as well. Returns a function that stops this.
  */
 export function watchCertificates(
   settings: TlsSettings,
@@ -70,14 +69,14 @@ export function watchCertificates(
     reported = reason;
     log.error(
       { files: filesOf(settings), reason },
-      'the TLS files cannot be used as they are now: the previous certificate stays in use',
+      'cannot use the changed TLS files: the previous certificate stays in use',
     );
   };
   const notice = (): void => {
     const { endsAt, fingerprint } = used;
     if (fingerprint === noticed || endsAt - Date.now() > noticeMs) return;
     noticed = fingerprint;
-    log.warn({ certificate, ends: new Date(endsAt) }, 'the TLS certificate ends soon: renew it');
+    log.warn({ certificate, ends: new Date(endsAt) }, 'the TLS certificate expires soon: renew it');
   };
 
   let isLooking = false;

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 
-/** Descriptors for files, the database, builders and logs. */
+/** Descriptors that files, the database, builders and logs require. */
 const reserved = 64;
 
 /**
- * Returns how many connections of clients the open files of this process allow, undefined where the
- * system does not say. An answer may need a second descriptor: a file, or a connection to a registry.
+ * Returns how many client connections the limit of open files allows; undefined when the system reports no limit. An
+ * answer may require a second descriptor: a file, or a connection to a registry.
  * Source: proc_pid_limits(5).
  */
 export function connectionsOfDescriptors(): number | undefined {

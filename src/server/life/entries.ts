@@ -7,18 +7,18 @@ import type { Pairing } from '../../platform/pairing/pairing.ts';
 /** Answers one request; Koa's own type. */
 export type Answering = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** Every way into the server. What goes wrong on one of them costs that connection and nothing else. */
+/** The entries into the server. An error on one of them ends that connection only. */
 export interface Entries {
-  /** Lets in the requests that have waited, and all others from now on. */
+  /** Admits the waiting requests and all later ones. */
   open(answer: Answering, pairing: Pairing): void;
 }
 
-/** Attaches to the events of a server that does not listen yet; requests wait until the entries are open. */
+/** Attaches to the events of a server that does not listen yet. Requests wait until the entries are open. */
 export function holdEntries(server: Server, log: Logger): Entries {
   const opened = Promise.withResolvers<Answering>();
   const give = (response: ServerResponse, work: Promise<void>): void => {
     work.catch(err => {
-      log.error({ err }, 'a request could not be answered');
+      log.error({ err }, 'cannot answer a request');
       response.destroy();
     });
   };
@@ -43,7 +43,7 @@ export function holdEntries(server: Server, log: Logger): Entries {
         try {
           if (!pairing.handleUpgrade(request, socket, head)) socket.destroy();
         } catch (err) {
-          log.error({ err }, 'pairing');
+          log.error({ err }, 'cannot pair with a platform');
           socket.destroy();
         }
       });

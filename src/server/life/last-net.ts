@@ -3,8 +3,8 @@ import type { Logger } from '../../foundation/telemetry.ts';
 const pauseMs = 1000;
 
 /**
- * Logs what no other code has caught, at most one line a second, and lets the process go on; until it is
- * disposed of. Why it goes on: docs/adr/0019-nothing-ends-the-server.md.
+ * Logs uncaught errors, at most one line a second, and lets the process continue, until it is disposed of. Why the
+ * process continues: docs/adr/0019-nothing-ends-the-server.md.
  */
 export function spreadLastNet(log: Logger): Disposable {
   let loggedAt = Number.NEGATIVE_INFINITY;
@@ -16,7 +16,7 @@ export function spreadLastNet(log: Logger): Disposable {
       return;
     }
     const line = { err, origin, ...(unlogged > 0 ? { unlogged } : {}) };
-    log.fatal(line, 'nothing has caught this error: the server goes on, please report it');
+    log.fatal(line, 'uncaught error: the server continues. Please report it');
     loggedAt = now;
     unlogged = 0;
   };

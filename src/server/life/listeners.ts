@@ -13,30 +13,29 @@ import type { Config } from '../config/settings-schema.ts';
 import { connectionsOfDescriptors } from './descriptor-limit.ts';
 import { createTlsServer } from './tls-server.ts';
 
-/** The addresses that the server listens on, and the connections that came over them. */
+/** The addresses that the server listens on, and their connections. */
 export interface Listeners {
-  /** Where plain HTTP is spoken. */
+  /** The address for plain HTTP. */
   readonly plain: AddressInfo;
-  /** Where TLS is spoken, if anywhere. */
+  /** The address for TLS; undefined without TLS. */
   readonly tls: AddressInfo | undefined;
   /**
-   * Refuses new connections and ends those without a request: idle, silent and half-sent alike. Resolves
-   * when every request is answered.
+   * Refuses new connections and ends those without a complete request. Resolves when every request is answered.
    */
   finish(): Promise<void>;
-  /** Ends everything at once; resolves when the addresses are free. */
+  /** Ends all connections at once. Resolves when the addresses are free. */
   close(): Promise<void>;
 }
 
-// Longer than the idle time of the load balancers in use, so that it is they who close.
+// Longer than the idle timeout of common load balancers, so that they close idle connections.
 const keepAliveMs = 75_000;
-// A peer that has vanished without a word is asked after a minute whether it is still there.
+// A silent peer is probed after a minute.
 const probeMs = 60_000;
 const errorMs = 60_000;
 
 /**
  * Listens on the addresses of the configuration; `attach` is called with each server before it listens.
- * Throws `ConfigError` for certificates that cannot be used, {@link Fault} for an address that is taken.
+ * Throws `ConfigError` for unusable certificates, {@link Fault} for an address in use.
  */
 export async function openListeners(
   config: Config,
@@ -48,12 +47,12 @@ export async function openListeners(
   const options: ServerOptions = {
     keepAliveTimeout: keepAliveMs,
     headersTimeout: requestTime,
-    // Bodies have limits of their own. Without `headersTimeout`, this would turn the limit of heads off too.
+    // Bodies have their own limits. Without `headersTimeout`, 0 would disable the limit for heads too.
     requestTimeout: 0,
     connectionsCheckingInterval: Math.max(1, Math.min(requestTime / 4, 5000)),
     keepAlive: true,
     keepAliveInitialDelay: probeMs,
-    // Refused by the server itself, with the headers of its answers.
+    // The server refuses such requests itself, with its usual headers.
     requireHostHeader: false,
     shouldUpgradeCallback: request => mayUpgrade(request, publicUrl),
   };
@@ -108,7 +107,7 @@ function connectionLimits(config: Config, log: Logger): ConnectionLimits {
   }
   return {
     total: Math.min(total, possible),
-    // Of proxies all clients have the same address: there requests are counted, not connections.
+    // All clients behind a proxy have its address, so requests are counted instead of connections.
     perAddress: config.trustedProxies > 0 ? undefined : perAddress,
   };
 }
@@ -141,6 +140,6 @@ function logErrors(server: Server, log: Logger): void {
   server.on('error', err => {
     if (performance.now() - loggedAt < errorMs) return;
     loggedAt = performance.now();
-    log.error({ err }, 'a connection could not be accepted');
+    log.error({ err }, 'cannot accept a connection');
   });
 }

@@ -13,15 +13,15 @@ import { type Entries, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 
-// For the last log lines, where their reader is slow or gone.
+// Time for the last log lines when their reader is slow or gone.
 const logMs = 1000;
 
 /**
- * Runs the server until SIGTERM, SIGHUP or SIGINT: it goes on for `stopDelay` (not after SIGINT, which a person
- * sends), so that balancers see that it is not ready; transfers under way may then finish within `drainTime`.
- * A second signal ends the delay, a third one the transfers. Returns the exit code.
+ * Runs the server until SIGTERM, SIGHUP or SIGINT. It then still serves for `stopDelay`, so that load balancers see that
+ * it is not ready (not after SIGINT, which a person sends). Running transfers may finish within `drainTime`. A second
+ * signal ends the delay, a third one the transfers. Returns the exit code.
  *
- * @param bringBuilder installs a builder, called when there is none
+ * @param bringBuilder installs a builder when none is found
  */
 export async function serve(
   environment: NodeJS.ProcessEnv,
@@ -44,7 +44,7 @@ export async function serve(
   try {
     const stopping = untilSignal();
     const publicUrl = publicUrlOf(config);
-    // Bound first, for a port chosen by the system belongs into the served names. Who comes this early waits.
+    // The ports are opened first: served names contain a port that the system chose. Early requests wait.
     listeners = await openListeners(config, publicUrl, log, server => {
       entries.push(holdEntries(server, log));
     });
@@ -78,7 +78,7 @@ export async function serve(
     return 0;
   } catch (error) {
     if (error instanceof ConfigError) console.error(error.message);
-    else log.fatal({ err: error }, 'the server cannot run');
+    else log.fatal({ err: error }, 'the server failed');
     await listeners?.close();
     return error instanceof ConfigError ? 2 : 1;
   } finally {
@@ -92,7 +92,7 @@ function textOf({ address, port }: AddressInfo): string {
 
 const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
 
-/** Resolves with the name of the signal that comes first. */
+/** Resolves with the name of the first signal. */
 async function untilSignal(): Promise<(typeof signals)[number]> {
   const { promise, resolve } = Promise.withResolvers<(typeof signals)[number]>();
   for (const name of signals) process.on(name, resolve);
@@ -116,11 +116,11 @@ async function stop(
 ): Promise<void> {
   app.drain();
   if (delayMs > 0) {
-    log.info({ ms: delayMs }, 'no longer ready: the server stops in a moment');
+    log.info({ ms: delayMs }, 'no longer ready: the server stops after the delay');
     log.flush();
     await Promise.race([sleep(delayMs, undefined, { ref: false }), untilSignal()]);
   }
-  log.info('stopping: new connections are refused, transfers under way go on');
+  log.info('stopping: the server refuses new connections and finishes running transfers');
   await Promise.race([
     listeners.finish(),
     sleep(drainMs, undefined, { ref: false }),

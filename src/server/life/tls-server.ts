@@ -7,9 +7,8 @@ import type { TlsSettings } from '../config/read/tls.ts';
 import { type Certificates, readCertificates, watchCertificates } from './certificates.ts';
 
 /**
- * Makes a server that speaks HTTP/1.1 over TLS 1.2 or 1.3, with the certificates that its files hold at
- * the time of each connection. A handshake takes `headersTimeout` at most; one that fails ends its
- * connection and is not logged, for anybody can cause one. Throws {@link ConfigError}.
+ * Creates a server for HTTP/1.1 over TLS 1.2 or 1.3. Each connection uses the current certificates. A handshake takes at
+ * most `headersTimeout`. A failed handshake is not logged, because everybody can cause one. Throws {@link ConfigError}.
  */
 export function createTlsServer(
   settings: TlsSettings,
