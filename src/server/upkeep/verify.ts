@@ -21,8 +21,8 @@ export interface VerifyReport {
 }
 
 /**
- * Reads everything again and compares it with its digest. With `removeDamaged` what is damaged is
- * removed, so that the next push or pull brings it anew; otherwise nothing changes.
+ * Reads all content and compares it with its digest. With `removeDamaged`, removes damaged content, so that the next
+ * push or pull brings it again; otherwise changes nothing.
  */
 export async function verify(
   content: ContentStore,

@@ -7,13 +7,13 @@ import { syncDirectory } from './sync-directory.ts';
 export interface DiskSync {
   /** Resolves when the bytes of the file are on the disk. */
   file(file: FileHandle): Promise<void>;
-  /** Resolves when the names in the directory are; those who wait for the same one share the work. */
+  /** Resolves when the names in the directory are on the disk; simultaneous calls for one directory share the work. */
   directory(path: string): Promise<void>;
-  /** Resolves when all names that were given to `directory` before are on the disk; rejects when one is not. */
+  /** Resolves when the earlier calls of `directory` have resolved; rejects when one of them has failed. */
   settle(): Promise<void>;
 }
 
-// Node reads and writes files on four threads: some stay free for readers while a slow disk syncs.
+// Node reads and writes files on four threads: two stay free for readers while a slow disk syncs.
 const mostAtOnce = 2;
 
 export function createDiskSync(): DiskSync {

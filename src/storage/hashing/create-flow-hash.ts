@@ -11,7 +11,7 @@ const inlineBytes = 1024 * 1024;
 const sharedThreads = new HashThreads();
 
 /**
- * Returns a hash that works beside the main thread, so that reading and writing go on meanwhile.
+ * Returns a hash that runs beside the main thread, so that reading and writing continue.
  * `expectedBytes`, when known to be small, keeps it on the main thread.
  */
 export function createFlowHash(

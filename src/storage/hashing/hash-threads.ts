@@ -16,7 +16,7 @@ interface Job {
 }
 
 /**
- * Threads that hash. Started when first needed, started anew when one dies; they keep the process
+ * Threads that hash. A thread starts when it is first needed, and again after it has died; they keep the process
  * alive only while an answer is due.
  */
 export class HashThreads {
@@ -57,7 +57,7 @@ class HashThread {
 
   constructor(onExit: () => void) {
     this.#worker = new Worker(new URL('./hash-worker.ts', import.meta.url), {
-      // The thread holds no bytes of its own; without a limit its heap grows to the process's.
+      // The thread holds no bytes itself; without a limit its heap grows to the process's.
       resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
     });
     let cause: Error | undefined;
