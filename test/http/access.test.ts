@@ -122,7 +122,7 @@ suite('access', { concurrency: 4 }, () => {
       for (const wish of concerned) {
         for (const authorization of [undefined, administrator]) {
           const reply = await ask(sluice, wish, authorization ? { authorization } : {});
-          assertApiFault(reply, 403, /accepts no .*switched them off/);
+          assertApiFault(reply, 403, /accepts no .*disabled them/);
         }
       }
       for (const wish of others) isLetIn(await ask(sluice, wish));
@@ -206,7 +206,7 @@ suite('access', { concurrency: 4 }, () => {
     const reply = await call(sluice.at(targetImage, 'manifests/oci'), {
       headers: { authorization: administrator },
     });
-    assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /switched pulls off/ });
+    assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /disabled pulls/ });
   });
 
   test('a rate of 0 allows none, whatever the caller waits', async () => {

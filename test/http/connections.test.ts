@@ -61,7 +61,7 @@ test('one address cannot take all connections, and gets them back when it closes
   await eventually('all are answered', () => greedy.every(one => one.text() !== ''));
   const sixth = open(sluice, wholeRequest, '127.0.0.2');
   await eventually('the sixth is closed', sixth.isClosed);
-  assert.match(sixth.text(), /^HTTP\/1\.1 503 .*too many connections from your address/s);
+  assert.match(sixth.text(), /^HTTP\/1\.1 503 .*Too many connections from your address/s);
   assert.match(sixth.text(), /retry-after: \d/);
   assert.equal((await sluice.fetch('/healthz')).status, 200, 'others are served');
   greedy[0]?.socket.destroy();

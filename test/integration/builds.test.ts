@@ -309,7 +309,7 @@ suite('builds', { concurrency: 2 }, () => {
     const theirs = (await begun.json()) as BuildAnswer;
     const refusal = await cancel(theirs.buildId);
     assert.equal(refusal.status, 401);
-    assert.match(await refusal.text(), /Only the caller who asked for a build/);
+    assert.match(await refusal.text(), /Only the caller who requested a build/);
     // Somebody who waits for it too.
     assert.equal((await request(dockerfile)).buildId, theirs.buildId);
     const left = (await (await cancel(theirs.buildId)).json()) as { cancelled: boolean };

@@ -56,7 +56,7 @@ test('a body of 20 MB is refused, whether its length was told or not', async () 
   const headers = { 'content-type': 'application/json' };
   for (const length of [{ 'content-length': body.length }, { 'transfer-encoding': 'chunked' }]) {
     const reply = await call(url(), { method: 'POST', headers: { ...headers, ...length }, body });
-    assertApiFault(reply, 413, /larger than the \d+ bytes allowed: give large layers by URL/);
+    assertApiFault(reply, 413, /larger than the \d+ bytes allowed: send large layers by URL/);
   }
 });
 

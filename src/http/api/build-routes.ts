@@ -58,7 +58,7 @@ export const buildRoutes = [
     method: 'get',
     path: '/v1alpha1/builds/{buildId}',
     tag,
-    summary: 'What is built, where to, and its state',
+    summary: 'Details of a build',
     access: 'anybody',
     params,
     answers: ok(buildDetailsSchema, 'The build'),
@@ -171,15 +171,15 @@ function followed(
 
 const cancelWords: Readonly<Record<Cancellation, string>> = {
   cancelled: 'The build was cancelled',
-  'others-wait': 'The build goes on: other callers wait for it',
+  'others-wait': 'The build continues: other callers wait for it',
   over: 'The build is finished',
 };
 
-/** Throws why somebody else may not end a build. */
+/** Throws the reason why another caller may not cancel a build. */
 function refuseCancel(error: unknown): never {
   if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
   throw error.retold(
-    `Only the caller who asked for a build, or an administrator, can cancel it: ${error.message}`,
+    `Only the caller who requested a build, or an administrator, can cancel it: ${error.message}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
  * A text as server-sent events, one for each line, and `end` at last. A comment is sent when nothing else
- * was for so long: what is between a server and a browser takes a quiet connection for a dead one.
+ * was sent for that long: proxies close quiet connections.
  * Source: WHATWG HTML, Server-sent events.
  *
  * @param quietMs ms without an event
@@ -31,13 +31,13 @@ export async function* logEvents(
   yield 'event: end\ndata:\n\n';
 }
 
-/** What draws over its own line has carriage returns in it, which end a line of an event too. */
+/** Progress output contains carriage returns, which also end a line of an event. */
 function eventOf(line: string): string {
   const parts = line.replace(/\r$/, '').split('\r');
   return `${parts.map(part => `data: ${part}\n`).join('')}\n`;
 }
 
-/** Undefined when the time is over first. */
+/** Returns undefined if the time passes first. */
 async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(resolve, ms, undefined);

@@ -146,7 +146,7 @@ export function bodyTermsOf(request: IncomingMessage): BodyTerms | undefined {
 function noRoom(): Fault {
   return new Fault(
     'unavailable',
-    'The server holds as many request bodies in memory as it can: try again in some seconds',
+    'The server has no memory for another request body: try again in a few seconds',
     { phase: 'limit', retryAfterSeconds: 5 },
   );
 }

@@ -35,7 +35,7 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
   if (!body) {
     throw new Fault(
       'too-large',
-      `The body is larger than the ${limit} bytes allowed: give large layers by URL`,
+      `The body is larger than the ${limit} bytes allowed: send large layers by URL`,
       { phase: 'request', headers: { connection: 'close' } },
     );
   }

@@ -3,7 +3,7 @@ import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
 import type { Callers } from './callers.ts';
 import { callerAddress } from './client-address.ts';
 
-/** Notes in the audit log what the sender of a request has done. */
+/** Records in the audit log what the sender of a request did. */
 export type NoteDeed = (request: IncomingMessage, action: string, target: string) => void;
 
 export function createNoteDeed(

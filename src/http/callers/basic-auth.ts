@@ -13,7 +13,7 @@ export function readBasic(
   if (encoded === undefined) return undefined;
   const decoded = Buffer.from(encoded, 'base64').toString('utf8');
   const colon = decoded.indexOf(':');
-  // Some clients say "nobody" by an empty name and password.
+  // Some clients send an empty name and password for an anonymous call.
   if (colon <= 0) return undefined;
   return { name: decoded.slice(0, colon), password: decoded.slice(colon + 1) };
 }
@@ -36,7 +36,7 @@ export function createCheckAccount(
   return async request => {
     const basic = readBasic(request.headers.authorization);
     if (!basic) throw unknownAccount(accounts);
-    // Again before a hash is computed: logins that are tried side by side have all passed the first check.
+    // Again before a hash is computed: parallel logins have all passed the first check.
     const check = () => logins.check(request);
     check();
     const account = await accountCheck.find(basic.name, basic.password, check);
@@ -49,7 +49,7 @@ export function createCheckAccount(
   };
 }
 
-/** Lets the accounts through that administer the service; throws a {@link Fault} (403) for others, and as {@link CheckAccount}. */
+/** Returns for accounts that administer the service. Throws a {@link Fault} (403) for others, and as {@link CheckAccount}. */
 export type RequireAdministrator = (request: IncomingMessage) => Promise<void>;
 
 export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdministrator {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** Who sent a request, as far as it has been found out: for the logs. */
+/** The sender of a request, as far as it is known; for the logs. */
 export interface Who {
   /** E-mail address or name of a user of a platform. */
   readonly user?: string | undefined;
@@ -8,7 +8,7 @@ export interface Who {
   readonly account?: string | undefined;
 }
 
-/** Remembers who sent which request, as long as the request lasts. */
+/** Remembers the sender of each request while the request lasts. */
 export interface Callers {
   note(request: IncomingMessage, who: Who): void;
   of(request: IncomingMessage): Who;

@@ -19,9 +19,8 @@ export function networkOf(given: string): string {
 }
 
 /**
- * The address of who sent the request. Behind proxies of one's own that is in `X-Forwarded-For`, of
- * which only as many entries are trusted, from the right, as there are such proxies: the rest could
- * be anybody's invention.
+ * Returns the address of the sender of a request. Behind the operator's own proxies it is in `X-Forwarded-For`. Only
+ * as many entries are trusted, from the right, as there are such proxies: anybody can invent the rest.
  */
 export function callerAddress(request: IncomingMessage, trustedProxies: number): string {
   const socket = spelled(request.socket.remoteAddress ?? 'unknown');
@@ -38,7 +37,7 @@ export function callerAddress(request: IncomingMessage, trustedProxies: number):
 
 const mapped = /^::ffff:(?=[\d.]+$)/i;
 
-/** One spelling for each address; an IPv4 address inside of an IPv6 one is itself. */
+/** Returns one spelling for each address; an IPv4 address inside an IPv6 address becomes IPv4. */
 function spelled(given: string): string {
   const address = given.replace(mapped, '');
   if (isIP(address) !== 6) return address;

@@ -7,8 +7,8 @@ import { type CheckAccount, readBasic } from './basic-auth.ts';
 import type { Callers } from './callers.ts';
 
 /**
- * Returns who sends a request: by the access token in its body or its `Authorization` header, or by the name
- * and password of an account in that header; undefined for neither. Throws a `Fault` as
+ * Identifies the sender of a request by the access token in its body or its `Authorization` header, or by the name
+ * and password of an account in that header. Returns undefined without either. Throws a `Fault` as
  * {@link Identities.identify}, 401 for a wrong password, 429 where too many logins have failed.
  */
 export type Identify = (
@@ -24,18 +24,18 @@ export interface IdentifyDeps {
 }
 
 const keptTokens = 20_000;
-// Longer than a pipeline pauses; what counts is what the platform says now.
+// Longer than a pipeline pauses. The platform still decides about each call.
 const keptMs = 24 * 3_600_000;
 
 export function createIdentify(deps: IdentifyDeps): Identify {
   const { identities, checkAccount, logins, callers } = deps;
-  // Hashes of the access tokens that a platform has taken.
+  // Hashes of the access tokens that a platform has accepted.
   const good = boundedCache<string, true>(keptTokens, { ttl: keptMs });
 
   const byToken = async (request: IncomingMessage, claim: Claim) => {
     const key = hashOf(claim);
-    // Who has a good token is let in, however many others of the same address have failed. A token cannot be
-    // guessed; the limit keeps calls with invented ones from other platforms.
+    // A good token is accepted, however many others from the same address have failed: tokens cannot be guessed. The
+    // limit keeps invented tokens from reaching other platforms.
     const isUnknown = !identities.isForOwnPlatform(claim) && !good.has(key);
     if (isUnknown) logins.check(request);
     try {

@@ -13,12 +13,12 @@ const answers: Readonly<Record<string, readonly [number, string]>> = {
 const malformed = [400, 'This is not a well-formed HTTP/1.1 request'] as const;
 
 /**
- * Answers what Node's parser rejects, with the headers of every answer: Node's own answers have none.
- * Nothing is logged, for anybody can send such bytes at any rate.
+ * Answers requests that Node's parser rejects, with the headers of every answer: Node's own answers have none.
+ * Nothing is logged, because anybody can send such bytes at any rate.
  */
 export function answerBrokenRequests(server: Server, connections: Connections): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // The rest of what was answered already.
+    // The rest of a request that has its answer.
     if (socket.writableEnded) return;
     const code = error.code ?? '';
     const isParsed = code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';

@@ -41,7 +41,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
     // All code below parses it again, which throws if it is not a path.
     req.url = target ?? '/';
     const { path } = ctx;
-    // A write that comes too late is an `error` event, and ends the process where nobody listens.
+    // A write after the end is an `error` event, which ends the process without a listener.
     res.on('error', err => log.debug({ requestId, err }, 'response'));
     let fault: Fault | undefined;
     res.once('close', () => {
@@ -74,13 +74,13 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       await next();
     } catch (error) {
       ctx.respond = false;
-      // A client that left breaks its own transfer: that is nobody's failure, and is logged already.
+      // A client that leaves ends its own transfer: this is not a failure, and is already logged.
       if (res.closed) return;
       fault = faultOf(error, requestId);
       if (ctx.state.usesAliases) fault = inNamesOfClient(fault);
       if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
       if (res.headersSent) {
-        // Too late for an answer: a transfer that broke must not look complete.
+        // Too late for an answer: an aborted transfer must not look complete.
         res.destroy();
         return;
       }

@@ -2,7 +2,7 @@ import { databaseLocked, Fault, isDatabaseBusy, isDiskFull } from '../../foundat
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { RelayError } from '../registry/blobs/relay.ts';
 
-/** The fault that an error is told as: what was not expected is an internal one, without its details. */
+/** Returns the fault that reports an error. An unexpected error becomes an internal fault, without its details. */
 export function faultOf(error: unknown, errorId: string): Fault {
   if (error instanceof Fault) return error;
   if (error instanceof OciSyntaxError) {
@@ -15,13 +15,13 @@ export function faultOf(error: unknown, errorId: string): Fault {
     return new Fault(kind, error.message, { phase: isDocument ? 'augment' : 'request' });
   }
   if (error instanceof RelayError) {
-    const message = `The transfer was broken off so that no broken blob looks whole: ${error.message}`;
+    const message = `The transfer was aborted, so that no damaged blob looks complete: ${error.message}`;
     return new Fault('upstream', message, { phase: 'upstream', cause: error });
   }
   if (isDiskFull(error)) {
     return new Fault(
       'storage-full',
-      'The disk of the service is full, and nothing was kept of this request: ask the operator to free disk space',
+      'The disk of the service is full, and nothing of this request was stored: ask the operator to free disk space',
       { phase: 'store', cause: error },
     );
   }

@@ -3,8 +3,8 @@ import type { Identity } from '../../platform/identities.ts';
 import type { AccessRules, Openness } from './access-rules.ts';
 
 /**
- * Keeps out who may not use what this server offers. All throw a {@link Fault}: 401 for a caller who has to log
- * in, 403 for what the operator has switched off. The log names the setting.
+ * Enforces who may use this server. All checks throw a {@link Fault}: 401 for a caller who must log in, 403 for what
+ * the operator has disabled. The log names the setting.
  */
 export interface Gate {
   /** Called before the body of a request is read. */
@@ -53,7 +53,7 @@ function refuseIfOff(kind: keyof typeof kinds, openness: Openness): void {
   const { what, setting } = kinds[kind];
   throw new Fault(
     'denied',
-    `This server accepts no ${what}: its operator has switched them off; use another server`,
+    `This server accepts no ${what}: its operator has disabled them. Use another server`,
     { phase: 'request', cause: new Error(`${setting} is 'off'`) },
   );
 }

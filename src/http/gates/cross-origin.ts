@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import type { RequestState } from '../request-state.ts';
 
-/** What pages of other origins may do with this server. */
+/** Rules for pages of other origins. */
 export interface CrossOrigin {
   /** True for a request that a page of a listed origin sent. */
   isAllowed(request: IncomingMessage): boolean;
-  /** Lets browsers hand the answer to such a page, and answers what they ask beforehand. */
+  /** Allows browsers to hand the answer to such a page, and answers their preflight requests. */
   readonly answer: Middleware<RequestState>;
 }
 
-// A browser asks again after as long; most of them keep an answer no longer.
+// A browser sends the preflight again after this time; most browsers keep an answer no longer.
 const keptSeconds = 7200;
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const usualHeaders =

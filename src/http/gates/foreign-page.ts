@@ -8,9 +8,9 @@ const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 const ownSites = new Set<unknown>([undefined, 'same-origin', 'none']);
 
 /**
- * Refuses what a page of another origin had a browser send, where it would change something: with the
- * browser's cookies aside, such a page reaches servers on the user's machine and network, and needs no
- * answer to do harm. Clients that are not browsers send neither of the two headers.
+ * Rejects requests that a page of another origin had a browser send and that would change something. Even without
+ * cookies, such a page reaches servers on the user's machine and network, and needs no answer to do harm. Clients
+ * that are not browsers send neither of the two headers.
  *
  * @param isAllowed true for a page that the operator has listed
  * Source: Fetch Metadata Request Headers; Fetch standard, `Origin`.
@@ -26,7 +26,7 @@ export function refuseForeignPages(
     if (!isWebSocket(headers) && isAllowed(req)) return;
     throw new Fault(
       'denied',
-      `A page of another origin sent this request: use a page of ${publicUrl.origin}, or a client that is not a browser; the operator lists other origins under cors.origins`,
+      `A page of another origin sent this request: use a page of ${publicUrl.origin}, or a client that is not a browser. The operator can allow other origins with cors.origins`,
       { phase: 'request' },
     );
   };

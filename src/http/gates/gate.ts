@@ -1,10 +1,10 @@
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { RequestState } from '../request-state.ts';
 
-/** Looks at a request before its route does; throws a `Fault` to refuse it. */
+/** Checks a request before its route; throws a `Fault` to reject it. */
 export type Check = (ctx: ParameterizedContext<RequestState>) => void;
 
-/** What every request passes. One step for all checks: a step each would cost a pull of a manifest more. */
+/** Runs all checks of a request in one middleware step: a step for each would slow down pulls of manifests. */
 export function gate(...checks: readonly Check[]): Middleware<RequestState> {
   return (ctx, next) => {
     for (const check of checks) check(ctx);

@@ -19,7 +19,7 @@ export function createPullGuard(pulls: Openness, auth: RegistryAuth): PullGuard 
       return () => {
         throw new Fault(
           'denied',
-          'This server serves no images: its operator has switched pulls off; make a container request at another server',
+          'This server serves no images: its operator has disabled pulls. Send the container request to another server',
           { phase: 'request', cause: new Error("access.pulls is 'off'") },
         );
       };

@@ -8,19 +8,19 @@ export interface CallerRates {
   readonly authenticated: Rate | undefined;
 }
 
-/** What holds for a caller. */
+/** The limit of a caller. */
 export interface CallerLimit {
-  /** What the events are counted under. */
+  /** The key under which events are counted. */
   readonly key: string;
   readonly rate: Rate;
-  /** What the caller can do to get more; undefined for nothing. */
+  /** How the caller gets a higher limit; undefined if there is no way. */
   readonly advice: string | undefined;
 }
 
 const tokenAdvice =
   'send a platform access token with the container request, which raises the limit';
 
-/** The rate that holds for a caller; undefined when none holds. */
+/** Returns the limit of a caller; undefined without a limit. */
 export function rateFor(
   rates: CallerRates,
   { user }: Pick<Caller, 'user'>,

@@ -210,7 +210,7 @@ function isAnswering({ response, isReleased }: Tracked): boolean {
 const tooMany = {
   total: 'The server has as many connections as it can take: try again in some seconds',
   perAddress:
-    'There are too many connections from your address: close some, or reuse them for several requests',
+    'Too many connections from your address are open: close some, or reuse them for several requests',
 };
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {

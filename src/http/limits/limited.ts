@@ -3,7 +3,7 @@ import { faultOf } from '../errors/fault-of.ts';
 import type { CallerLimit } from './caller-rates.ts';
 import { type Allowance, type Limiter, limitHeaders } from './limiter.ts';
 
-// Of the service itself: neither the request nor an upstream that it names is the reason.
+// Failures of the service itself, for which neither the request nor an upstream in it is the reason.
 const ownKinds: ReadonlySet<Fault['kind']> = new Set([
   'internal',
   'not-provided',
@@ -16,7 +16,7 @@ const ownKinds: ReadonlySet<Fault['kind']> = new Set([
  * Throws a {@link Fault} (429) when none is left.
  *
  * @param limit undefined where no limit holds
- * @param setHeaders gets the headers that tell what is left
+ * @param setHeaders receives the headers with the remaining allowance
  */
 export async function limited<T>(
   limiter: Limiter,

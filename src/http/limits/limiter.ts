@@ -1,13 +1,13 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 
-/** So many events in so many seconds; a count of 0 allows none. */
+/** A number of events per number of seconds; a count of 0 allows none. */
 export interface Rate {
   readonly count: number;
   readonly seconds: number;
 }
 
-/** What is left to a caller. */
+/** The events that a caller has left. */
 export interface Allowance {
   readonly limit: number;
   readonly remaining: number;
@@ -23,9 +23,9 @@ export interface Limiter {
   take(key: string, rate: Rate, advice?: string): Allowance;
   /** Throws like {@link take} when none is left, but takes nothing. */
   check(key: string, rate: Rate, advice?: string): void;
-  /** Counts one event that has happened, whether one was left or not. */
+  /** Counts an event, even when none is left. */
   note(key: string, rate: Rate): void;
-  /** Gives one event back that was taken, for work that failed through no fault of the caller. */
+  /** Returns an event to the caller, for work that failed through no fault of the caller. */
   giveBack(key: string, rate: Rate): void;
   /** What is left. */
   peek(key: string, rate: Rate): Allowance;
@@ -146,7 +146,7 @@ function exhausted(what: string, rate: Rate, allowance: Allowance, advice: strin
   );
 }
 
-/** To wait does not help. */
+/** The fault of a rate of 0: waiting does not help. */
 function none(what: string, advice: string): Fault {
   return new Fault('denied', `This server allows no ${what} to this caller: ${advice}`, {
     phase: 'limit',

@@ -4,13 +4,13 @@ import { callerAddress, networkOf } from '../callers/client-address.ts';
 import { createLimiter, type Rate } from './limiter.ts';
 
 /**
- * Keeps passwords and tokens from being tried one after the other: the logins of a client address that
- * failed are counted, in memory. Those that succeed cost nothing.
+ * Prevents guessing of passwords and tokens: counts the failed logins of each client address, in memory. Successful
+ * logins cost nothing.
  */
 export interface LoginLimit {
   /**
    * Called before a login is looked at. Throws a {@link Fault} (429) when too many from the address of the
-   * request have failed lately, so that nobody is told whether this one is right.
+   * request have failed lately, so that the answer does not reveal whether this one is right.
    */
   check(request: IncomingMessage): void;
   /** Counts a login that failed. */
@@ -29,7 +29,7 @@ export interface LoginLimit {
 export function createLoginLimit(rate: Rate | undefined, trustedProxies: number): LoginLimit {
   const advice = 'check the name, password or token that is sent: every wrong one counts';
   const limiter = createLimiter('failed logins from one address', undefined, advice);
-  // Who has one address of IPv6 has many.
+  // A client with one IPv6 address has many.
   const keyOf = (request: IncomingMessage) => networkOf(callerAddress(request, trustedProxies));
   const running = new Map<string, number>();
   return {
@@ -66,7 +66,7 @@ export function createLoginLimit(rate: Rate | undefined, trustedProxies: number)
   };
 }
 
-/** True for what is thrown to who is not let in: a name, password or token that is wrong, or has ended. */
+/** Returns true for the fault of a failed login: a name, password or token that is wrong or has expired. */
 export function isFailedLogin(error: unknown): boolean {
   return error instanceof Fault && (error.kind === 'denied' || error.kind === 'unauthorized');
 }

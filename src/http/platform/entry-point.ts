@@ -15,7 +15,7 @@ export type Actor =
   | {
       readonly kind: 'user';
       readonly user: User;
-      /** When the access token ends, ms since the epoch; undefined for one that does not. */
+      /** When the access token expires, ms since the epoch; undefined if it does not. */
       readonly until: number | undefined;
     }
   | {
@@ -40,13 +40,13 @@ export interface Backend {
 
 /** A call in whatever way it came. */
 export interface ApiRequest {
-  /** What stands in the path for each name in braces. */
+  /** The text in the path for each name in braces. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
-  /** Throws a {@link Fault} for who cannot be let in. */
+  /** Throws a {@link Fault} for a caller without a valid login. */
   readonly identify: () => Promise<Actor>;
   readonly readBody: () => Promise<unknown>;
-  /** Address that the call came from, where it came over the network. */
+  /** Address of the caller, for a call over the network. */
   readonly client?: string;
 }
 
@@ -120,8 +120,8 @@ async function admitted(
   throw new Fault(
     'denied',
     access === 'user'
-      ? 'This is for the users of the platform: send an access token (Authorization: Bearer)'
-      : "This needs the name and password of an administrator's account (HTTP basic)",
+      ? 'This call is for the users of the platform: send an access token (Authorization: Bearer)'
+      : "This call requires the name and password of an administrator's account (HTTP basic)",
     { phase: 'credentials' },
   );
 }

@@ -22,7 +22,7 @@ export async function userIdOf(
 
 /**
  * Whose credentials a call is about; undefined for an administrator who names nobody. Throws a {@link Fault}: 400
- * where two are named, 403 for who is no member of the workspace, 404 for what an administrator misspells.
+ * if both are named, 403 for a user who is not a member of the workspace, 404 for a user or workspace that does not exist.
  */
 export async function ownerOf(
   actor: Actor,
@@ -35,9 +35,13 @@ export async function ownerOf(
     return id === undefined ? undefined : { kind: 'user', id };
   }
   if (user !== undefined) {
-    throw new Fault('bad-request', "Name a 'user' or a 'workspaceId', not both", {
-      phase: 'request',
-    });
+    throw new Fault(
+      'bad-request',
+      "'user' and 'workspaceId' exclude each other: send one of them",
+      {
+        phase: 'request',
+      },
+    );
   }
   const { workspaces } = backend.platform;
   if (actor.kind === 'user') await workspaces.requireMember(workspaceId, actor.user.id);

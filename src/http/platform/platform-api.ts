@@ -29,8 +29,8 @@ export interface PlatformRequest extends Omit<ApiRequest, 'params'> {
 
 /**
  * The API of the built-in platform, whether it is called over HTTP or in the same process: answers a
- * request, with nothing where there is nothing to tell. Throws a {@link Fault}: 403 for an entry point that
- * there is not, as the platform specification has it (section 7), else what the entry point throws.
+ * request; returns nothing if the answer has no body. Throws a {@link Fault}: 403 for an entry point that does not
+ * exist, as the platform specification says (section 7), and whatever the entry point throws.
  */
 export type PlatformApi = (request: PlatformRequest) => Promise<object | undefined>;
 
@@ -70,11 +70,9 @@ export function createPlatformApi(backend: Backend): PlatformApi {
     if (found && 'route' in found) {
       return found.route.call({ ...request, params: found.params }, backend);
     }
-    throw new Fault(
-      'denied',
-      'There is no such entry point: GET /platform/openapi.json lists them all',
-      { phase: 'request' },
-    );
+    throw new Fault('denied', 'No such entry point: GET /platform/openapi.json lists them all', {
+      phase: 'request',
+    });
   };
 }
 
@@ -93,7 +91,7 @@ export function describePlatformApi(version: string): OpenApi {
     title: 'Sluice platform',
     version,
     description:
-      'Users, access tokens, workspaces and registry credentials of the platform that is part of Sluice.',
+      'Users, access tokens, workspaces and registry credentials of the platform that is built into Sluice.',
     base: '/platform',
     routes: entryPoints,
     tags: {

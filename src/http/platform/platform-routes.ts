@@ -71,7 +71,7 @@ async function identify(
   if (accessToken === undefined) {
     throw new Fault(
       'unauthorized',
-      'This needs an access token: send it as Authorization: Bearer <token>',
+      'This call requires an access token: send it as Authorization: Bearer <token>',
       { phase: 'credentials', headers: { 'www-authenticate': 'Bearer realm="Sluice"' } },
     );
   }
@@ -102,12 +102,12 @@ function requireVersion(wanted: string): void {
   if (wanted === '' || wanted.trim() === apiVersion) return;
   throw new Fault(
     'bad-request',
-    `There is no such version of this API: leave out Accept-Version, or ask for ${apiVersion}`,
+    `This version of the API does not exist: leave out Accept-Version, or send ${apiVersion}`,
     { phase: 'request' },
   );
 }
 
-/** A parameter without a value is none, as some clients send those that are not set. */
+/** Drops parameters without a value: some clients send them for options that are not set. */
 function givenOnly(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries([...query].filter(([, value]) => value !== ''));
 }

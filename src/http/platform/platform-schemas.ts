@@ -7,8 +7,8 @@ const optional = <T extends z.ZodType>(schema: T) =>
 
 const text = z.string().max(2000, 'is too long');
 const time = z.string().meta({ format: 'date-time' });
-const total = z.number().int().describe('How many there are, on all pages together');
-const lastUsed = time.nullable().describe('As exact as the day');
+const total = z.number().int().describe('Number of entries on all pages');
+const lastUsed = time.nullable().describe('Day of the last use; the time of day is not kept');
 
 const wholeNumber = 'expected a whole number';
 const workspaceNumber = z
@@ -32,14 +32,14 @@ const ownerOptions = {
   user: text.optional().describe('E-mail address of a user; for administrators'),
   workspaceId: workspaceNumber
     .optional()
-    .describe('The credentials of a workspace in place of personal ones'),
+    .describe('Number of a workspace: its credentials instead of personal ones'),
 };
 
 export const usersQuery = pageQuery.extend({
-  email: text.optional().describe('Only who has this address'),
+  email: text.optional().describe('Only the user with this e-mail address'),
 });
 export const workspacesQuery = pageQuery.extend({
-  name: text.optional().describe('Only the one of this name'),
+  name: text.optional().describe('Only the workspace with this name'),
 });
 export const tokensQuery = pageQuery.extend({ user: ownerOptions.user });
 export const credentialsQuery = pageQuery.extend(ownerOptions);
@@ -58,9 +58,13 @@ export const newTokenSchema = z
   .object({
     name: text,
     expiration: optional(z.iso.datetime({ offset: true, error: 'expected a time, ISO 8601' }))
-      .describe('When it ends; without it, when it is revoked, or with the token that made it')
+      .describe(
+        'When the token expires. Default: the expiration of the token that creates it; otherwise never',
+      )
       .meta({ format: 'date-time' }),
-    user: optional(text).describe('Whose it is: e-mail address; for administrators'),
+    user: optional(text).describe(
+      'E-mail address of the user who gets the token; for administrators',
+    ),
   })
   .meta({ title: 'NewToken' });
 
@@ -68,7 +72,7 @@ const secret = optional(z.string());
 export const newCredentialsSchema = z
   .object({
     credentials: z.object({
-      name: optional(text).describe('By default the registry'),
+      name: optional(text).describe('Default: the registry'),
       description: optional(text),
       provider: optional(text).describe(
         '`container-reg` (the default), `aws`, `google`, `azure`, `github`, `gitlab`, `bitbucket`, `gitea`',
@@ -89,10 +93,12 @@ export const newCredentialsSchema = z
           clientId: optional(text),
           clientSecret: secret,
         })
-        .describe('Which of them are needed depends on the provider'),
+        .describe('The provider determines which keys are required'),
     }),
-    user: optional(text).describe('Whose they are: e-mail address; for administrators'),
-    workspaceId: optional(workspaceNumber).describe('Whose they are, where they are shared'),
+    user: optional(text).describe('E-mail address of the owner; for administrators'),
+    workspaceId: optional(workspaceNumber).describe(
+      'Number of the workspace that shares the credentials',
+    ),
   })
   .meta({ title: 'NewCredentials' });
 
@@ -125,9 +131,9 @@ const credentialsView = z.object({
       clientId: z.string(),
     })
     .partial()
-    .describe('What of them is no secret'),
+    .describe('The keys that are not secret'),
   user: z.string().optional().describe('E-mail address of the owner'),
-  workspace: z.string().optional().describe('Name of the workspace that they belong to'),
+  workspace: z.string().optional().describe('Name of the workspace that owns the credentials'),
   dateCreated: time,
   lastUsed,
 });
@@ -160,7 +166,10 @@ export const membersAnswer = z
   .object({ members: z.array(userView), totalSize: total })
   .meta({ title: 'Members' });
 export const newTokenAnswer = z
-  .object({ accessKey: z.string().describe('The token: it is told this once'), token: tokenView })
+  .object({
+    accessKey: z.string().describe('The token; no other answer contains it'),
+    token: tokenView,
+  })
   .meta({ title: 'CreatedToken' });
 export const tokensAnswer = z
   .object({ tokens: z.array(tokenView), totalSize: total })
@@ -185,7 +194,7 @@ export const auditAnswer = z
         id: z.number().int(),
         time,
         actor: z.string().describe('`account <name>`, `user <email>` or `command line (<user>)`'),
-        client: z.string().optional().describe('Address that it came from'),
+        client: z.string().optional().describe('Address of the caller'),
         action: z.string().describe('`token.create` and the like'),
         target: z.string(),
       }),

@@ -9,7 +9,7 @@ export interface PullMeter {
   admit(client: string, request: ContainerRequest): void;
   /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
   count(client: string, request: ContainerRequest): void;
-  /** The headers that tell what is left. */
+  /** The headers with the remaining allowance. */
   headers(client: string, request: ContainerRequest): Record<string, string>;
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Digest } from '../../oci/digest.ts';
 
-/** Docker clients look for it to tell a registry from another server. */
+/** Docker clients recognize a registry by it. */
 export const apiVersionHeader = { 'docker-distribution-api-version': 'registry/2.0' } as const;
 
 /** Headers of content that has a digest; the digest is the strongest validator there is (RFC 9110, section 8.8.3). */
@@ -25,7 +25,7 @@ export function isUnmodified(request: IncomingMessage, digest: Digest): boolean 
   });
 }
 
-/** 304, with the headers that tell what was not modified. */
+/** Sends 304, with the headers that identify the unmodified content. */
 export function sendUnmodified(response: ServerResponse, digest: Digest): void {
   response.writeHead(304, {
     'docker-content-digest': digest,

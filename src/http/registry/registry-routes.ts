@@ -47,7 +47,7 @@ export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {
   };
 }
 
-/** 200 tells a client that this is a registry, and that it need not log in. */
+/** 200 means that this is a registry and that it requires no login. */
 function sendPing(res: ServerResponse): void {
   sendJson(res, 200, {});
 }

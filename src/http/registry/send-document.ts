@@ -4,7 +4,7 @@ import { manifestType } from '../../oci/manifest.ts';
 import { isManifestLikeType, mediaTypes } from '../../oci/media-type.ts';
 import { contentHeaders, isUnmodified, sendUnmodified } from './registry-headers.ts';
 
-// As a string an answer goes out in one write with its head, as a buffer in a write of its own.
+// As a string an answer goes out in one write with its head, as a buffer in a separate write.
 const singleWriteBytes = 16 * 1024;
 
 /** Answers HEAD and GET of a manifest. */

@@ -78,7 +78,7 @@ export async function sendServed(
 // Go's clients follow ten redirects.
 const mostRedirects = 9;
 
-/** The image; undefined where it is still being built and the client was sent here anew, which gives it patience again. */
+/** The image; undefined where it is still being built and the client was redirected here again, which restarts its timeout. */
 async function findOrRedirect(
   deps: ServedDeps,
   request: ContainerRequest,

@@ -55,7 +55,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     return workspace.id;
   };
 
-  test('users look after their own tokens; the value is told once', async () => {
+  test('users manage their own tokens, and see the value of a token once', async () => {
     const [ada, bob] = [
       await server.makeUser('ada1@example.org'),
       await server.makeUser('bob1@example.org'),
@@ -94,7 +94,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     const all = await server.must<{ tokens: { user: string }[] }>('GET', '/tokens');
     assert.ok(new Set(all.tokens.map(({ user }) => user)).size >= 2, 'an administrator sees all');
     const nobody = await server.ask('POST', '/tokens', administrator, { name: 'x' });
-    assertApiFault(nobody, 400, /name the user/);
+    assertApiFault(nobody, 400, /'user' is missing: send the e-mail address/);
   });
 
   test('a token that ends makes none that lasts longer', async () => {
@@ -114,7 +114,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     const sooner = jsonOf(await make('sooner', ending, '2066-01-01T00:00:00Z'));
     assert.equal(sooner.token.expiration, '2066-01-01T00:00:00Z');
     const longer = await make('longer', ending, '2077-01-02T03:04:06Z');
-    assertApiFault(longer, 403, /lasts longer than itself/);
+    assertApiFault(longer, 403, /cannot create one that expires later/);
     assert.equal(jsonOf(await make('for ever', ada.authorization)).token.expiration, null);
   });
 

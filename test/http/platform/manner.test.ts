@@ -63,7 +63,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       [workspace.id, 'started', 'sluice/started'],
     );
     const others = await server.ask('GET', `/user/${ada.id + 1}/workspaces`, authorization);
-    assertApiFault(others, 403, /of another user/);
+    assertApiFault(others, 403, /belongs to another user/);
 
     const create = await server.ask('POST', '/trace/create', authorization, { runName: 'a' });
     const { workflowId, message } = jsonOf(create);
@@ -157,7 +157,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
         ['GET', '/api/api/user-info'],
       ] as const) {
         const reply = await server.ask(method, path, authorization);
-        assertApiFault(reply, 403, /no such entry point: GET \/platform\/openapi\.json/);
+        assertApiFault(reply, 403, /No such entry point: GET \/platform\/openapi\.json/);
       }
     }
     const beside = await call(`${server.sluice.url}/platformer`);
@@ -175,7 +175,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assert.equal(serviceInfo.apiVersion, '1');
     assert.equal(typeof serviceInfo.version, 'string');
     for (const version of ['2', '0', '1.1', 'x']) {
-      assertApiFault(await asked(version), 400, /no such version .* ask for 1/);
+      assertApiFault(await asked(version), 400, /version of the API does not exist: .* send 1/);
     }
   });
 

@@ -11,25 +11,27 @@ export const containerAnswerSchema = z
     containerToken: z
       .string()
       .optional()
-      .describe('Names this container request; who has it may pull. None with `freeze`'),
+      .describe(
+        'Token of this container request: everybody who has it can pull. Absent with `freeze`',
+      ),
     targetImage: z
       .string()
       .describe(
         'Image name to pull; `oras://...` for a Singularity image. With `dryRun` the image behind it',
       ),
-    expiration: isoTime.optional().describe('When the token ends. Not with `freeze`'),
-    containerImage: z.string().describe('The image that is served, its name in full'),
+    expiration: isoTime.optional().describe('When the token expires. Absent with `freeze`'),
+    containerImage: z.string().describe('Full name of the image that is served'),
     digest: z
       .string()
       .optional()
       .describe(
         'What the name stands for, now and for as long as it exists; not before it is built. With `dryRun` what the image name that was sent stands for now',
       ),
-    buildId: z.string().optional().describe('Of an image that is built: see `/v1alpha1/builds`'),
+    buildId: z.string().optional().describe('Id of the build of the image, see `/v1alpha1/builds`'),
     cached: z
       .boolean()
       .optional()
-      .describe('True if the image exists; false while it is built, and when that has failed'),
+      .describe('True if the image exists; false while it is built and after a failed build'),
     freeze: z.boolean().optional(),
     succeeded: z
       .boolean()
@@ -40,8 +42,10 @@ export const containerAnswerSchema = z
     reason: z
       .string()
       .optional()
-      .describe('Why the build failed, where it failed so recently that it is not tried again'),
-    warnings: z.array(z.string()).optional().describe('What to know although the request is good'),
+      .describe(
+        'Why the build failed; present if the failure is so recent that the server does not retry',
+      ),
+    warnings: z.array(z.string()).optional().describe('Warnings about an accepted request'),
     registries: z
       .array(
         z.looseObject({
@@ -53,7 +57,9 @@ export const containerAnswerSchema = z
         }),
       )
       .optional()
-      .describe('Only with `dryRun`: what may be done with each repository, in whose right'),
+      .describe(
+        'Only with `dryRun`: the rights to each repository, and whose credentials give them',
+      ),
     dryRun: z.literal(true).optional().describe('Nothing was done'),
     key: z.string().optional().describe('Only with `dryRun`: key of the build'),
     containerFile: z
@@ -63,11 +69,11 @@ export const containerAnswerSchema = z
     platforms: z
       .array(z.string())
       .optional()
-      .describe('Only with `dryRun`: what the image is for, `os/architecture` each'),
+      .describe('Only with `dryRun`: platforms of the image, each `os/architecture`'),
   })
   .meta({ title: 'ContainerAnswer' });
 
-/** Answer of the deprecated endpoint. A frozen image tells its build, for no pull waits for it. */
+/** Answer of the deprecated endpoint. For a frozen image it names the build, because no pull waits for it. */
 export const legacyAnswerSchema = containerAnswerSchema.partial({ containerImage: true }).meta({
   title: 'ContainerTokenAnswer',
   description:
@@ -78,7 +84,7 @@ export const containerStatusSchema = z
   .object({
     id: z.string(),
     status: z.enum(['BUILDING', 'DONE']),
-    buildId: z.string().optional().describe('Of an image that is built or frozen'),
+    buildId: z.string().optional().describe('Id of the build of the image'),
     detailsUri: z.string().optional().describe('Address of the log of the build'),
     succeeded: z.boolean().optional().describe('Absent while it is built'),
     reason: z.string().optional().describe('Why the build failed'),
@@ -104,8 +110,8 @@ export const buildStatusSchema = z
     id: z.string(),
     status: z.enum(['PENDING', 'COMPLETED']),
     startTime: isoTime,
-    duration: z.number().optional().describe('Seconds, once it is over'),
-    succeeded: z.boolean().optional().describe('Once it is over'),
+    duration: z.number().optional().describe('Seconds; present when the build is finished'),
+    succeeded: z.boolean().optional().describe('Present when the build is finished'),
   })
   .meta({ title: 'BuildStatus' });
 
@@ -113,7 +119,7 @@ export const buildCancelSchema = z
   .object({
     id: z.string(),
     cancelled: z.boolean(),
-    message: z.string().describe('Why the build goes on, or that it does not'),
+    message: z.string().describe('Says whether the build was cancelled, and why if it was not'),
   })
   .meta({ title: 'BuildCancel' });
 
@@ -126,12 +132,15 @@ export const buildDetailsSchema = buildStatusSchema
     containerFile: z
       .string()
       .optional()
-      .describe('Text of the Dockerfile; not for an image that is only changed and copied'),
+      .describe('Text of the Dockerfile; absent for an image that is only changed and copied'),
     platforms: z.array(z.string()).optional(),
     digest: z.string().optional(),
-    reason: z.string().optional().describe('Why it failed'),
-    phase: z.enum(['queued', 'running']).optional().describe('Until it is over'),
-    waitsFor: z.string().optional().describe('While it is queued'),
+    reason: z.string().optional().describe('Why the build failed'),
+    phase: z.enum(['queued', 'running']).optional().describe('Present until the build is finished'),
+    waitsFor: z
+      .string()
+      .optional()
+      .describe('What the build waits for; present while it is queued'),
   })
   .meta({ title: 'BuildDetails' });
 
@@ -158,7 +167,7 @@ export const serviceInfoSchema = z
     serviceInfo: z.object({
       version: z.string(),
       commitId: z.string(),
-      apiLevel: z.string().describe('Version of Wave whose API existing clients find here'),
+      apiLevel: z.string().describe('Version of Wave whose API this server provides'),
     }),
   })
   .meta({ title: 'ServiceInfo' });

@@ -1,8 +1,8 @@
-/** What becomes of a request with a certain value in a field that this server does not act on. */
+/** The result for a value in a field that this server does not act on. */
 export type Objection =
   | { readonly refusal: string }
   | { readonly warning: string }
-  /** The value asks for nothing. */
+  /** The value has no effect. */
   | undefined;
 
 /** A field that clients of this API send, and that is not in the schema of a request. */
@@ -36,12 +36,12 @@ export const clientFields: readonly ClientField[] = [
     path: 'mirror',
     handling: 'refused',
     about:
-      '`true` is refused: `freeze` pushes a copy of an image to `buildRepository`, under a name of its own',
+      '`true` is refused: `freeze` pushes a copy of an image to `buildRepository`, under its own name',
     objection: value =>
       isSomething(value)
         ? {
             refusal:
-              "is not provided by this server: send 'freeze' with 'buildRepository', which pushes a copy of the image under a name of its own",
+              "is not provided by this server: send 'freeze' with 'buildRepository', which pushes a copy of the image under its own name",
           }
         : undefined,
   },
@@ -128,7 +128,7 @@ export const clientFields: readonly ClientField[] = [
   { path: 'buildContext.skipHashing', ...layerHint },
 ];
 
-/** False for what clients send in a field that their user has not set. */
+/** Returns false for values that clients send in fields that their user has not set. */
 function isSomething(value: unknown): boolean {
   if (value === null || value === undefined || value === false || value === '') return false;
   return typeof value !== 'object' || Object.keys(value).length > 0;

@@ -13,14 +13,14 @@ export function containerAnswer(
   freeze: boolean | undefined,
   warnings: readonly string[],
 ) {
-  const told = { ...accepted, warnings: [...warnings, ...accepted.warnings] };
-  if (told.kind === 'frozen') return frozenAnswer(told);
-  return version === 'v1alpha1' ? legacyAnswer(told) : servedAnswer(told, freeze);
+  const answered = { ...accepted, warnings: [...warnings, ...accepted.warnings] };
+  if (answered.kind === 'frozen') return frozenAnswer(answered);
+  return version === 'v1alpha1' ? legacyAnswer(answered) : servedAnswer(answered, freeze);
 }
 
 const dryRunMark = 'dry-run-';
 
-/** True for the id of a dry run, of which nothing is kept. */
+/** Returns true for the id of a dry run, which is not stored. */
 export function isDryRunId(requestId: string): boolean {
   return requestId.startsWith(dryRunMark);
 }
@@ -72,7 +72,7 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
   };
 }
 
-/** The name is for good: there is no token, and nothing that expires. */
+/** The name is permanent: it has no token and does not expire. */
 function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
   const { token, targetImage } = request;
   return {

@@ -107,8 +107,8 @@ const packagesSchema = z
   .object({
     type: optional(short).describe('`CONDA`'),
     environment: optional(recipe).describe('Conda environment file, base64'),
-    entries: optional(strings(most.entries)).describe('Package names, with versions where wanted'),
-    channels: optional(strings(most.channels)).describe('Conda channels, the first one first'),
+    entries: optional(strings(most.entries)).describe('Package names, with or without versions'),
+    channels: optional(strings(most.channels)).describe('Conda channels in order of priority'),
     condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
     spackOpts: optional(z.unknown()).describe('Deprecated'),
   } satisfies SchemaOf<SubmittedPackages>)
@@ -133,7 +133,7 @@ export const containerRequestSchema = z
       'Where builds and frozen images are pushed: `registry/path`',
     ),
     cacheRepository: optional(name).describe(
-      'Where build layers are put; they are taken from there only where the operator trusts all who build',
+      'Repository for build layers. Builds read layers from it only if the operator trusts everybody who builds',
     ),
     timestamp: optional(short).describe('Submission time, ISO 8601; kept with the request'),
     fingerprint: optional(name).describe('Unique fingerprint of the request; kept with it'),
@@ -155,7 +155,7 @@ export const containerRequestSchema = z
       'Files for COPY and ADD, as a tar.gz file or an artifact; its `.dockerignore` is honoured',
     ),
     dryRun: optional(z.boolean()).describe(
-      'Only tell what the request would do, with which credentials',
+      'Report what the request would do, and with which credentials, without doing it',
     ),
     namedContexts: optional(
       z.record(z.string(), name).meta({ maxProperties: most.namedContexts }),
@@ -168,17 +168,17 @@ export const containerRequestSchema = z
       'Value by the name of a build argument: an ARG of a Dockerfile, or `{{ NAME }}` in a Singularity definition file',
     ),
     buildTarget: optional(short).describe(
-      'Stage of the Dockerfile that is built: the last one by default',
+      'Stage of the Dockerfile to build. Default: the last one',
     ),
     labels: optional(texts(most.labels)).describe('Labels of the image that is built'),
     annotations: optional(texts(most.labels)).describe(
       'Annotations of its manifest; not for Singularity images',
     ),
     created: optional(short).describe(
-      'Date in the config of the image, ISO 8601. By default builds have a fixed date, so that the same recipe gives the same digest',
+      'Date in the config of the image, ISO 8601. Default: a fixed date, so that the same recipe gives the same digest',
     ),
     noCache: optional(z.boolean()).describe(
-      'Run all steps, also when the image exists: its name then stands for the new one',
+      'Run all steps even if the image exists; its name then refers to the new image',
     ),
     secrets: optional(
       z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),

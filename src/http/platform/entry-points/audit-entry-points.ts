@@ -3,14 +3,14 @@ import { entryPoint } from '../entry-point.ts';
 import { auditAnswer, auditQuery } from '../platform-schemas.ts';
 import { auditView } from '../platform-views.ts';
 
-/** Who did what to what. */
+/** The audit log. */
 export const auditEntryPoints = [
   entryPoint({
     id: 'listAuditLog',
     method: 'get',
     path: '/audit',
     tag: 'Audit',
-    summary: 'Who did what to what, the newest first',
+    summary: 'List the audit log, newest entries first',
     access: 'administrator',
     query: auditQuery,
     answers: ok(auditAnswer),

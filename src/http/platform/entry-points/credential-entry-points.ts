@@ -15,15 +15,14 @@ import {
 } from '../platform-schemas.ts';
 import { credentialsView } from '../platform-views.ts';
 
-/** Registry credentials. What is secret of them is for users alone; administrators can replace it. */
+/** Registry credentials. Only users can read their secrets; administrators can replace them. */
 export const credentialEntryPoints = [
   entryPoint({
     id: 'listCredentials',
     method: 'get',
     path: '/credentials',
     tag: 'Credentials',
-    summary:
-      'Your own credentials, or those of a workspace; for administrators, all unless one is named',
+    summary: 'List your own credentials, or those of a workspace. Default for administrators: all',
     access: 'either',
     query: credentialsQuery,
     answers: ok(credentialsAnswer),
@@ -43,7 +42,7 @@ export const credentialEntryPoints = [
     method: 'post',
     path: '/credentials',
     tag: 'Credentials',
-    summary: 'Add credentials, of your own or of a workspace',
+    summary: 'Add credentials for yourself or for a workspace',
     access: 'either',
     query: workspaceQuery,
     body: { schema: newCredentialsSchema },
@@ -56,9 +55,13 @@ export const credentialEntryPoints = [
         backend,
       );
       if (!owner) {
-        throw new Fault('bad-request', "'user' or 'workspaceId': say whose credentials they are", {
-          phase: 'request',
-        });
+        throw new Fault(
+          'bad-request',
+          "The owner of the credentials is missing: send 'user' or 'workspaceId'",
+          {
+            phase: 'request',
+          },
+        );
       }
       const { name, description, provider = 'container-reg', keys: given } = credentials;
       const keys = readKeys({ ...given, discriminator: provider });
@@ -74,7 +77,7 @@ export const credentialEntryPoints = [
     method: 'get',
     path: '/credentials/{credentialsId}/keys',
     tag: 'Credentials',
-    summary: 'The secret of your own credentials, or of those of a workspace',
+    summary: 'Return the secret of your own credentials, or of those of a workspace',
     access: 'user',
     query: workspaceQuery,
     answers: ok(keysAnswer),
@@ -105,14 +108,14 @@ export const credentialEntryPoints = [
   }),
 ];
 
-/** For the audit log: which credentials, for what, and whose. */
+/** Describes credentials for the audit log: their name, registry and owner. */
 async function described(kept: KeptCredentials, { platform }: Backend): Promise<string> {
   const view = await credentialsView(kept, platform);
   const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
   return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
 }
 
-/** Members of a workspace look after its credentials together. */
+/** Every member of a workspace may manage its credentials. */
 async function mayManage(
   actor: Actor,
   owner: CredentialOwner,

@@ -5,14 +5,14 @@ import { userIdOf } from '../owner.ts';
 import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from '../platform-schemas.ts';
 import { tokenView } from '../platform-views.ts';
 
-/** Access tokens: users have their own to look after, administrators all. */
+/** Access tokens. Users manage their own, administrators all. */
 export const tokenEntryPoints = [
   entryPoint({
     id: 'listTokens',
     method: 'get',
     path: '/tokens',
     tag: 'Tokens',
-    summary: 'Access tokens: your own; for administrators, those of a user or all',
+    summary: 'List your own access tokens; for administrators, those of a user or all',
     access: 'either',
     query: tokensQuery,
     answers: ok(tokensAnswer),
@@ -40,16 +40,20 @@ export const tokenEntryPoints = [
       const { platform } = backend;
       const holder = await userIdOf(actor, user, backend);
       if (holder === undefined) {
-        throw new Fault('bad-request', "'user': name the user that the token is for", {
-          phase: 'request',
-        });
+        throw new Fault(
+          'bad-request',
+          "'user' is missing: send the e-mail address of the user who gets the token",
+          {
+            phase: 'request',
+          },
+        );
       }
       const until = actor.kind === 'user' ? actor.until : undefined;
       const expiresAt = expiration === undefined ? until : Date.parse(expiration);
       if (until !== undefined && !(Number(expiresAt) <= until)) {
         throw new Fault(
           'denied',
-          'A token cannot make one that lasts longer than itself: leave out the expiration, or use another token',
+          'An access token cannot create one that expires later: leave out the expiration, or use another token',
           { phase: 'credentials' },
         );
       }

@@ -3,14 +3,14 @@ import { entryPoint } from '../entry-point.ts';
 import { newUserSchema, userAnswer, usersAnswer, usersQuery } from '../platform-schemas.ts';
 import { userView } from '../platform-views.ts';
 
-/** Who is known, and who asks. */
+/** The users, and the user of an access token. */
 export const userEntryPoints = [
   entryPoint({
     id: 'getUserInfo',
     method: 'get',
     path: '/user-info',
     tag: 'Users',
-    summary: 'Whose access token it is',
+    summary: 'The user of the access token',
     access: 'user',
     answers: ok(userAnswer),
     run: ({ actor }) => ({ user: userView(actor.user) }),
@@ -20,7 +20,7 @@ export const userEntryPoints = [
     method: 'get',
     path: '/users',
     tag: 'Users',
-    summary: 'Users',
+    summary: 'List users',
     access: 'administrator',
     query: usersQuery,
     answers: ok(usersAnswer),
@@ -50,7 +50,7 @@ export const userEntryPoints = [
     method: 'delete',
     path: '/users/{userId}',
     tag: 'Users',
-    summary: 'Remove a user, with all tokens and personal credentials',
+    summary: 'Remove a user, their access tokens and their personal credentials',
     access: 'administrator',
     params: { userId: pathNumber },
     answers: noContent,

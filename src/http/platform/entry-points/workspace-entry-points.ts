@@ -17,14 +17,14 @@ import { memberWorkspaceView, userView, workspaceView } from '../platform-views.
 // The answer has no pages.
 const mostWorkspaces = 1000;
 
-/** Workspaces and who is in them. */
+/** Workspaces and their members. */
 export const workspaceEntryPoints = [
   entryPoint({
     id: 'listWorkspaces',
     method: 'get',
     path: '/workspaces',
     tag: 'Workspaces',
-    summary: 'Workspaces that you are a member of; for administrators, all',
+    summary: 'List the workspaces that you are a member of; for administrators, all',
     access: 'either',
     query: workspacesQuery,
     answers: ok(workspacesAnswer),
@@ -40,16 +40,20 @@ export const workspaceEntryPoints = [
     method: 'get',
     path: '/user/{userId}/workspaces',
     tag: 'Workspaces',
-    summary: 'Workspaces that you are a member of, in the form that workflow engines read',
+    summary: 'List the workspaces that you are a member of, in the format of workflow engines',
     access: 'user',
     params: { userId: pathNumber },
     answers: ok(userWorkspacesAnswer),
     async run({ actor, params }, { platform }) {
       const member = params.userId;
       if (member !== actor.user.id) {
-        throw new Fault('denied', 'This access token is of another user', {
-          phase: 'credentials',
-        });
+        throw new Fault(
+          'denied',
+          'This access token belongs to another user: use the id that /user-info returns',
+          {
+            phase: 'credentials',
+          },
+        );
       }
       const all = { limit: mostWorkspaces, offset: 0 };
       const { entries } = await platform.workspaces.list({ member, name: undefined }, all);
@@ -77,7 +81,7 @@ export const workspaceEntryPoints = [
     method: 'delete',
     path: '/workspaces/{workspaceId}',
     tag: 'Workspaces',
-    summary: 'Remove a workspace, with its credentials',
+    summary: 'Remove a workspace and its credentials',
     access: 'administrator',
     params: { workspaceId: pathNumber },
     answers: noContent,
@@ -94,7 +98,7 @@ export const workspaceEntryPoints = [
     method: 'get',
     path: '/workspaces/{workspaceId}/members',
     tag: 'Workspaces',
-    summary: 'Members of a workspace',
+    summary: 'List the members of a workspace',
     access: 'administrator',
     params: { workspaceId: pathNumber },
     query: pageQuery,
@@ -111,7 +115,7 @@ export const workspaceEntryPoints = [
     method: 'post',
     path: '/workspaces/{workspaceId}/members',
     tag: 'Workspaces',
-    summary: 'Make a user a member of a workspace',
+    summary: 'Add a user to a workspace',
     access: 'administrator',
     params: { workspaceId: pathNumber },
     body: { schema: newMemberSchema },
@@ -130,7 +134,7 @@ export const workspaceEntryPoints = [
     method: 'delete',
     path: '/workspaces/{workspaceId}/members/{userId}',
     tag: 'Workspaces',
-    summary: 'End the membership of a user',
+    summary: 'Remove a user from a workspace',
     access: 'administrator',
     params: { workspaceId: pathNumber, userId: pathNumber },
     answers: noContent,

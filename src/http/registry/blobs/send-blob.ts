@@ -13,7 +13,7 @@ import { relay } from './relay.ts';
 
 /** A blob to be answered with, wherever it is. */
 export interface BlobAnswer {
-  /** True when it is known to be there for who asks. */
+  /** True when it is known to exist for the caller. */
   isKnown(): Promise<boolean>;
   /** Bytes. */
   size(signal: AbortSignal): Promise<number>;

@@ -50,7 +50,7 @@ function checkedRepository(name: string): string {
   if (isRepository(name)) return name;
   throw new Fault(
     'name-invalid',
-    'This is no valid repository name: lower-case letters, digits and single separators . _ - between slashes',
+    'This is not a valid repository name: use lower-case letters, digits and single separators . _ - between slashes',
     { phase: 'request' },
   );
 }

@@ -146,7 +146,7 @@ async function putManifest(
   if (!bytes) {
     throw new Fault(
       'too-large',
-      `The manifest is larger than the ${maxManifestBytes} bytes allowed: put what is large into a blob`,
+      `The manifest is larger than the ${maxManifestBytes} bytes allowed: move large data into a blob`,
       { phase: 'push', headers: { connection: 'close' } },
     );
   }

@@ -121,7 +121,7 @@ async function withPlace<T>(
 function placeHeaders({ id, repository, size }: Upload): Record<string, string> {
   return {
     location: `/v2/${repository}/blobs/uploads/${id}`,
-    // Nothing at all cannot be told as a range; `0-0` is what registries say.
+    // No range can express an empty upload; registries send `0-0`.
     range: `0-${Math.max(0, size - 1)}`,
     'docker-upload-uuid': id,
   };

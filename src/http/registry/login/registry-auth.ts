@@ -8,7 +8,7 @@ import type { Callers } from '../../callers/callers.ts';
 import { readBearer } from '../../callers/identify.ts';
 import type { LogIn } from './registry-challenge-login.ts';
 
-/** Lets in who has the right, and tells the others how to get it. */
+/** Admits callers with the right, and sends the others a challenge. */
 export interface RegistryAuth {
   /**
    * The rights of who sends a request that needs one of them. Throws a {@link Fault} for who has it
@@ -30,7 +30,7 @@ export interface RegistryAuth {
    * for the name. Throws a {@link Fault} for the others: 401 with a challenge, 429 as above.
    */
   admitPull(request: IncomingMessage, name: string): Promise<void>;
-  /** The answer to who asks for `/v2/`: returns when it is 200, throws the challenge otherwise. */
+  /** Decides about `GET /v2/`: returns for 200, otherwise throws the challenge. */
   ping(request: IncomingMessage): Promise<void>;
 }
 

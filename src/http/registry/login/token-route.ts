@@ -106,7 +106,7 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
   };
 }
 
-/** `repository:team/app:pull,push`; what is no repository gives nothing. */
+/** Parses `repository:team/app:pull,push`; returns nothing for other scopes. */
 function parseScope(scope: string): RepositoryAccess[] {
   const [, name, actions] = /^repository(?:\([^)]*\))?:(.+):([a-z*,]+)$/.exec(scope) ?? [];
   if (name === undefined || actions === undefined) return [];
