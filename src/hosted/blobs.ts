@@ -5,7 +5,7 @@ import type { HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import type { Rights } from './rights.ts';
 import type { Quota } from './uploads/quota.ts';
 
-/** The blobs of hosted repositories. Content is there once, whatever the number of repositories that have it. */
+/** The blobs of hosted repositories. Content is stored once, however many repositories have it. */
 export interface HostedBlobs {
   /**
    * Size in bytes. Throws a {@link Fault} (404) when the repository does not have it, or when its content

@@ -22,7 +22,7 @@ export interface Hosted {
   readonly blobs: HostedBlobs;
   readonly listings: HostedListings;
   readonly uploads: Uploads;
-  /** The same as other registries are seen. */
+  /** The same repositories behind the interface of other registries. */
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
 }
@@ -33,14 +33,14 @@ export interface HostedOptions {
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   readonly hasAccountFiles: boolean;
-  /** Patterns of what anybody may pull. */
+  /** Patterns of the repositories that callers without a login may pull. */
   readonly anonymous: readonly string[];
   readonly limits: HostedLimits;
   readonly contexts: ContextLimits;
   readonly signingKey: Uint8Array;
-  /** What served names begin with behind the host, `ct/`. */
+  /** Prefix of served names after the host, `ct/`. */
   readonly servedPrefix: string;
-  /** The host that names of hosted images begin with. */
+  /** Host in the names of hosted images. */
   readonly host: string;
 }
 

@@ -5,16 +5,16 @@ import type { RegistryTokens } from './registry-tokens.ts';
 import { accountRights, commonRights, pullRights, type Rights } from './rights.ts';
 import { contextPrefix } from './uploads/context-repository.ts';
 
-/** The user name of who has a bearer token in place of a password. */
+/** The user name of clients that send a bearer token in place of a password. */
 export const tokenName = 'token';
 
 /** Turns credentials into rights. */
 export interface Keeper {
-  /** True when there is, or may come, an account to log in with. */
+  /** True when accounts exist, or can be added while the server runs. */
   readonly hasAccounts: boolean;
   /** True for the name of an account. */
   knows(name: string): boolean;
-  /** What anybody may do. */
+  /** The rights of callers without a login. */
   readonly anybody: Rights;
   /**
    * The rights behind a name and password, undefined when they are wrong. Under the name {@link tokenName}
@@ -27,18 +27,18 @@ export interface Keeper {
     password: string,
     beforeHash?: () => void,
   ): Promise<Rights | undefined>;
-  /** The rights behind credentials as a registry is given them; without any those of anybody. */
+  /** Returns the rights of credentials that were sent to a registry; without any, those of callers without a login. */
   withCredentials(credentials: Credentials | undefined): Promise<Rights | undefined>;
-  /** The rights that a bearer token gives, undefined when it is not good. */
+  /** Returns the rights that a bearer token gives; undefined for an invalid token. */
   withToken(text: string): Promise<Rights | undefined>;
 }
 
 export interface KeeperDeps {
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
-  /** Accounts may come while the server runs. */
+  /** Accounts can be added while the server runs. */
   readonly hasAccountFiles: boolean;
-  /** Patterns of what anybody may pull. */
+  /** Patterns of the repositories that callers without a login may pull. */
   readonly anonymous: readonly string[];
   readonly tokens: RegistryTokens;
 }

@@ -1,20 +1,20 @@
-/** Gathers small pieces into large writes, and lets the next ones come in while one is under way. */
+/** Gathers small pieces into large writes, and accepts more pieces during a write. */
 export interface Batches {
-  /** Resolves when more may come. Rejects when a write has failed. */
+  /** Resolves when the caller can add more. Rejects after a failed write. */
   add(bytes: Uint8Array): Promise<void>;
-  /** Writes what has come so far, also while more comes. Rejects when a write has failed. */
+  /** Writes all pieces so far; more can be added meanwhile. Rejects after a failed write. */
   flush(): Promise<void>;
 }
 
 const batchBytes = 1024 * 1024;
 
-/** @param write is called with one batch at a time */
+/** @param write writes one batch; it is not called again before it has settled */
 export function createBatches(write: (batch: Uint8Array[]) => Promise<void>): Batches {
   let batch: Uint8Array[] = [];
   let size = 0;
   let writing: Promise<void> = Promise.resolve();
 
-  /** Begins to write the batch, after the one before it; resolves when that one is written. */
+  /** Starts to write the batch after the previous one; resolves when the previous one is written. */
   const begin = (): Promise<void> => {
     const before = writing;
     if (size === 0) return before;
@@ -22,7 +22,7 @@ export function createBatches(write: (batch: Uint8Array[]) => Promise<void>): Ba
     batch = [];
     size = 0;
     writing = before.then(() => write(full));
-    // Told by who waits for it.
+    // The next caller that waits for the write receives the error.
     writing.catch(() => {});
     return before;
   };

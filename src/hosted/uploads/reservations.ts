@@ -1,4 +1,4 @@
-/** Bytes that uploads which are not yet blobs take, or are about to. */
+/** Bytes that open uploads use or have announced. */
 export interface Reserved {
   /** In one repository. */
   readonly inRepository: number;
@@ -8,13 +8,13 @@ export interface Reserved {
 
 /** The bytes of one upload. */
 export interface Reservation {
-  /** Those of the other uploads. */
+  /** Returns the bytes of the other uploads. */
   others(): Reserved;
-  /** Sets how many bytes it takes. */
+  /** Sets the bytes of this upload. */
   set(bytes: number): void;
 }
 
-/** Sums what open uploads take, so that uploads beside each other do not pass a quota that each of them keeps. */
+/** Sums the bytes of open uploads, so that concurrent uploads do not exceed a quota together. */
 export function createReservations(): (repository: string) => Reservation {
   const sums = new Map<string, number>();
   let inAll = 0;

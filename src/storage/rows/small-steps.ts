@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Writer } from './writer.ts';
 
-// One step holds the event loop, and SQLite's one write lock, for about so long.
+// A step holds the event loop, and SQLite's only write lock, for about this time.
 const stepMs = 8;
-// To change a row takes from five microseconds to a hundred, when its pages come from the disk.
+// Changing a row takes 5 microseconds, or up to 100 when its pages come from the disk.
 const rowsAtOnce = 64;
 const fewestRows = 32;
 // Rows that are read from the disk take ten times as long as those before them, which were in memory.
 const mostRows = 1024;
-// The log of the database is copied into its file after a flush: it must not grow until all is done.
+// The log of the database is copied into its file after a flush. Without flushes it would grow until the work ends.
 const stepsBetweenFlushes = 32;
 
 /**
