@@ -114,13 +114,13 @@ suite('builds that fail', { concurrency: 3 }, () => {
     const ofStep = await step.failure();
     assert.match(
       ofStep,
-      /exit code 1 \(Dockerfile, line 2\); most likely the builder's disk is full: make .* room, and try again\. [\s\S]*No space left/,
+      /exit code 1 \(Dockerfile, line 2\); most likely the builder's disk is full: make .* free disk space, and try again\. [\s\S]*No space left/,
     );
     // It fits, but its layer does not fit beside it.
     const whole = await world.begin(`FROM ${base}\nRUN dd if=/dev/urandom of=/big bs=1M count=8\n`);
     assert.match(
       await whole.failure(),
-      /^the builder's disk is full: make .* room, and try again$/,
+      /^the builder's disk is full: make .* free disk space, and try again$/,
     );
   });
 

@@ -16,6 +16,8 @@ function limitDescriptors({ process }: Sluice, count: number): void {
 
 test('without a free descriptor nothing ends, and all is well when there are some again', async () => {
   await using sluice = await startSluice({ config: administered });
+  // What checks the answers loads its modules at the first one.
+  assert.equal((await sluice.fetch('/healthz')).status, 200);
   const repository = new Repository(sluice, 'team/app');
   const layer = pattern(100_000, 'layer');
   await repository.pushImage('1', [layer]);

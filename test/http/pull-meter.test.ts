@@ -28,7 +28,7 @@ function makeMeter(count: number) {
   return { meter, usage, clock };
 }
 
-test('a pull that was admitted but came too late does not pass the next time either', () => {
+test('a pull that was admitted but came too late does not pass the next time either', async () => {
   const { meter, usage } = makeMeter(1);
   const [one, two] = [request('one'), request('two')];
   meter.admit('client', one);
@@ -39,21 +39,21 @@ test('a pull that was admitted but came too late does not pass the next time eit
     assert.throws(() => meter.admit('client', two), Fault);
   }
   meter.admit('client', one);
-  assert.equal(usage.count('pulls', {}), 1);
+  assert.equal(await usage.count('pulls', {}), 1);
 });
 
-test('half a minute of one client and one token is one pull, then the next begins', () => {
+test('half a minute of one client and one token is one pull, then the next begins', async () => {
   const { meter, usage, clock } = makeMeter(10);
   for (const at of [1, 10_000, 29_000]) {
     clock.now = at;
     meter.count('client', request('one', true));
   }
-  assert.equal(usage.count('pulls', {}), 1);
+  assert.equal(await usage.count('pulls', {}), 1);
   meter.count('other client', request('one'));
   meter.count('client', request('two'));
-  assert.equal(usage.count('pulls', {}), 3);
+  assert.equal(await usage.count('pulls', {}), 3);
   clock.now = 31_000;
   meter.count('client', request('one', true));
-  assert.equal(usage.count('pulls', {}), 4);
-  assert.equal(usage.count('mounted', {}), 2);
+  assert.equal(await usage.count('pulls', {}), 4);
+  assert.equal(await usage.count('mounted', {}), 2);
 });

@@ -312,8 +312,8 @@ function checkWarnings(name: string, { warnings = [] }: ContainerAnswer, { image
 
 function unchangedWarning(name: string): RegExp {
   return name === 'multi:empty'
-    ? /is an index without an image to change: it is served as it is/
-    : /is an artifact, not a container image: it is served as it is/;
+    ? /is an index without an image to change: it is served unchanged/
+    : /is an artifact, not a container image: it is served unchanged/;
 }
 
 function checkChanged(one: ServedImage, base: ServedImage): void {

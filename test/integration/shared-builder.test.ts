@@ -128,7 +128,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
 
       const image = `${open.host}/${path}:bait-${name.toLowerCase()}`;
       const log = await logOf(other, await request(other, `FROM ${image}\nRUN true\n`));
-      assert.match(log, /failed: .*@sha256:.* which the Dockerfile does not name itself/);
+      assert.match(log, /failed: .*@sha256:.* which the Dockerfile does not name/);
     });
   }
 

@@ -96,7 +96,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     assert.ok(!(await readdir(copy)).includes('.buildkit'));
     if (signal === 'SIGTERM') {
       assert.equal(server.process.exitCode, 0, server.output());
-      assert.match(server.output(), /the installation of BuildKit was ended/);
+      assert.match(server.output(), /the installation of BuildKit was stopped/);
     }
     assert.doesNotMatch(server.output(), /^\s+at |"stack"|"level":"(?:error|fatal)"/m);
   });

@@ -41,7 +41,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
     return fault(
-      `${unnamed} is taken from${place}, which the Dockerfile does not name, most likely by ONBUILD of a base image: also name it in a COPY --from`,
+      `it takes files from ${unnamed}${place}, which the Dockerfile does not name, most likely by ONBUILD of a base image: also name it in a COPY --from`,
     );
   }
   const missed = unreachable(message);
