@@ -9,7 +9,11 @@ import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
 import { createQuota } from '../../src/hosted/uploads/quota.ts';
 import { digestOf, mediaTypes } from '../../src/oci/index.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createContextStore } from '../../src/storage/rows/hosted/context-rows.ts';
+import {
+  type ContextRow,
+  type ContextStore,
+  createContextStore,
+} from '../../src/storage/rows/hosted/context-rows.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
@@ -60,7 +64,7 @@ suite('uploaded contexts', () => {
     const old = await put(own, 'old', { shared: 1000, 'old list': 1000 });
     const fresh = await put(own, 'fresh', { shared: 5000, 'new list': 5000 });
     const image = await put('team/app', 'image', { layer: 1000 });
-    await purgeContexts(contexts, store, 3000);
+    await purgeContexts(contexts, 3000);
     assert.equal(await store.manifest(own, old), undefined);
     assert.ok(await store.manifest(own, fresh));
     assert.ok(await store.manifest('team/app', image), 'another repository is not touched');
@@ -69,6 +73,42 @@ suite('uploaded contexts', () => {
       lone.map(({ digest }) => digest),
       [digestOf('old list')],
     );
+  });
+
+  test('a context that is pushed again while old ones are removed stays', async () => {
+    const repository = contextRepository({ user: 'grace' });
+    const again = await put(repository, 'again', { 'list of again': 1000 });
+    const pushing: ContextStore = {
+      ...contexts,
+      async after(...asked) {
+        const page = await contexts.after(...asked);
+        if (page.some(({ digest }) => digest === again)) {
+          await put(repository, 'again', { 'list of again': 5000 });
+        }
+        return page;
+      },
+    };
+    await purgeContexts(pushing, 3000);
+    assert.ok(await store.manifest(repository, again));
+  });
+
+  test('pages of contexts have each context once', async () => {
+    const names = ['users/a', 'users/a/b', 'users/b'].map(name => `paged/${name}`);
+    for (const name of names) {
+      for (const context of ['x', 'y', 'z']) await put(name, context, { [context]: 1000 });
+    }
+    await put('paged', 'outside', { outside: 1000 });
+    await put('pagedd/other', 'outside', { outside: 1000 });
+    const seen: string[] = [];
+    let last: ContextRow | undefined;
+    do {
+      const page = await contexts.after('paged/', last, 3000, 2);
+      last = page.at(-1);
+      for (const { repository, digest } of page) seen.push(`${repository}@${digest}`);
+    } while (last);
+    assert.equal(seen.length, 9);
+    assert.equal(new Set(seen).size, 9);
+    assert.ok(seen.every(name => name.startsWith('paged/users/')));
   });
 
   test('nobody pulls the contexts of others, even where everybody may pull everything', () => {

@@ -1,5 +1,4 @@
-import type { ContextStore } from '../../storage/rows/hosted/context-rows.ts';
-import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
+import type { ContextRow, ContextStore } from '../../storage/rows/hosted/context-rows.ts';
 import { eachRow } from '../../storage/rows/small-steps.ts';
 import { contextPrefix } from './context-repository.ts';
 
@@ -9,12 +8,17 @@ import { contextPrefix } from './context-repository.ts';
  */
 export async function purgeContexts(
   contexts: ContextStore,
-  hosted: Pick<HostedStore, 'removeManifest'>,
   before: number,
   signal?: AbortSignal,
 ): Promise<void> {
-  const read = (limit: number) => contexts.old(contextPrefix, before, limit);
-  for await (const { repository, digest } of eachRow(read, signal)) {
-    await hosted.removeManifest(repository, digest);
+  let last: ContextRow | undefined;
+  const read = async (limit: number) => {
+    const page = await contexts.after(contextPrefix, last, before, limit);
+    last = page.at(-1) ?? last;
+    return page;
+  };
+  for await (const context of eachRow(read, signal)) {
+    // Another look in the transaction: its client may have pushed it again.
+    if (context.isOld) await contexts.removeOld(context, before);
   }
 }

@@ -62,7 +62,7 @@ export function startRegularWork(
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
       purge('delete old build contexts', signal =>
-        purgeContexts(rows.contexts, rows.hosted, Date.now() - config.hosted.contextLife, signal),
+        purgeContexts(rows.contexts, Date.now() - config.hosted.contextLife, signal),
       ),
       purge('forget layers that were fetched', signal =>
         rows.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),

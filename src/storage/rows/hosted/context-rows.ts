@@ -1,5 +1,7 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
+import { createHostedQueries } from './hosted-queries.ts';
+import { createImageRemoval } from './hosted-removals.ts';
 
 /** A manifest of a hosted repository. */
 export interface ContextRow {
@@ -7,32 +9,65 @@ export interface ContextRow {
   readonly digest: Digest;
 }
 
+/** A context, and whether it was not pushed since the moment. */
+export interface AgedContext extends ContextRow {
+  readonly isOld: boolean;
+}
+
 /** The build contexts that were uploaded into hosted repositories. */
 export interface ContextStore {
   /**
-   * Returns up to so many contexts that were not pushed since the moment (ms since the epoch). A push refreshes all
-   * blobs of its context, so one older blob is enough to know.
+   * Returns up to so many contexts after a context, in the order of their repositories and digests. A push refreshes
+   * all blobs of its context, so a context with a blob that is older than the moment (ms since the epoch) is old.
    *
    * @param prefix what the names of the repositories begin with, ending in `/`
+   * @param last undefined for the first contexts
    */
-  old(prefix: string, before: number, limit: number): Promise<ContextRow[]>;
+  after(
+    prefix: string,
+    last: ContextRow | undefined,
+    before: number,
+    limit: number,
+  ): Promise<AgedContext[]>;
+  /** Removes a context unless it was pushed since the moment; true when it did. */
+  removeOld(context: ContextRow, before: number): Promise<boolean>;
 }
 
+const isOldSql = `EXISTS (SELECT 1 FROM hosted_parts p
+  JOIN hosted_blobs b ON b.repository = p.repository AND b.digest = p.part
+  WHERE p.repository = m.repository AND p.manifest = m.digest AND b.linked_at < @before)`;
+
 export function createContextStore(database: Database): ContextStore {
-  const old = database.prepare(
-    `SELECT r.name AS repository, m.digest FROM repositories r
-     JOIN hosted_manifests m ON m.repository = r.id
-     WHERE r.name >= @prefix AND r.name < @end AND EXISTS (
-       SELECT 1 FROM hosted_parts p
-       JOIN hosted_blobs b ON b.repository = p.repository AND b.digest = p.part
-       WHERE p.repository = m.repository AND p.manifest = m.digest AND b.linked_at < @before)
-     LIMIT @limit`,
+  const { removeManifest } = createImageRemoval(database, createHostedQueries(database));
+  // Each context of a page, old or not, costs a look at all of its blobs: the limit bounds that too.
+  const after = database.prepare(
+    `SELECT r.name AS repository, m.digest, ${isOldSql} AS isOld
+     FROM repositories r CROSS JOIN hosted_manifests m ON m.repository = r.id
+     WHERE r.name >= @name AND r.name < @end AND (r.name > @name OR m.digest > @digest)
+     ORDER BY r.name, m.digest LIMIT @limit`,
   );
+  const isOld = database
+    .prepare(
+      `SELECT ${isOldSql} FROM hosted_manifests m
+       WHERE m.repository = (SELECT id FROM repositories WHERE name = @repository) AND m.digest = @digest`,
+    )
+    .pluck();
+  const isStillOld = (context: ContextRow, before: number) =>
+    isOld.get({ ...context, before }) === 1;
   return {
-    async old(prefix, before, limit) {
+    async after(prefix, last, before, limit) {
       // `0` is what follows `/`.
       const end = `${prefix.slice(0, -1)}0`;
-      return old.all({ prefix, end, before, limit }) as ContextRow[];
+      const { repository: name, digest } = last ?? { repository: prefix, digest: '' };
+      const rows = after.all({ name, digest, end, before, limit });
+      return (rows as (ContextRow & { isOld: number })[]).map(row => ({
+        ...row,
+        isOld: row.isOld === 1,
+      }));
     },
+    removeOld: ({ repository, digest }, before) =>
+      database.commit(
+        () => isStillOld({ repository, digest }, before) && removeManifest(repository, digest),
+      ),
   };
 }
