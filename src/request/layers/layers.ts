@@ -128,10 +128,13 @@ export function createLayerIntake({
     }
   };
 
-  /** It may have been a mere copy of an upstream blob until now, which the cache could remove. */
-  const adopted = async (measured: Measured): Promise<Measured> => {
-    await cachedBlobs.adopt(measured.gzipDigest);
-    return measured;
+  /**
+   * Counts content that a request comes to need as used; false when it is not here. It may be a mere copy of an upstream
+   * blob. Adopted first: the cache can remove a copy right after a claim.
+   */
+  const claimed = async (digest: Digest): Promise<boolean> => {
+    await cachedBlobs.adopt(digest);
+    return content.claim(digest);
   };
 
   const takeRoom = async (source: ByteSource, network: string | undefined) => {
@@ -155,8 +158,8 @@ export function createLayerIntake({
     await drain(sourceOfBytes(bytes), piece => hash.update(piece));
     const digest = `sha256:${hash.digest('hex')}` as Digest;
     const measured = known.get(digest);
-    const isHere = await content.claim(digest);
-    if (measured && isHere) return adopted(measured);
+    const isHere = await claimed(digest);
+    if (measured && isHere) return measured;
     // Content that is kept already needs no more space, but must be measured again after a restart.
     const payer = isHere ? undefined : caller.network;
     return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, { ...caller, payer });
@@ -202,7 +205,7 @@ export function createLayerIntake({
     // What was fetched before is taken again only for the digest that the client expects now: the
     // address may have other content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
-    if (isSame && (await content.claim(before.gzipDigest))) return adopted(before);
+    if (isSame && (await claimed(before.gzipDigest))) return before;
     // A caller without space left must not fail the fetch of others.
     const key = `${caller.network ?? ''} ${url.href}`;
     return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
