@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { type Slab, SlabPool } from '../../src/storage/content/buffers.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
@@ -64,6 +66,39 @@ test('damaged content that is set aside has no row any more', async () => {
   assert.equal((await readdir(directory.join('damaged'))).length, 1);
   await store.write(digest, bytes);
   assert.equal(await store.claim(digest), true);
+  await database.end();
+});
+
+test('damaged content that is brought again while it is examined is not discarded', async () => {
+  await using directory = await makeTempDir('content');
+  const database = openDatabase(':memory:');
+  const rows = createContentRowStore(database);
+  const server = await openContentDirectory(directory.path, { uses: rows });
+  const bytes = Buffer.from('brought again');
+  const digest = digestOf(bytes);
+  await server.write(digest, bytes);
+  await writeFile(pathOf(directory, digest), 'brought wrong');
+  /** Replaces the damaged file once it is open. */
+  class Replacing extends SlabPool {
+    override take(large: boolean): Slab {
+      rmSync(pathOf(directory, digest));
+      writeFileSync(directory.join('again'), bytes);
+      renameSync(directory.join('again'), pathOf(directory, digest));
+      return super.take(large);
+    }
+  }
+  const command = await openContentDirectory(directory.path, {
+    uses: rows,
+    slabs: new Replacing(),
+  });
+  assert.equal(await command.discardDamaged(digest), 'damaged');
+  assert.deepEqual(await server.read(digest), bytes);
+  assert.equal(await server.claim(digest), true);
+
+  await writeFile(pathOf(directory, digest), 'brought wrong');
+  assert.equal(await server.discardDamaged(digest), 'damaged');
+  assert.equal(await server.size(digest), undefined);
+  assert.deepEqual(await rows.after('', 10, 0), []);
   await database.end();
 });
 

@@ -35,9 +35,8 @@ export async function verify(
   for await (const { digest, size } of content.list()) {
     checked += 1;
     checkedBytes += size;
-    if ((await examined(content, digest)) !== 'damaged') continue;
-    damaged.push(digest);
-    if (removeDamaged) await content.discard(digest);
+    const proof = await (removeDamaged ? discarded(content, digest) : examined(content, digest));
+    if (proof === 'damaged') damaged.push(digest);
   }
   const missing = await missingContent(content, hosted);
   return { checked, checkedBytes, damaged, missing };
@@ -70,6 +69,16 @@ function eachAfter(
     place = rows.at(-1) ?? place;
     return rows;
   });
+}
+
+/** Removes damaged content. What cannot be read is damaged. */
+async function discarded(content: ContentStore, digest: Digest): Promise<Proof> {
+  try {
+    return await content.discardDamaged(digest);
+  } catch {
+    await content.discard(digest);
+    return 'damaged';
+  }
 }
 
 /** What was swept since it was listed is absent; what cannot be read is damaged. */

@@ -19,8 +19,15 @@ export interface Checks {
   prove(digest: Digest, isInDoubt?: boolean): Promise<Proof>;
   /** Reads all bytes at the pace of the caller: `pace` is called with each number of bytes. */
   scrub(digest: Digest, pace: (bytes: number) => Promise<void>): Promise<Proof>;
-  /** Reads all bytes, also after a recent check, and leaves damaged content where it is. */
-  examine(digest: Digest): Promise<Proof>;
+  /**
+   * Reads all bytes, also after a recent check, and leaves damaged content where it is.
+   *
+   * @param onDamage called with damaged content and the number of the file that was read
+   */
+  examine(
+    digest: Digest,
+    onDamage?: (digest: Digest, file: number) => Promise<void>,
+  ): Promise<Proof>;
   /** Notes that content was hashed on its way in. */
   note(digest: Digest): void;
   /** Returns true after a recent successful check. */
@@ -148,7 +155,7 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
     source: (digest, start, end) => chosenLater(() => choose(digest, start, end)),
     prove,
     scrub: (digest, pace) => readAll(digest, pace),
-    examine: digest => readAll(digest, undefined, async () => {}),
+    examine: (digest, onDamage = async () => {}) => readAll(digest, undefined, onDamage),
     note: digest => void fresh.set(digest, true),
     isFresh: digest => fresh.has(digest),
   };

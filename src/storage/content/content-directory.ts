@@ -164,6 +164,10 @@ export async function openContentDirectory(
     }
     if (isMarked) await uses.forget(digest).catch(() => {});
   };
+  const discardFile = async (digest: Digest, file: number) => {
+    const isSame = async () => (await stat(pathOf(digest)).catch(absent))?.ino === file;
+    await presence.remove(digest, async () => (await isSame()) && uses.condemn(digest));
+  };
   const checks = createChecks({ pathOf, setAside, slabs, trustMs });
   const journal = isOwner
     ? await openJournal(join(root, 'journal'), { restore, sync: syncOne })
@@ -240,6 +244,7 @@ export async function openContentDirectory(
     claim: presence.claim,
     remove: presence.remove,
     discard: digest => presence.remove(digest, () => uses.condemn(digest)),
+    discardDamaged: digest => checks.examine(digest, discardFile),
 
     async *list(begin = 0) {
       for (const algorithm of ['sha256', 'sha512'] as const) {

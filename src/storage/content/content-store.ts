@@ -61,6 +61,11 @@ export interface ContentStore {
   /** Removes content, whatever needs it; true when it was here. */
   discard(digest: Digest): Promise<boolean>;
   /**
+   * Reads all bytes, also after a recent check, and removes damaged content, whatever needs it. Does not remove content
+   * that was brought again while the damaged bytes were read.
+   */
+  discardDamaged(digest: Digest): Promise<Proof>;
+  /**
    * Lists all content; for regular work, not for requests.
    * @param begin where to begin, as a fraction (0 to 1) of the whole
    */
