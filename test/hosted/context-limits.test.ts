@@ -7,6 +7,7 @@ import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
 import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
 import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
 import { createQuota } from '../../src/hosted/uploads/quota.ts';
+import { createReservations } from '../../src/hosted/uploads/reservations.ts';
 import { digestOf, mediaTypes } from '../../src/oci/index.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import {
@@ -139,5 +140,15 @@ suite('uploaded contexts', () => {
     await quota.admit(neighbour, 300);
     await assert.rejects(quota.admit(neighbour, 450), /Callers without a login.*700/);
     await quota.admit('team/app', 1_000_000);
+
+    const reserve = createReservations();
+    reserve(neighbour).set(300);
+    const upload = reserve(contextRepository({ network: '192.0.2.3' }));
+    upload.set(150);
+    await assert.rejects(
+      quota.admit(contextRepository({ network: '192.0.2.3' }), 150, upload.others()),
+      /Callers without a login.*700/,
+      'uploads of other networks at the same moment count',
+    );
   });
 });

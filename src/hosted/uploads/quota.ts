@@ -31,6 +31,8 @@ export interface Quota {
   refusal(repository: string, limit: HostedLimit): Fault;
 }
 
+const noOthers: Reserved = { inRepository: 0, inAnonymous: 0, inAll: 0 };
+
 export function createQuota(
   store: HostedSums,
   limits: HostedLimits,
@@ -69,7 +71,7 @@ export function createQuota(
     limitsOf,
     refusal,
 
-    async admit(repository, bytes, { inRepository, inAll } = { inRepository: 0, inAll: 0 }) {
+    async admit(repository, bytes, { inRepository, inAnonymous, inAll } = noOthers) {
       const { maxBlobBytes, maxRepositoryBytes, maxTotalBytes } = limitsOf(repository);
       const isOver = (sum: number, limit: number | undefined) => limit !== undefined && sum > limit;
       if (isOver(bytes, maxBlobBytes)) throw refusal(repository, 'maxBlobBytes');
@@ -78,7 +80,7 @@ export function createQuota(
         if (isOver(sum, maxRepositoryBytes)) throw refusal(repository, 'maxRepositoryBytes');
       }
       if (isAnonymousContext(repository) && contexts.maxBytes !== undefined) {
-        const sum = (await store.bytesBelow(anonymousContexts)) + inRepository + bytes;
+        const sum = (await store.bytesBelow(anonymousContexts)) + inAnonymous + bytes;
         if (sum > contexts.maxBytes) {
           throw fullContexts('Callers without a login', contexts.maxBytes, 'anonymous.maxBytes');
         }
