@@ -18,6 +18,9 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { type BaseNotes, baseLayer } from '../../src/images/sif/base/base-layer.ts';
+import { readAttributes } from '../../src/images/sif/squashfs/read/attributes.ts';
+import { decompressorOf } from '../../src/images/sif/squashfs/read/decompress.ts';
+import { Metadata } from '../../src/images/sif/squashfs/read/metadata.ts';
 import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
@@ -174,6 +177,35 @@ test('owners and attributes are kept, but for those that file systems act on', a
   assert.match(list, /^-rw-r----- 3000000\/70000 .* b$/m);
   assert.doesNotMatch(list, / null$/m);
   assert.equal(notes.leftOut, 2);
+});
+
+test('names of attributes are short, and count for the limit of a file', () => {
+  const attributesWith = (count: number, nameLength: number) => {
+    const block = (bytes: Buffer) => {
+      const head = Buffer.alloc(2);
+      head.writeUInt16LE(0x8000 + bytes.length);
+      return Buffer.concat([head, bytes]);
+    };
+    const attribute = Buffer.alloc(8 + nameLength, 'a');
+    attribute.fill(0, 0, 4);
+    attribute.writeUInt16LE(nameLength, 2);
+    attribute.fill(0, 4 + nameLength);
+    const all = Buffer.concat(Array.from({ length: count }, () => attribute));
+    const values = Array.from({ length: Math.ceil(all.length / 8192) }, (_, index) =>
+      block(all.subarray(index * 8192, (index + 1) * 8192)),
+    );
+    const record = Buffer.alloc(16);
+    record.writeUInt32LE(count, 8);
+    const before = Buffer.concat([...values, block(record)]);
+    const table = Buffer.alloc(24);
+    table.writeUInt32LE(1, 8);
+    table.writeBigUInt64LE(BigInt(before.length - 18), 16);
+    const metadata = new Metadata(Buffer.concat([before, table]), 0, decompressorOf(1));
+    return readAttributes(metadata, before.length).of(0);
+  };
+  assert.equal(attributesWith(1000, 255).length, 1000);
+  assert.throws(() => attributesWith(1, 256), /attribute with too long a name/);
+  assert.throws(() => attributesWith(1000, 65_000), /attribute with too long a name/);
 });
 
 test('limits end the reading', async () => {

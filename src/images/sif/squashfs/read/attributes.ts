@@ -5,7 +5,9 @@ import { type Metadata, recordAt } from './metadata.ts';
 const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };
 /** As Linux: bytes of one value. */
 const maxValue = 64 * 1024;
-/** Of all values of a file: readers of tar files take no more than 1 MiB. */
+/** Of one name, without its prefix. */
+const maxName = 255;
+/** Of all names and values of a file: readers of tar files take no more than 1 MiB. */
 const maxBytes = 512 * 1024;
 const maxCount = 1000;
 const elsewhere = 0x100;
@@ -43,7 +45,10 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
       return Array.from({ length: count }, (): [string, string] => {
         const key = cursor.take(4);
         const type = key.readUInt16LE();
-        const name = cursor.take(key.readUInt16LE(2)).toString('latin1');
+        const nameSize = key.readUInt16LE(2);
+        bytes += nameSize;
+        if (nameSize > maxName) brokenSif('a file of it has an attribute with too long a name');
+        const name = cursor.take(nameSize).toString('latin1');
         const stored = takeValue(cursor);
         const isElsewhere = (type & elsewhere) !== 0;
         if (isElsewhere && stored.length !== 8) brokenSif('a file of it has a broken attribute');
