@@ -7,7 +7,9 @@ import type { ContextEntry } from './context-entry.ts';
 export const maxEntries = 200_000;
 
 const newline = 0x0a;
-// A path has at most 4096 bytes, each of which JSON may write with six; the target of a link as well.
+/** As Linux: PATH_MAX. */
+const maxPath = 4096;
+// JSON may write each byte of a path with six; the target of a link as well.
 const maxLineBytes = 64 * 1024;
 const maxListBytes = 256 * 1024 * 1024;
 
@@ -86,13 +88,13 @@ async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<string[]>
 
 function entryOf(line: string): ContextEntry {
   const { path, kind, mode, size = 0, target } = objectIn(line);
-  const isText = typeof path === 'string' && path !== '';
+  const isText = isPath(path);
   const isMode = isWhole(mode) && mode <= 0o7777;
   if (!isText || !isMode || !isWhole(size)) throw malformed(line);
   if (kind === 'file') return { path, kind, mode, size };
   if (size !== 0) throw malformed(line);
   if (kind === 'directory') return { path, kind, mode, size };
-  if (kind !== 'symlink' || typeof target !== 'string' || target === '') throw malformed(line);
+  if (kind !== 'symlink' || !isPath(target)) throw malformed(line);
   return { path, kind, mode, size, target };
 }
 
@@ -104,6 +106,10 @@ function objectIn(line: string): Readonly<Record<string, unknown>> {
     // Reported below.
   }
   throw malformed(line);
+}
+
+function isPath(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= maxPath;
 }
 
 function isWhole(value: unknown): value is number {

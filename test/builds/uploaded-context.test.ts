@@ -145,6 +145,9 @@ suite('uploaded build contexts', () => {
     ['{"path":"a","kind":"file","mode":99999,"size":1}\n', /malformed line/],
     ['{"path":"a","kind":"directory","mode":420}', /does not end with a line break/],
     [`{"path":"${'a'.repeat(100_000)}`, /a line that is too long/],
+    // As deep as no Linux allows: each part is a directory.
+    [`{"path":"${'d/'.repeat(20_000)}f","kind":"file","mode":420,"size":0}\n`, /malformed line/],
+    [`{"path":"l","kind":"symlink","mode":511,"target":"${'t'.repeat(4097)}"}\n`, /malformed line/],
     ['{"path":"a","kind":"directory","mode":0}\n'.repeat(200_001), /more than 200000 files/],
   ];
   for (const [text, message] of malformed) {
