@@ -177,6 +177,22 @@ suite('on this machine', { concurrency: 1 }, () => {
     });
   }
 
+  test('no step brings a number of its own', async () => {
+    const { log, failure } = await check(
+      'FROM scratch AS forger',
+      'COPY --from=0 /bin /bin',
+      'RUN echo 0.7.7.7 sluice-build > /forged',
+      'FROM scratch',
+      'COPY --from=0 /bin /bin',
+      'RUN --mount=type=bind,from=forger,source=/forged,target=/etc/hosts cat /proc/self/mountinfo',
+    );
+    assert.match(
+      failure?.message ?? '',
+      /"\/bin\/sh -c cat \/proc\/self\/mountinfo" did not complete/,
+    );
+    assert.doesNotMatch(log, /build-7\.7\.7/);
+  });
+
   test('steps of one build that run at once share its processes', async () => {
     const crowd = (name: string) =>
       `RUN i=0; while [ $i -lt 60 ]; do sleep 20 & i=$((i+1)); done; echo ${name}; sleep 8`;

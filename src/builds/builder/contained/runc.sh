@@ -80,7 +80,7 @@ places() {
 
 # Makes the control group of the build, and the record of what its first step finds.
 join_build() {
-  build=$(build_number)
+  build=$(build_number) || return 1
   build_group=$SLUICE_GROUP/build-$build
   group=$build_group/$(basename "$(sed -n 's/.*"cgroupsPath":"\([^"]*\)".*/\1/p' "$config")")
   printf '%s\n' "$SLUICE_BUILD_LIMITS" | while read -r place file value; do
@@ -105,9 +105,16 @@ join_build() {
 }
 
 # The number of the build that the step belongs to. Within JSON strings each quote has a backslash before it: only
-# members of the document match.
+# members of the document match. A mount of the step at /etc/hosts takes the place of BuildKit's file: its content, and
+# so the number, would be the step's own choice.
 build_number() {
   hosts=$(tr '{' '\n' < "$config" | sed -n 's#^"destination":"/etc/hosts",.*"source":"\([^"]*\)".*#\1#p' | head -n 1)
+  case ${hosts#"$SLUICE_STATE"/runc-*/executor/} in
+    '' | */*)
+      echo 'A step cannot mount a file at /etc/hosts: mount it at another path' >&2
+      return 1
+      ;;
+  esac
   number=$(sed -n "s/^0\.\([0-9.]*\)[[:space:]]$SLUICE_BUILD_HOST\$/\1/p" "$hosts" | head -n 1)
   echo "${number:-none}"
 }
