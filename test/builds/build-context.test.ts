@@ -122,6 +122,11 @@ suite('build context', () => {
   const link = (name: string, linkname: string, type: Header['type'] = 'symlink') =>
     [{ name, type, linkname }] as const;
   const refused: readonly [what: string, entries: readonly Entry[], message: RegExp][] = [
+    [
+      'a path that is too long',
+      [[{ name: `${'a/'.repeat(2100)}b` }]],
+      /path longer than 4096 bytes/,
+    ],
     ['a path that leads out', [[{ name: 'a/../../b' }]], /leads out of it, 'a\/\.\.\/\.\.\/b'/],
     ['a path from the root', [[{ name: '/etc/passwd' }]], /leads out of it, '\/etc\/passwd'/],
     [

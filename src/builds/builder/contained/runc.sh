@@ -102,6 +102,8 @@ join_build() {
     tries=$((tries + 1))
     sleep 0.05
   done
+  # Without it nothing would limit the disk.
+  [ -e "$record/first" ]
 }
 
 # The number of the build that the step belongs to. Within JSON strings each quote has a backslash before it: only

@@ -140,10 +140,16 @@ export class TarIndex {
 }
 
 /** `a/b` of `./a//b/`, `''` for the root. */
+// The most that Linux takes, PATH_MAX.
+const longestPath = 4096;
+
 function cleanPath(name: string): string {
   const parts = name.split('/').filter(part => part !== '' && part !== '.');
   if (name.startsWith('/') || parts.includes('..')) {
     refuse(`contains a path that leads out of it, ${shown(name)}: pack it with relative paths`);
+  }
+  if (Buffer.byteLength(name) > longestPath) {
+    refuse(`contains a path longer than ${longestPath} bytes, ${shown(name)}: shorten it`);
   }
   if (name.includes('\0')) refuse(`contains a path with a NUL character, ${shown(name)}`);
   return parts.join('/');
