@@ -116,6 +116,31 @@ test('a document that could not be brought to the disk is not here, and leaves n
   await again.close();
 });
 
+test('a document gets its name once its bytes would survive a power failure', async () => {
+  await using directory = await makeTempDir('journal');
+  const root = directory.join('content');
+  const store = await openContentDirectory(root, { isOwner: true });
+  await using handle = await open(directory.join('handle'), 'w');
+  const begun = Promise.withResolvers<void>();
+  const synced = Promise.withResolvers<void>();
+  const waiting = mock.method(Object.getPrototypeOf(handle), 'datasync', () => {
+    begun.resolve();
+    return synced.promise;
+  });
+  const document = Buffer.from('document');
+  const written = store.write(digestOf(document), document);
+  try {
+    await begun.promise;
+    assert.equal(await store.size(digestOf(document)), undefined);
+  } finally {
+    waiting.mock.restore();
+    synced.resolve();
+  }
+  await written;
+  assert.equal(await store.size(digestOf(document)), document.length);
+  await store.close();
+});
+
 test('a document is safe without the journal too', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');

@@ -135,9 +135,15 @@ export async function openContentDirectory(
     const arrive = await presence.enter(digest, bytes.length);
     // What is there may be safe already, and a new file is not yet: it does not take its place.
     const isNew = !(await readWhole(digest));
-    if (isNew) await place(digest, bytes);
+    const put = async () => {
+      if (isNew) await place(digest, bytes);
+    };
     try {
-      await (journal ? journal.add(digest, bytes) : syncOne(digest));
+      if (journal) await journal.add(digest, bytes, put);
+      else {
+        await put();
+        await syncOne(digest);
+      }
     } catch (error) {
       // Nobody may come to rely on it.
       if (isNew) await rm(pathOf(digest), { force: true });

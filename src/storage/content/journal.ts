@@ -13,10 +13,11 @@ import { syncDirectory } from '../directory/sync-directory.ts';
  */
 export interface Journal {
   /**
-   * Resolves when the document would survive a power failure. Its own file must be in its place before: that is brought to
-   * the disk where the journal cannot be written.
+   * Makes a document survive a power failure, then calls `place`, which puts its own file in its place. In this order, because
+   * a file with a name could otherwise reach the disk without its bytes. Where the journal cannot be written, the file
+   * itself is brought to the disk. Rejects when both fail, or when `place` does.
    */
-  add(digest: Digest, bytes: Buffer): Promise<void>;
+  add(digest: Digest, bytes: Buffer, place: () => Promise<void>): Promise<void>;
   /** Resolves when all documents that were added before would survive a power failure. */
   settle(): Promise<void>;
   /** Closes it; what is in it is restored by the next start. */
@@ -34,13 +35,23 @@ interface Segment {
   readonly path: string;
   readonly file: FileHandle;
   readonly digests: Digest[];
+  /** Documents whose own files are not in their places yet. */
+  readonly placing: Set<Promise<void>>;
   /** Bytes up to the end of the last record that is on the disk. */
   size: number;
 }
 
+type Retired = Pick<Segment, 'path' | 'digests' | 'placing'>;
+
 interface Entry {
   readonly digest: Digest;
   readonly bytes: Buffer;
+}
+
+interface Waiting extends Entry {
+  readonly place: () => Promise<void>;
+  /** Settles as `place` does, once the document is on the disk. */
+  readonly placed: PromiseWithResolvers<void>;
 }
 
 const segmentBytes = 16 * 1024 * 1024;
@@ -82,12 +93,13 @@ export async function openJournal(
   let emptying: Promise<void> | undefined;
   let retryAt = 0;
   /** Files that are not appended to any more, and the documents whose own files must be on the disk before they go. */
-  const retired: Pick<Segment, 'path' | 'digests'>[] = left.map(path => ({ path, digests: [] }));
-  let waiting: Entry[] = [];
+  const retired: Retired[] = left.map(path => ({ path, digests: [], placing: new Set() }));
+  let waiting: Waiting[] = [];
   const pending = new Set<Promise<void>>();
 
   const empty = async (): Promise<void> => {
     const some = [...retired];
+    await Promise.allSettled(some.flatMap(({ placing }) => [...placing]));
     const digests = some.flatMap(segment => segment.digests);
     if (digests.length > 0) await syncAll(digests);
     for (const segment of some) {
@@ -114,11 +126,11 @@ export async function openJournal(
     try {
       await syncDirectory(directory);
     } catch (error) {
-      retired.push({ path, digests: [] });
+      retired.push({ path, digests: [], placing: new Set() });
       await file.close();
       throw error;
     }
-    return { path, file, digests: [], size: 0 };
+    return { path, file, digests: [], placing: new Set(), size: 0 };
   };
   const retire = async (segment: Segment): Promise<void> => {
     current = undefined;
@@ -158,14 +170,25 @@ export async function openJournal(
     const segment = current;
     await append(segment, block);
     segment.size += block.length;
-    for (const { digest } of entries) segment.digests.push(digest);
+    for (const { digest, place, placed } of entries) {
+      segment.digests.push(digest);
+      const { promise } = placed;
+      segment.placing.add(promise);
+      promise.catch(() => {}).finally(() => segment.placing.delete(promise));
+      place().then(placed.resolve, placed.reject);
+    }
   });
 
   return {
-    add(digest, bytes) {
-      waiting.push({ digest, bytes });
+    add(digest, bytes, place) {
+      const placed = Promise.withResolvers<void>();
+      waiting.push({ digest, bytes, place, placed });
+      const placeAndSync = async () => {
+        await place();
+        await sync(digest);
+      };
       const added = flush()
-        .catch(() => sync(digest))
+        .then(() => placed.promise, placeAndSync)
         .finally(() => pending.delete(added));
       pending.add(added);
       return added;
