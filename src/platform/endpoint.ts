@@ -1,10 +1,10 @@
 import { Fault } from '../foundation/fault.ts';
 
-/** A platform that may be asked. */
+/** A platform that this server may call. */
 export interface Endpoint {
-  /** One spelling for each platform: what is cached, counted and kept for it goes by this. */
+  /** One spelling for each platform. Caches, limits and stored data use it as their key. */
   readonly id: string;
-  /** Base URL of its API, without a slash at the end. */
+  /** Base URL of the platform's API, without a slash at the end. */
   readonly base: string;
   /** For messages. */
   readonly host: string;
@@ -12,29 +12,29 @@ export interface Endpoint {
   readonly isOwn: boolean;
 }
 
-/** Which platforms there are for this server; no other one is ever called. */
+/** The platforms that this server may call; it never calls another one. */
 export interface Endpoints {
   /**
-   * The platform of an address, with or without `/api` or a slash at its end; the default one without an
-   * address. Throws a {@link Fault} (400) when it is no address, or none that the operator allows.
+   * Returns the platform of an address, with or without `/api` or a slash at its end; without an address, the default
+   * platform. Throws a {@link Fault} (400) for an invalid address, or for one that the operator does not allow.
    */
   resolve(address?: string): Endpoint;
-  /** The listed ones by `host[:port]`, which the operator meant even where they are at a private address. */
+  /** The listed platforms by `host[:port]`. The operator intends these, even if they are at a private address. */
   readonly hosts: readonly string[];
 }
 
 export interface EndpointsDeps {
   /** Address of the platform in this process. */
   readonly own: string;
-  /** Address of the platform for requests that name none; the own one without it. */
+  /** Address of the platform for requests that name none. Default: the platform in this process. */
   readonly byDefault: string | undefined;
-  /** URLs, or hosts that are asked over https, whatever the path. */
+  /** URLs, or hosts that are called over https, whatever the path. */
   readonly allow: readonly string[];
-  /** What an address that requests name stands for: another address, or {@link builtIn}. */
+  /** Maps an address in requests to another address, or to {@link builtIn}. */
   readonly aliases: Readonly<Record<string, string>>;
 }
 
-/** Stands for the platform in this process where an address is expected. */
+/** Names the platform in this process where an address is expected. */
 export const builtIn = 'built-in';
 
 // Hosts that were renamed; clients in the field still send the old name.
@@ -46,7 +46,7 @@ const renamed: Readonly<Record<string, string>> = {
 const longestAddress = 2000;
 const hostPattern = /^(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** Throws an `Error` when an address of the operator's is none, or has two meanings. */
+/** Throws an `Error` when an address in the operator's settings is invalid or ambiguous. */
 export function createEndpoints({ own, byDefault, allow, aliases }: EndpointsDeps): Endpoints {
   const ownEndpoint = { ...listed(own), isOwn: true };
   const urls = [
@@ -54,7 +54,7 @@ export function createEndpoints({ own, byDefault, allow, aliases }: EndpointsDep
     ...(byDefault ? [byDefault] : []),
     ...Object.values(aliases).filter(target => target !== builtIn),
   ];
-  // What the operator wrote is where the API is; a request may leave `/api` out or add it.
+  // The operator writes the address of the API; a request may leave out `/api` or add it.
   const known = new Map([...urls.map(listed), ownEndpoint].map(entry => [entry.id, entry]));
   const hosts = new Set(allow.filter(isHost).map(host => listed(`https://${host}`).host));
   const aliased = new Map(
@@ -96,7 +96,7 @@ export function createEndpoints({ own, byDefault, allow, aliases }: EndpointsDep
   };
 }
 
-/** True for what can stand in the list of allowed platforms: a URL, or a host with or without its port. */
+/** True for a valid entry in the list of allowed platforms: a URL, or a host with or without its port. */
 export function isAllowable(entry: string): boolean {
   return parseAddress(isHost(entry) ? `https://${entry}` : entry) !== undefined;
 }
@@ -122,7 +122,7 @@ function parseAddress(address: string): Endpoint | undefined {
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:')) return undefined;
   if (url.username || url.password || url.search || url.hash) return undefined;
   const host = renamed[url.host] ?? url.host;
-  // Servers take several slashes for one: what is the same to them is the same here, and counts together.
+  // Servers treat several slashes as one. Equal addresses must be equal here too, and count together.
   const path = url.pathname.replace(/\/+/g, '/').replace(/\/$/, '');
   const base = `${url.protocol}//${host}${path}`;
   return { id: base.replace(/\/api$/, ''), base, host, isOwn: false };

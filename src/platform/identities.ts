@@ -8,7 +8,7 @@ import type { Endpoints } from './endpoint.ts';
 import { grantPlace } from './sealed-places.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
-/** What a request says of who sends it. Source: container service specification, section 2.1. */
+/** How a request identifies its caller. Source: container service specification, section 2.1. */
 export interface Claim {
   readonly platformEndpoint?: string | undefined;
   readonly platformAccessToken?: string | undefined;
@@ -16,45 +16,45 @@ export interface Claim {
   readonly platformWorkspaceId?: number | undefined;
 }
 
-/** Somebody whom a platform knows, or an account of this server. */
+/** A user of a platform, or an account of this server. */
 export interface Identity {
-  /** Tells people apart, over all platforms. */
+  /** Identifies a person uniquely over all platforms. */
   readonly user: string;
-  /** Tells apart what may be seen: person and workspace. */
+  /** Identifies what a caller may see: person and workspace. */
   readonly scope: string;
-  /** What people call them, for logs. */
+  /** Name for logs. */
   readonly name: string;
   /** Domain of the e-mail address. */
   readonly org: string | undefined;
   readonly grant: SealedGrant;
 }
 
-/** What it takes to act for somebody later, encrypted: it is kept with what was asked for. */
+/** The right to act for a caller later, encrypted. It is stored with the request. */
 export type SealedGrant = string & { readonly __brand: 'SealedGrant' };
 
 export interface Identities {
   /**
-   * Who sends a request; undefined for one without an access token. Throws a `Fault`: 400 for a platform
-   * that may not be asked, 403 for a token that is not good.
+   * Returns the caller of a request; undefined for a request without an access token. Throws a `Fault`: 400 for a
+   * platform that is not allowed, 403 for an invalid token.
    */
   identify(claim: Claim): Promise<Identity | undefined>;
-  /** True for a token of the platform in this process, which nobody can guess and no call is made for. */
+  /** True for a token of the platform in this process: nobody can guess it, and checking it needs no call. */
   isForOwnPlatform(claim: Claim): boolean;
-  /** Who has logged in with the name and password of an account. */
+  /** Returns the identity of a caller who logged in with the name and password of an account. */
   ofAccount(name: string): Identity;
-  /** Makes sure that a token is still good. Throws a `Fault` (403). */
+  /** Checks that a token is still valid. Throws a `Fault` (403). */
   require(grant: SealedGrant): Promise<void>;
   /**
-   * What somebody has for the images they name. Users of a platform have their own credentials only;
-   * administrators have those that the operator has listed; all others have those of them that the operator
-   * opens to everybody. None of them is for the repositories that the service itself uses.
+   * Returns the credentials that a caller may use for the images they name. Users of a platform have only their own
+   * credentials. Administrators have those that the operator listed. All other callers have the listed ones that the
+   * operator opens to everybody. None of them apply to the repositories that the service itself uses.
    */
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
-  /** The same for what is built for them: the repositories of the service are used in its own right. */
+  /** Returns the same for builds: the repositories of the service are used with the service's own credentials. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
-  /** True for what the service uses when a request names nothing else, and what is below it. */
+  /** True for the repositories that the service uses when a request names none, and for those below them. */
   isOfService(registry: string, repository: string): boolean;
-  /** What {@link credentialsOf} finds, and what they are called; undefined where there are none. */
+  /** Returns what {@link credentialsOf} finds, and its name; undefined if there are none. */
   find(
     grant: SealedGrant | undefined,
     registry: string,
@@ -64,7 +64,7 @@ export interface Identities {
 
 export interface NamedCredentials {
   readonly name: string;
-  /** Whose they are. */
+  /** The owner of the credentials. */
   readonly owner: 'workspace' | 'user' | 'service';
   readonly credentials: Credentials;
 }
@@ -76,10 +76,10 @@ export interface IdentitiesDeps {
   readonly box: SecretBox;
   /** Credentials that the operator has given the service. */
   readonly service: CredentialSource;
-  /** Of those the ones that serve callers without a login. */
+  /** The ones of them that serve callers without a login. */
   readonly anonymous: CredentialSource;
   readonly accounts: Accounts;
-  /** `registry/path` of what the service uses when a request names nothing else. */
+  /** `registry/path` of the repositories that the service uses when a request names none. */
   readonly serviceRepositories: readonly string[];
 }
 
@@ -115,10 +115,10 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
   const seal = (grant: KeptGrant): SealedGrant =>
     box.seal(JSON.stringify(grant), grantPlace) as SealedGrant;
 
-  /** Those of the operator's credentials that serve who is not known to a platform. */
+  /** Returns the operator's credentials for a caller without a platform identity. */
   const listedFor = (grant: AccountGrant | undefined): CredentialSource => {
     const account = grant && accounts.get(grant.account);
-    // An account with rights to repositories has those rights only.
+    // An account with rights to repositories has only those rights.
     return account && account.repositories === undefined ? service : deps.anonymous;
   };
 

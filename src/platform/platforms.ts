@@ -16,19 +16,19 @@ import { createPairingKeys } from './pairing/pairing-keys.ts';
 import { createRemotePlatform } from './remote-platform.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
-/** All platforms there are for this server, the one in this process among them. */
+/** All platforms that this server may call, including the one in this process. */
 export interface PlatformClient {
-  /** Answers for whatever platform a grant names. */
+  /** Serves every platform that a grant names. */
   readonly platform: Platform;
   readonly endpoints: Endpoints;
   readonly selection: Selection;
   readonly pairing: Pairing;
-  /** Remove the tokens and the key pairs whose time is over; each returns how many. */
+  /** Remove expired tokens and key pairs; each returns how many. */
   readonly purges: Readonly<Record<'pairs' | 'keys', (signal?: AbortSignal) => Promise<number>>>;
   close(): Promise<void>;
 }
 
-/** As in the configuration: times in milliseconds. */
+/** As in the configuration; times in milliseconds. */
 export interface PlatformSettings {
   readonly url?: string | undefined;
   readonly allow: readonly string[];
@@ -44,20 +44,20 @@ export interface PlatformClientDeps {
   readonly settings: PlatformSettings;
   /** The platform in this process, and its address. */
   readonly own: { readonly platform: Platform; readonly address: string };
-  /** For the certificate authorities that hosts are trusted by. */
+  /** Provides the certificate authorities to trust for each host. */
   readonly registries: Registries;
-  /** How long an answer of a platform is used, ms. */
+  /** How long a platform's answer is cached (ms). */
   readonly answerLifeMs: number;
   readonly connectMs: number;
   readonly idleMs: number;
   readonly proxies?: Pick<TransportLimits, 'proxyFor' | 'proxyNames'>;
   readonly tokenPairs: TokenPairStore;
-  /** ms that renewed tokens are kept: no less than a request that needs them may live */
+  /** Retention of renewed tokens (ms): at least the maximum lifetime of a request that needs them */
   readonly tokenPairsKeptMs: number;
   readonly pairings: PairingStore;
   readonly box: SecretBox;
   readonly log: Logger;
-  /** Where `AWS_ENDPOINT_URL` and its like send the AWS SDK, if anywhere. */
+  /** Contains `AWS_ENDPOINT_URL` and similar variables, which redirect the AWS SDK. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
@@ -73,7 +73,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     allow: settings.allow,
     aliases: settings.aliases,
   });
-  // One of its own: hosts of platforms may be at private addresses, but not for what others ask.
+  // A separate transport: hosts of platforms may have private addresses, but not for the requests of callers.
   const transport = createTransport(
     registries,
     { connectMs: deps.connectMs, headersMs: timeoutMs, idleMs: deps.idleMs },
@@ -123,7 +123,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
   };
 }
 
-/** Whoever sets these variables means their addresses, private ones too. */
+/** An operator who sets these variables also allows their addresses, private ones included. */
 function awsHosts(environment: PlatformClientDeps['environment']): string[] {
   return Object.entries(environment)
     .filter(([name]) => /^AWS_ENDPOINT_URL(?:_ECR|_ECR_PUBLIC|_STS)?$/.test(name))

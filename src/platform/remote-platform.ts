@@ -16,10 +16,10 @@ import type {
   PlatformUser,
 } from './workflow-platform.ts';
 
-/** The key pair that a platform encrypts secrets with. */
+/** The key pair with which a platform encrypts secrets. */
 export interface PairingKey {
   readonly id: string;
-  /** The secret in a packet; throws an `Error` when it was encrypted for another key. */
+  /** Returns the secret in a packet. Throws an `Error` when it was encrypted for another key. */
   open(packet: string): string;
 }
 
@@ -28,40 +28,40 @@ export interface RemotePlatformDeps {
   readonly calls: Calls;
   readonly pairs: TokenPairs;
   readonly cache: GrantCache;
-  /** The key of a platform that has paired. */
+  /** Returns the key of a platform that has paired. */
   readonly pairingKey: (endpoint: Endpoint) => Promise<PairingKey | undefined>;
-  /** How long an answer is used, ms. A revoked token or removed credentials still work for this time. */
+  /** How long an answer is cached (ms). A revoked token or removed credentials still work for this time. */
   readonly answerLifeMs: number;
 }
 
 const userQuestion = 'user';
 const maxPages = 50;
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
-// What can stand in a header (RFC 9110, section 5.5), and no longer than servers take.
+// The characters allowed in a header (RFC 9110, section 5.5), at a length that servers accept.
 const longestToken = 8192;
 const tokenPattern = new RegExp(`^[\\x21-\\x7e]{1,${longestToken}}$`);
 
 interface Question {
   readonly path: string;
   readonly query: Readonly<Record<string, string | undefined>>;
-  /** For messages. */
+  /** Description for messages. */
   readonly what: string;
 }
 
-/** A grant at the platform it is for. */
+/** A grant and its platform. */
 interface Asker {
   readonly endpoint: Endpoint;
   readonly grant: Grant;
   readonly key: string;
 }
 
-/** The token is good, but not for this. */
+/** The token is valid, but does not have this right. */
 class NoRight extends Fault {}
 
-/** What is remembered of a question: its answer, or that there is no right to it. */
+/** The cached outcome of a question: its answer, or a missing right. */
 type Outcome<T> = { readonly value: T } | { readonly denied: NoRight };
 
-/** A platform that is asked over HTTP. Source: platform specification; reference service, section 5. */
+/** A platform that is called over HTTP. Source: platform specification; reference service, section 5. */
 export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
   const { endpoints, calls, pairs, cache, pairingKey, answerLifeMs } = deps;
 
@@ -90,7 +90,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       reply = await get(endpoint, question, renewed.accessToken);
       if (isRefusal(reply)) throw tokenRefused(endpoint, reply.status);
     }
-    // There is no platform without its user: the address is wrong.
+    // Every platform knows its own user, so the address is wrong.
     if (reply.status === 404) return malformed(endpoint, question);
     return read(userReply, reply, endpoint, question);
   };
@@ -98,7 +98,10 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
   const user = (asker: Asker): Promise<PlatformUser> =>
     cache.get(asker.key, userQuestion, answerLifeMs, () => askUser(asker));
 
-  /** A refusal means a bad token, or a good one without this right: the user's own address tells which. */
+  /**
+   * A rejection means an invalid token, or a valid one without this right. A request for the user's own data shows
+   * which.
+   */
   const ask = async (asker: Asker, question: Question): Promise<Reply> => {
     const { endpoint, grant, key } = asker;
     const pair = await pairs.current(key, grant);
@@ -144,7 +147,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       const before = found.size;
       const { credentials, totalSize } = read(credentialsReply, reply, asker.endpoint, question);
       for (const entry of credentials) found.set(entry.id, entry);
-      // A platform that does not page sends the same again.
+      // A platform without paging sends the same entries again.
       if (found.size >= (totalSize ?? 0) || found.size === before) break;
       page = { max: String(credentials.length), offset: String(found.size) };
     }

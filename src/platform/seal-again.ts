@@ -2,17 +2,17 @@ import type { Resealed, SealedRow, SealedRowStore } from '../storage/rows/secret
 import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
 import { credentialsPlace, grantPlace, pairingPlace, tokensPlace } from './sealed-places.ts';
 
-/** What became of the secrets. */
+/** Result of encrypting the secrets again. */
 export interface SealedAgain {
   readonly sealed: number;
-  /** Those that no key opens: they were lost before. */
+  /** Number of secrets that no key decrypts: they were lost before. */
   readonly unreadable: number;
 }
 
-// To replace so many takes some milliseconds.
+// Replacing this many takes some milliseconds.
 const pageSize = 64;
 
-/** Encrypts with the newest key every secret that is encrypted with an older one. */
+/** Encrypts every secret with the newest key, if it is encrypted with an older one. */
 export async function sealAgain(rows: SealedRowStore, box: SecretBox): Promise<SealedAgain> {
   let sealedCount = 0;
   let unreadable = 0;
@@ -32,7 +32,7 @@ export async function sealAgain(rows: SealedRowStore, box: SecretBox): Promise<S
   return { sealed: sealedCount, unreadable };
 }
 
-/** Returns the text of a secret; undefined where no key opens it. */
+/** Returns the text of a secret; undefined if no key decrypts it. */
 function opened(box: SecretBox, sealed: string, place: string): string | undefined {
   try {
     return box.open(sealed, place);

@@ -1,6 +1,6 @@
-/** Where secrets are kept: each is bound to its place when it is encrypted, and opened nowhere else. */
+/** The places of secrets. Encryption binds each secret to its place, and it cannot be decrypted for another. */
 
-/** The place of credentials of the built-in platform. */
+/** Returns the place of credentials of the built-in platform. */
 export function credentialsPlace(
   id: string,
   owner: { readonly kind: string; readonly id: number },
@@ -8,15 +8,15 @@ export function credentialsPlace(
   return `credentials ${id} of ${owner.kind} ${owner.id}`;
 }
 
-/** The place of renewed tokens, by the hash of the grant they belong to. */
+/** Returns the place of renewed tokens, by the hash of their grant. */
 export function tokensPlace(grantHash: string): string {
   return `platform tokens ${grantHash}`;
 }
 
-/** The place of the private key of a pairing. */
+/** Returns the place of the private key of a pairing. */
 export function pairingPlace(id: string): string {
   return `platform pairing ${id}`;
 }
 
-/** The place of what it takes to act for a caller: it goes along with requests and builds. */
+/** The place of a grant, which is the right to act for a caller. It accompanies requests and builds. */
 export const grantPlace = 'grant';

@@ -1,4 +1,4 @@
-/** What a request carries to be known and to be given credentials with. */
+/** The part of a request that identifies the caller and gives access to credentials. */
 export interface Grant {
   /** Address of the platform, as the request names it. */
   readonly endpoint: string;
@@ -6,25 +6,25 @@ export interface Grant {
   readonly refreshToken?: string | undefined;
 }
 
-/** Whose token it is. `id` is unique within its platform only. */
+/** The owner of a token. `id` is unique only within its platform. */
 export interface PlatformUser {
   readonly id: string;
   readonly userName: string;
   readonly email: string | undefined;
 }
 
-/** One of the credentials that a user or workspace has, without its secret. */
+/** One entry in the credentials of a user or workspace, without its secret. */
 export interface CredentialEntry {
   readonly id: string;
   readonly name: string;
   /** `container-reg`, `aws`, `google`, `azure`, `github`, `gitlab`, ... */
   readonly provider: string;
-  /** `host[/path]`; undefined for what is not bound to a registry, and for Docker Hub. */
+  /** `host[/path]`; undefined for credentials that are not bound to a registry, and for Docker Hub. */
   readonly registry: string | undefined;
   readonly description?: string | undefined;
 }
 
-/** The secret of one, by what it is a secret for. */
+/** The secret of one entry, by kind. */
 export type CredentialKeys =
   | {
       readonly kind: 'container-reg';
@@ -33,7 +33,7 @@ export type CredentialKeys =
       /** `host[/path]`; undefined for Docker Hub. */
       readonly registry: string | undefined;
     }
-  /** Keys of an account, a role to take, or keys that may take the role. */
+  /** Keys of an account, a role to assume, or keys that may assume the role. */
   | {
       readonly kind: 'aws';
       readonly accessKey: string | undefined;
@@ -41,27 +41,27 @@ export type CredentialKeys =
       readonly assumeRoleArn: string | undefined;
       readonly externalId: string | undefined;
     }
-  /** `data` is the key file of a service account: JSON text. */
+  /** `data` is the key file of a service account (JSON text). */
   | { readonly kind: 'google'; readonly data: string }
   /** A service principal. */
   | { readonly kind: 'azure'; readonly clientId: string; readonly clientSecret: string }
-  /** A git host's user and its password or token, which its registry takes as well. */
+  /** User of a git host and its password or token, which the host's registry also accepts. */
   | {
       readonly kind: 'github' | 'gitlab' | 'bitbucket' | 'gitea';
       readonly username: string;
       readonly password: string;
     }
-  /** Nothing that a registry could be given. */
+  /** A secret that no registry accepts. */
   | { readonly kind: 'other'; readonly discriminator: string };
 
 /**
- * A platform, in whatever way it is reached. All methods throw a `Fault` of phase `credentials`: 403 `denied`
- * for an invalid or expired token and for what the token has no right to, 404 `not-found` for credentials that
- * are not there, 400 for what the platform says is wrong, 502, 503 and 504 for the platform's own failures.
+ * A platform, local or remote. All methods throw a `Fault` of phase `credentials`: 403 `denied` for an invalid or
+ * expired token and for a missing right, 404 `not-found` for credentials that do not exist, 400 for requests that the
+ * platform rejects as invalid, and 502, 503 and 504 for the platform's own failures.
  */
 export interface Platform {
   user(grant: Grant): Promise<PlatformUser>;
-  /** Those of the workspace; without one those of the user. */
+  /** Returns the credentials of the workspace; without a workspace, those of the user. */
   credentials(grant: Grant, workspaceId?: string): Promise<readonly CredentialEntry[]>;
   keys(grant: Grant, credentialsId: string, workspaceId?: string): Promise<CredentialKeys>;
 }

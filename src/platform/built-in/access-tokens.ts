@@ -8,36 +8,38 @@ import type {
 import { checkName } from './entry-name.ts';
 import { noteUse } from './use-day.ts';
 
-/** A token as it is listed. Times are ms since the epoch. */
+/** An access token as lists show it. Times are ms since the epoch. */
 export type AccessToken = AccessTokenRow;
 
-/** The tokens by which users are known. Source: platform specification, section 5. */
+/** The tokens that identify users. Source: platform specification, section 5. */
 export interface AccessTokens {
   /**
-   * A new token; its value is told this once. Throws a {@link Fault}: 400 for a name or an end that
-   * cannot be, 409 when the user has one of this name.
+   * Creates a token and returns its value, which is shown only once. Throws a {@link Fault}: 400 for an invalid name
+   * or expiry, 409 when the user already has a token of this name.
    */
   create(
     user: number,
     name: string,
     expiresAt?: number,
   ): Promise<{ readonly value: string; readonly token: AccessToken }>;
-  /** The token of that value. Throws a {@link Fault} (403) when it is invalid, revoked or expired. */
+  /** Returns the token with that value. Throws a {@link Fault} (403) when the token is invalid, revoked or expired. */
   use(value: string): Promise<AccessToken>;
-  /** Those of one user, or of all. */
+  /** Lists the tokens of one user, or of all users. */
   list(user: number | undefined, page: Page): Promise<Listed<AccessToken>>;
-  /** Returns what was revoked. Throws a {@link Fault} (404) when there is none, or it is not this user's. */
+  /**
+   * Returns the revoked token. Throws a {@link Fault} (404) when it does not exist, or does not belong to this user.
+   */
   revoke(id: number, user?: number): Promise<AccessToken>;
-  /** Deletes the tokens that ended long ago. */
+  /** Deletes tokens that expired long ago. */
   purge(signal?: AbortSignal): Promise<void>;
 }
 
 const prefix = 'sluice_';
 const randomByteCount = 20;
 const maxTokens = 200;
-// One that has ended is listed for a while, so that its user sees why it is refused.
+// An expired token stays in the list for a while, so that its user sees why it is rejected.
 const endedListedMs = 30 * 24 * 3_600_000;
-// Times are written with four digits for the year.
+// Times are written with a four-digit year.
 const lastEnd = Date.UTC(9999, 11, 31);
 
 export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {

@@ -9,19 +9,20 @@ import { createVault, type KeptCredentials, unknownCredentials, type Vault } fro
 import { createWorkspaces, type Workspaces } from './workspaces.ts';
 
 /**
- * The platform that is part of Sluice, and its administration. Everything is read where it is kept, so that
- * what was revoked or removed, by whatever process, has ended with the next call.
+ * The platform that is part of Sluice, and its administration. Every call reads the stored data, so that a token that
+ * any process revoked, or an entry that it removed, stops working with the next call.
  */
 export interface BuiltInPlatform extends Platform {
   readonly users: Users;
   readonly tokens: AccessTokens;
   readonly workspaces: Workspaces;
   readonly vault: Vault;
-  /** Whose token it is. Throws a {@link Fault} (403). */
+  /** Returns the user that an access token belongs to. Throws a {@link Fault} (403). */
   holder(accessToken: string): Promise<TokenHolder>;
   /**
-   * The secret of credentials of the user's own or, with its number, of a workspace. Throws a {@link Fault}: 403
-   * for who is no member of the workspace, 404 for credentials that are not there or another's.
+   * Returns the secret of the user's own credentials or, with a workspace number, of the workspace's. Throws a
+   * {@link Fault}: 403 when the user is not a member of the workspace, 404 when the credentials do not exist or belong
+   * to another owner.
    */
   keysFor(user: User, id: string, workspace?: number): Promise<CredentialKeys>;
 }

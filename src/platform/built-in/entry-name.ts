@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 
 const longestName = 100;
 
-/** The name of a token or of credentials, without spaces at its ends. Throws a {@link Fault} (400). */
+/** Returns the name of a token or of credentials without surrounding spaces. Throws a {@link Fault} (400). */
 export function checkName(text: string): string {
   const name = text.trim();
   if (name === '' || name.length > longestName || /\p{C}/u.test(name)) {

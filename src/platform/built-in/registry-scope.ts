@@ -2,17 +2,17 @@ import { Fault } from '../../foundation/fault.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { registryHost, withoutProtocol } from '../../oci/registry-name.ts';
 
-// As long as the grammar needs to tell a host from a path.
+// The grammar needs this much to distinguish a host from a path.
 const inside = '/x/x';
 
 /**
- * One spelling for each registry, or part of one, that credentials are for: `host[:port][/path]`, without
- * protocol; Docker Hub is `docker.io`, as it is without a name. Throws a {@link Fault} (400).
+ * Returns the canonical spelling of the registry, or part of one, that credentials are for: `host[:port][/path]`,
+ * without protocol. The default is Docker Hub, `docker.io`. Throws a {@link Fault} (400).
  */
 export function registryScope(text = 'docker.io'): string {
   const name = withoutProtocol(text)
     .replace(/\/+$/, '')
-    // As docker writes Docker Hub into its configuration.
+    // Docker writes Docker Hub into its configuration like this.
     .replace(/^(index\.docker\.io)\/v1$/i, '$1');
   if (registryHost(name) === undefined) throw refused();
   try {
@@ -23,7 +23,7 @@ export function registryScope(text = 'docker.io'): string {
   }
 }
 
-/** Without the text, and without a cause that has it: it may be a password in the wrong place. */
+/** Leaves out the text, and any cause that contains it: it may be a password in the wrong place. */
 function refused(): Fault {
   return new Fault(
     'bad-request',

@@ -1,7 +1,7 @@
 /**
- * Notes a use by its day (`yyyy-mm-dd`, UTC), so at most once a day.
+ * Records the day of a use (`yyyy-mm-dd`, UTC), and so writes at most once a day.
  *
- * @param noted the day that is noted already
+ * @param noted the recorded day
  * @param at ms since the epoch
  */
 export async function noteUse(

@@ -3,21 +3,21 @@ import type { Listed, Page } from '../../storage/rows/page.ts';
 import type { UserRow, UserStore } from '../../storage/rows/people/user-rows.ts';
 
 export interface User extends UserRow {
-  /** What is before the @ of the address. */
+  /** The part of the address before the @. */
   readonly userName: string;
 }
 
-/** Who is known to the built-in platform. */
+/** The users of the built-in platform. */
 export interface Users {
-  /** Throws a {@link Fault}: 400 for what is no e-mail address, 409 for one that is known already. */
+  /** Throws a {@link Fault}: 400 for an invalid e-mail address, 409 for one that already exists. */
   add(email: string): Promise<User>;
   /** Throws a {@link Fault} (404). */
   get(id: number): Promise<User>;
   /** Throws a {@link Fault} (404). */
   withEmail(email: string): Promise<User>;
-  /** All, or who has the address. */
+  /** Lists all users, or the user with the address. */
   list(email: string | undefined, page: Page): Promise<Listed<User>>;
-  /** Ends the user's tokens, memberships and personal credentials as well. Throws a {@link Fault} (404). */
+  /** Also removes the user's tokens, memberships and personal credentials. Throws a {@link Fault} (404). */
   remove(id: number): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
   };
 }
 
-/** One spelling for each address: hardly any host tells capital letters apart, and people do not. */
+/** Returns one spelling for each address: hardly any mail host distinguishes capital letters, and people do not. */
 function spelled(email: string): string {
   return email.trim().toLowerCase();
 }

@@ -14,7 +14,7 @@ import { checkName } from './entry-name.ts';
 import { registryScope } from './registry-scope.ts';
 import { noteUse } from './use-day.ts';
 
-/** What of the keys is no secret. */
+/** The part of the keys that is not secret. */
 export interface ShownKeys {
   readonly registry?: string;
   readonly userName?: string;
@@ -23,33 +23,33 @@ export interface ShownKeys {
   readonly clientId?: string;
 }
 
-/** Credentials as they are listed. */
+/** Credentials as lists show them. */
 export interface KeptCredentials extends Omit<CredentialRow, 'shown' | 'sealed'> {
   readonly shown: ShownKeys;
 }
 
 export interface NewCredentials {
   readonly owner: CredentialOwner;
-  /** By default what they are for. */
+  /** Default: the registry that the credentials are for. */
   readonly name?: string | undefined;
   readonly description?: string | undefined;
   readonly keys: CredentialKeys;
-  /** What other keys than `container-reg` are for, `host[/path]`; by default every registry of their cloud. */
+  /** `host[/path]` that keys other than `container-reg` are for. Default: every registry of their cloud. */
   readonly registry?: string | undefined;
 }
 
-/** Registry credentials of users and workspaces. Their secrets leave it by `keys` alone. */
+/** Registry credentials of users and workspaces. Only `keys` returns their secrets. */
 export interface Vault {
   /**
-   * Throws a {@link Fault}: 400 for keys that are of no use, 409 when the owner has some of the name, 404
-   * without such an owner.
+   * Throws a {@link Fault}: 400 for unusable keys, 409 when the owner already has credentials of this name, 404 when
+   * the owner does not exist.
    */
   add(credentials: NewCredentials): Promise<KeptCredentials>;
-  /** Those of one owner, or of all. */
+  /** Lists the credentials of one owner, or of all. */
   list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<KeptCredentials>>;
-  /** Throws a {@link Fault} (404), as the next two do. */
+  /** Throws a {@link Fault} (404), as the next two methods do. */
   find(id: string): Promise<KeptCredentials>;
-  /** The secret, with the use noted. */
+  /** Returns the secret and records the use. */
   keys(id: string): Promise<CredentialKeys>;
   remove(id: string): Promise<void>;
 }
@@ -131,19 +131,19 @@ function notAdded(why: NotAdded, { owner, name }: CredentialRow): Fault {
   }
 }
 
-/** The answer for credentials that are not there, or that are none of the asker's. */
+/** Returns the fault for credentials that do not exist or that do not belong to the caller. */
 export function unknownCredentials(id: string): Fault {
   return new Fault('not-found', `There are no credentials ${id.slice(0, 40)}`, {
     phase: 'credentials',
   });
 }
 
-/** A secret opens for its own row and owner only, whatever else is changed in the database. */
+/** A secret can be decrypted only for its own row and owner, even if the rest of the database was changed. */
 function kept({ sealed, shown, ...entry }: CredentialRow): KeptCredentials {
   return { ...entry, shown: JSON.parse(shown) };
 }
 
-/** The keys in their usual spelling; throws a {@link Fault} (400) that names what is missing. */
+/** Returns the keys in their usual spelling. Throws a {@link Fault} (400) that names a missing member. */
 function checkKeys(keys: CredentialKeys): CredentialKeys {
   for (const [name, value] of Object.entries(keysDocument(keys))) {
     const isSecretFile = name === 'data';
@@ -182,7 +182,10 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
   }
 }
 
-/** What keys are for, undefined for all registries of their cloud. Throws a {@link Fault} (400) where nobody knows. */
+/**
+ * Returns the registry that the keys are for; undefined for all registries of their cloud. Throws a {@link Fault}
+ * (400) when it is unknown.
+ */
 function registryOf(keys: CredentialKeys, given: string | undefined): string | undefined {
   if (keys.kind === 'container-reg') return keys.registry;
   if (given !== undefined) return registryScope(given);
@@ -201,7 +204,7 @@ function registryOf(keys: CredentialKeys, given: string | undefined): string | u
 
 function requireLogin({ username, password }: { username: string; password: string }): void {
   if (username === '' || password === '') throw refused("'userName' and 'password' are needed");
-  // HTTP basic, which every registry takes them by, has no way to write one.
+  // Every registry takes these keys by HTTP basic authentication, which cannot represent a colon in a user name.
   if (username.includes(':')) throw refused("'userName' has a colon in it");
 }
 

@@ -5,27 +5,27 @@ import type { WorkspaceRow, WorkspaceStore } from '../../storage/rows/people/wor
 
 export type Workspace = WorkspaceRow;
 
-/** What users share credentials in. */
+/** Groups of users that share credentials. */
 export interface Workspaces {
-  /** Throws a {@link Fault}: 400 for what is no name, 409 for one that is taken. */
+  /** Throws a {@link Fault}: 400 for an invalid name, 409 for a name that is taken. */
   add(name: string): Promise<Workspace>;
   /** Throws a {@link Fault} (404). */
   get(id: number): Promise<Workspace>;
   hasMember(id: number, user: number): Promise<boolean>;
-  /** Throws a {@link Fault} (403) for who is no member, whether there is such a workspace or not. */
+  /** Throws a {@link Fault} (403) when the user is not a member, whether the workspace exists or not. */
   requireMember(id: number, user: number): Promise<void>;
-  /** Those of a member or all; of these the one of a name, where one is given. */
+  /** Lists the workspaces of a member, or all; with a name, only the workspace of that name. */
   list(
     filter: { readonly member?: number | undefined; readonly name?: string | undefined },
     page: Page,
   ): Promise<Listed<Workspace>>;
-  /** Ends the credentials of the workspace as well. Throws a {@link Fault} (404). */
+  /** Also removes the credentials of the workspace. Throws a {@link Fault} (404). */
   remove(id: number): Promise<void>;
-  /** Throws a {@link Fault} (404) without such a workspace. */
+  /** Throws a {@link Fault} (404) when the workspace does not exist. */
   members(id: number, page: Page): Promise<Listed<UserRow>>;
-  /** Throws a {@link Fault} (404) without such a workspace or user. */
+  /** Throws a {@link Fault} (404) when the workspace or the user does not exist. */
   addMember(id: number, user: number): Promise<void>;
-  /** Throws a {@link Fault} (404) when the user is no member. */
+  /** Throws a {@link Fault} (404) when the user is not a member. */
   removeMember(id: number, user: number): Promise<void>;
 }
 

@@ -17,7 +17,10 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'broke the connection off',
 };
 
-/** The fault for a call that got no answer; a {@link Fault} of its own for what stays until somebody changes it. */
+/**
+ * Returns the fault for a call without a response. A problem that lasts until somebody fixes it has its own
+ * {@link Fault}.
+ */
 export function faultOfFailedCall(error: unknown, host: string): Fault {
   if (error instanceof Fault && !closedAddressIn(error)) return error;
   const options: FaultOptions = { phase, cause: error };
@@ -41,7 +44,7 @@ export function faultOfFailedCall(error: unknown, host: string): Fault {
   );
 }
 
-/** The fault for an answer that is neither a success nor a refusal of the token. */
+/** Returns the fault for a response that neither succeeds nor rejects the token. */
 export function faultOfReply(
   status: number,
   said: string | undefined,
@@ -85,7 +88,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.name === 'TimeoutError';
 }
 
-/** Errors of transports wrap the one that tells. */
+/** Errors of transports wrap the informative error. */
 function codesOf(error: unknown): string[] {
   const codes: string[] = [];
   let current = error;

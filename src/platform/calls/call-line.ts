@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 
-/** At most so many calls within any span of so many milliseconds. */
+/** A limit: at most `count` calls within any `ms` milliseconds. */
 export interface Window {
   readonly count: number;
   readonly ms: number;
 }
 
-/** Where calls wait until the platform's limits let them through, in the order they came, a line for each token. */
+/** A queue for each token, in which calls wait until the platform's limits admit them, in order of arrival. */
 export interface CallLine {
   /**
-   * Resolves when the call may be made, with what the caller runs when its answer is there: until then nobody knows
-   * when the platform has counted it. Rejects with the signal's reason, and with a {@link Fault} (429) when the wait
-   * would be longer than anybody waits.
+   * Resolves when the call may be made, with a function that the caller runs when the response arrives: until then, it
+   * is unknown when the platform counted the call. Rejects with the signal's reason, and with a {@link Fault} (429)
+   * when the wait would be too long.
    */
   enter(token: string, signal?: AbortSignal): Promise<() => void>;
 }
@@ -26,43 +26,43 @@ export interface CallLineDeps {
   readonly pause?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
-/** A call that was made or waits. */
+/** A call that was made or is waiting. */
 interface Turn {
-  /** When it was or will be made, as far as is known. */
+  /** When the call was or will be made, as far as is known. */
   start: number;
-  /** When it was answered. */
+  /** When the response arrived. */
   over: number | undefined;
-  /** Resolves then; there while somebody waits for it. */
+  /** Resolves when the response arrives; set while a call waits for that. */
   ending: PromiseWithResolvers<void> | undefined;
 }
 
 interface Line {
-  /** The oldest first. */
+  /** The oldest call is first. */
   turns: Turn[];
-  /** Resolves when the last of them has begun. */
+  /** Resolves when the last of these calls has begun. */
   begun: Promise<void>;
 }
 
 const maxTokens = 10_000;
 
-/** Source: platform specification, section 8: its limits are for each access token, over all requests. */
+/** Source: platform specification, section 8: its limits apply to each access token, over all requests. */
 export function createCallLine(deps: CallLineDeps): CallLine {
   const { windows, longestWaitMs, now = () => performance.now(), pause = wait } = deps;
   const mostCalls = Math.max(...windows.map(({ count }) => count));
   const lines = boundedCache<string, Line>(maxTokens);
 
-  /** When the next call may be made if all before it are answered at once. */
+  /** Returns when the next call may be made if all earlier calls get their responses at once. */
   const earliest = (turns: readonly Turn[], at: number): number =>
     Math.max(
       at,
-      // Nobody overtakes those who wait already.
+      // A call never overtakes the calls that already wait.
       turns.at(-1)?.start ?? at,
       ...windows.map(({ count, ms }) => (turns.at(-count)?.start ?? Number.NEGATIVE_INFINITY) + ms),
     );
 
   /**
-   * Waits for the calls that have to be over for a while. Of any count + 1 calls two are then so far apart, however
-   * long each was on its way.
+   * Waits until the earlier calls have been over for long enough. Two of any count + 1 calls are then that far apart,
+   * however long each was under way.
    */
   const stand = async (before: ReadonlyArray<readonly [Turn, number]>, signal?: AbortSignal) => {
     for (const [turn, ms] of before) {
@@ -123,7 +123,7 @@ export function createCallLine(deps: CallLineDeps): CallLine {
   };
 }
 
-/** The promise, or the signal's reason when it aborts before. */
+/** Settles as the promise does, or rejects with the signal's reason if the signal aborts first. */
 async function unlessAborted(promise: Promise<void>, signal: AbortSignal | undefined) {
   if (!signal) return promise;
   const { promise: aborted, reject } = Promise.withResolvers<never>();

@@ -11,45 +11,48 @@ import { tokenKey } from '../grants/grant-key.ts';
 import { faultOfFailedCall, faultOfReply } from './call-failure.ts';
 import type { CallLine } from './call-line.ts';
 
-/** How a request gets to a platform. */
+/** Carries a request to a platform. */
 export type Carrier = (endpoint: Endpoint, hop: Hop) => Promise<Answer>;
 
-/** What a platform is asked. */
+/** A call to the API of a platform. */
 export interface Call {
   readonly endpoint: Endpoint;
   readonly method: 'GET' | 'POST';
-  /** Below the base of the API, such as `/user-info`. */
+  /** Path below the base of the API, such as `/user-info`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly form?: Readonly<Record<string, string>>;
-  /** Sent as the bearer. */
+  /** Sent as the bearer token. */
   readonly token?: string | undefined;
-  /** Whose limits the call counts against; sent nowhere. */
+  /** The token whose limits the call counts against. It is not sent. */
   readonly onBehalfOf: string;
 }
 
-/** What it answered: a success (2xx), a refusal (401, 403) or that it has no such thing (404). */
+/** The platform's response: success (2xx), rejection (401, 403) or not found (404). */
 export interface Reply {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
-  /** The body where it is JSON. */
+  /** The body, if it is JSON. */
   readonly document: unknown;
 }
 
-/** Makes a call, in its turn and again where that may help; throws a `Fault` for all that is no {@link Reply}. */
+/**
+ * Makes a call when the limits allow it, with retries where they may help. Throws a `Fault` for any result that is not
+ * a {@link Reply}.
+ */
 export type Calls = (call: Call) => Promise<Reply>;
 
 export interface CallsDeps {
   readonly carrier: Carrier;
   readonly line: CallLine;
   readonly retry: RetryPolicy;
-  /** Until the first byte of an answer. */
+  /** Timeout for the first response byte (ms). */
   readonly timeoutMs: number;
 }
 
 const apiVersion = '1';
 const largestAnswer = 4 * 1024 * 1024;
-// A page of a thousand credentials.
+// Room for a page of a thousand credentials.
 const answerShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 500_000 };
 const longestWords = 300;
 
@@ -109,7 +112,7 @@ function parseJson(text: Buffer): unknown {
   }
 }
 
-/** The platform's own message, on one line and without what it was sent. */
+/** Returns the platform's own message on one line, without any secret that it was sent. */
 function wordsOf(
   document: unknown,
   secrets: ReadonlyArray<string | undefined>,

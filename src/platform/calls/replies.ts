@@ -7,7 +7,7 @@ const text = z
   .transform(value => value || undefined);
 const id = z.union([z.string().min(1), z.number()]).transform(String);
 
-/** Answer of `GET /user-info`. */
+/** Response to `GET /user-info`. */
 export const userReply = z
   .object({ user: z.object({ id, userName: text, email: text }) })
   .transform(({ user }): PlatformUser => ({ ...user, userName: user.userName ?? user.id }));
@@ -30,13 +30,13 @@ const entry = z
     }),
   );
 
-/** Answer of `GET /credentials`: one page, and how many there are on all pages where it says so. */
+/** Response to `GET /credentials`: one page and, where the platform reports it, the number of entries on all pages. */
 export const credentialsReply = z.object({
   credentials: z.array(entry),
   totalSize: z.number().nullish(),
 });
 
-/** Answer of `GET /credentials/{id}/keys`: a packet, or the keys themselves. */
+/** Response to `GET /credentials/{id}/keys`: a packet, or the keys themselves. */
 export const keysReply = z.object({
   keys: z.union([z.string(), z.record(z.string(), z.unknown())]),
 });

@@ -3,7 +3,7 @@ import type { ECRClientConfig } from '@aws-sdk/client-ecr';
 import { readAll } from '../../upstream/exchange/answer.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
 
-/** What the SDK hands over, as far as it is used here. */
+/** The parts of the SDK's request that are used here. */
 interface AwsRequest {
   readonly protocol: string;
   readonly hostname: string;
@@ -18,7 +18,7 @@ interface AwsRequest {
 const largestAnswer = 1024 * 1024;
 const longestMs = 10_000;
 
-/** Sends what the AWS SDK asks through the one way out. */
+/** Sends the requests of the AWS SDK through the server's own transport. */
 export function awsRequests(
   transport: Pick<Transport, 'send'>,
 ): NonNullable<ECRClientConfig['requestHandler']> {
@@ -40,7 +40,7 @@ export function awsRequests(
       };
       return { response };
     },
-    // The SDK's way to change its own handler; there is nothing to change in this one.
+    // The SDK changes its own handler through this method; this handler has nothing to change.
     updateHttpClientConfig() {},
     httpHandlerConfigs: () => ({}),
   };

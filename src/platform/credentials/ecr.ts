@@ -8,19 +8,20 @@ import type { EcrRegistry } from './ecr-registry.ts';
 import type { AwsKeys } from './registry-login.ts';
 
 /**
- * Exchanges keys of an AWS account or a role for a registry's password, kept until shortly before it expires.
- * @param name of the credentials, for messages
- * Throws a {@link Fault}: 403 when AWS refuses the keys or the role.
+ * Exchanges the keys of an AWS account, or a role, for a registry's password, and keeps it until shortly before it
+ * expires. Throws a {@link Fault}: 403 when AWS rejects the keys or the role.
+ *
+ * @param name name of the credentials, for messages
  */
 export type EcrLogin = (registry: EcrRegistry, keys: AwsKeys, name: string) => Promise<Credentials>;
 
 export interface EcrDeps {
   readonly transport: Pick<Transport, 'send'>;
-  /** May roles be taken with the AWS identity of this server, where there are no keys? */
+  /** True when this server may assume roles with its own AWS identity where there are no keys. */
   readonly assumeRoles: boolean;
-  /** In place of AWS's own address; otherwise the SDK's variables such as `AWS_ENDPOINT_URL` hold. */
+  /** Replaces AWS's own address. Default: the SDK's variables such as `AWS_ENDPOINT_URL` apply. */
   readonly endpoint?: string;
-  /** ms on a scale that no change of the wall clock moves */
+  /** ms on a scale that changes of the wall clock do not affect */
   readonly now?: () => number;
   /** ms since the epoch */
   readonly wall?: () => number;
@@ -28,7 +29,7 @@ export interface EcrDeps {
 
 interface Password {
   readonly credentials: Credentials;
-  /** On the scale of `now`. */
+  /** Expiry on the scale of `now`. */
   readonly until: number;
 }
 
@@ -89,7 +90,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
     const data = await ask(registry, keys).catch(error => {
       throw faultOf(error, name);
     });
-    // `AWS:<password>` in base64, as a Basic header has it.
+    // Contains `AWS:<password>` in base64, like a Basic header.
     const text = Buffer.from(data?.authorizationToken ?? '', 'base64').toString('utf8');
     const colon = text.indexOf(':');
     if (colon <= 0) {
@@ -103,7 +104,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
       password: text.slice(colon + 1),
     };
     const toldMs = (data?.expiresAt?.getTime() ?? askedAt + usualLifeMs) - askedAt - earlyMs;
-    // AWS gives none for longer: a clock that is behind would make it look so.
+    // AWS issues no longer lifetimes: a local clock that is behind would make a lifetime look longer.
     const lifeMs = Math.min(Math.max(toldMs, shortestLifeMs), usualLifeMs);
     passwords.set(key, { credentials, until: asked + lifeMs });
     return credentials;
@@ -140,7 +141,7 @@ function keyOf({ kind, region }: EcrRegistry, keys: AwsKeys): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
-/** AWS's own words are left out: they hold key ids and account numbers. */
+/** Leaves out AWS's own message: it contains key ids and account numbers. */
 function faultOf(error: unknown, name: string): Fault {
   if (error instanceof Fault) return error;
   const { $metadata, name: kind } = error as {

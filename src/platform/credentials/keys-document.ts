@@ -25,8 +25,8 @@ const documentSchema = z.object({
 });
 
 /**
- * The keys in an answer of `GET /credentials/{id}/keys`, decrypted; undefined when it holds none.
- * Members nobody knows are left out, and keys of an unknown kind are `other`.
+ * Returns the keys in a decrypted response to `GET /credentials/{id}/keys`; undefined when it contains none. Unknown
+ * members are left out, and keys of an unknown kind are `other`.
  */
 export function readKeys(document: unknown): CredentialKeys | undefined {
   const parsed = documentSchema.safeParse(document);
@@ -48,7 +48,7 @@ export function readKeys(document: unknown): CredentialKeys | undefined {
   return { kind: 'other', discriminator };
 }
 
-/** The keys as a platform writes them into its answer, in clear. */
+/** Returns the keys in clear, as a platform writes them into its response. */
 export function keysDocument(keys: CredentialKeys): Readonly<Record<string, string | undefined>> {
   const { kind, ...members } = keys;
   if ('username' in members) {

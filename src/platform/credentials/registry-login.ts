@@ -3,7 +3,7 @@ import type { CredentialKeys } from '../workflow-platform.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 import { isAzureRegistry, isGoogleRegistry } from './registry-match.ts';
 
-/** An AWS account, or a role in one, that ECR gives a password for. */
+/** An AWS account, or a role in one, for which ECR issues a password. */
 export interface AwsKeys {
   readonly accessKey: string | undefined;
   readonly secretKey: string | undefined;
@@ -11,16 +11,16 @@ export interface AwsKeys {
   readonly externalId: string | undefined;
 }
 
-/** How one logs in to a registry with some keys: as they are, or by way of AWS. */
+/** How to log in to a registry with some keys: directly, or through AWS. */
 export type Login = Credentials | { readonly kind: 'aws'; readonly keys: AwsKeys };
 
 interface Usage {
   readonly isHost: (host: string) => boolean;
-  /** The user name that goes with a token that came without one. */
+  /** The user name for a token that came without one. */
   readonly tokenUser: string;
 }
 
-// Who sends a token and no user name means these. Sources: the registries' own pages on `docker login`.
+// A token without a user name uses these names. Sources: the registries' own pages on `docker login`.
 const usages: readonly Usage[] = [
   { isHost: isGoogleRegistry, tokenUser: 'oauth2accesstoken' },
   { isHost: isAzureRegistry, tokenUser: '00000000-0000-0000-0000-000000000000' },
@@ -31,7 +31,7 @@ const usages: readonly Usage[] = [
 
 const roleArn = /^arn:aws(?:-[a-z]+)*:iam::\d{12}:role\//;
 
-/** How to log in to the registry, undefined when these keys are no use for it. */
+/** Returns how to log in to the registry; undefined when these keys do not work for it. */
 export function loginFor(host: string, keys: CredentialKeys): Login | undefined {
   const isAws = ecrRegistry(host) !== undefined;
   switch (keys.kind) {
@@ -63,7 +63,9 @@ function tokenUser(host: string): string | undefined {
   return usages.find(({ isHost }) => isHost(host))?.tokenUser;
 }
 
-/** Google takes the key file of a service account for a password, as it is or in base64, by the user name. */
+/**
+ * Returns the user name for a key file of a Google service account, which serves as a password as it is or in base64.
+ */
 function keyFileUser(host: string, password: string): string | undefined {
   if (!isGoogleRegistry(host)) return undefined;
   if (isKeyFile(password)) return '_json_key';
@@ -76,7 +78,7 @@ function isKeyFile(text: string): boolean {
   return text.trimStart().startsWith('{') && text.includes('"private_key"');
 }
 
-/** User name and password for ECR are a role and its external id, or the two parts of an access key. */
+/** For ECR, user name and password are a role and its external id, or the two parts of an access key. */
 function awsKeys(username: string, password: string): AwsKeys {
   return roleArn.test(username)
     ? {

@@ -3,7 +3,7 @@ import { registryHost } from '../../oci/registry-name.ts';
 import type { CredentialEntry } from '../workflow-platform.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 
-/** What credentials are for: a registry, and a part of it where there is a path. */
+/** The scope of credentials: a registry, or the part of it below a path. */
 export interface RegistryScope {
   readonly host: string;
   readonly path: string;
@@ -12,7 +12,7 @@ export interface RegistryScope {
 const googleHosts = /(?:^|\.)gcr\.io$|^[a-z0-9-]+-docker\.pkg\.dev$/;
 const azureHosts = /\.azurecr\.(?:io|cn|us)$/;
 
-// Accounts of clouds are good for their registries without naming one.
+// Accounts of clouds work for the cloud's registries without naming one.
 const cloudHosts: Readonly<Record<string, (host: string) => boolean>> = {
   aws: host => ecrRegistry(host) !== undefined,
   google: host => googleHosts.test(host),
@@ -28,8 +28,8 @@ export function isAzureRegistry(host: string): boolean {
 }
 
 /**
- * What `host[/path]` names, in one spelling: with or without a scheme, a slash at the end, the API version
- * that docker writes behind its own host. Without a host it is Docker Hub, as in image names.
+ * Returns `host[/path]` in canonical spelling. Accepts a scheme, a slash at the end, and the API version that docker
+ * appends to its own host. Without a host it is Docker Hub, as in image names.
  */
 export function parseScope(text: string | undefined): RegistryScope {
   const trimmed = (text ?? '').trim().replace(/^https?:\/\//i, '');
@@ -43,8 +43,8 @@ export function parseScope(text: string | undefined): RegistryScope {
 }
 
 /**
- * What credentials are for, by the name that a platform has for it; undefined for a name that is not that of a
- * registry. As a path at Docker Hub it would have the password of another registry sent there.
+ * Returns the scope of credentials from the platform's name for it; undefined when that is not the name of a registry.
+ * Taken as a path at Docker Hub, such a name would send the password of another registry there.
  */
 export function credentialScope(text: string | undefined): RegistryScope | undefined {
   const isNamed = text !== undefined && text.trim() !== '';
@@ -65,14 +65,17 @@ function lengthOf(scope: RegistryScope | undefined): number {
   return scope?.path.length ?? 0;
 }
 
-/** Credentials that may be for a repository. */
+/** Credentials that may match a repository. */
 export interface Candidate {
   readonly entry: CredentialEntry;
-  /** False for an account of the registry's cloud, which may or may not have to do with it. */
+  /** False for an account of the registry's cloud, which may have no rights there. */
   readonly isNamed: boolean;
 }
 
-/** Those that name the registry, the longest path first, then accounts of its cloud; otherwise in their order. */
+/**
+ * Returns the matching credentials: those that name the registry first, longest path first; then accounts of its
+ * cloud. Otherwise their order stays.
+ */
 export function candidatesFor(
   entries: readonly CredentialEntry[],
   registry: string,

@@ -7,7 +7,7 @@ import { ecrRegistry } from './ecr-registry.ts';
 import { loginFor } from './registry-login.ts';
 import { type Candidate, candidatesFor, credentialScope, isWithin } from './registry-match.ts';
 
-/** Credentials for a repository, and whose they are. */
+/** Credentials for a repository, and their owner. */
 export interface FoundCredentials {
   readonly id: string;
   readonly name: string;
@@ -16,12 +16,12 @@ export interface FoundCredentials {
   readonly credentials: Credentials;
 }
 
-/** Which of the credentials that somebody has at a platform are for a repository. */
+/** Selects the credentials for a repository among those that a user has at a platform. */
 export interface Selection {
   /**
-   * Those of the workspace, if there is one, before those of the user; among them those for the exact host
-   * with the longest path that the repository is in. Undefined when there are none, which never means
-   * anybody else's. Throws the platform's `Fault`s, except for single credentials that cannot be read.
+   * Returns the credentials of the workspace, if there is one, before those of the user. Among them, the exact host
+   * with the longest path that contains the repository wins. Returns undefined when there are none, and never falls
+   * back to another owner's. Throws the platform's `Fault`s, except for single credentials that cannot be read.
    */
   find(
     grant: Grant,
@@ -43,7 +43,7 @@ interface Owner {
 }
 
 export function createSelection({ platform, ecr }: SelectionDeps): Selection {
-  /** The keys, or undefined when the token is good and these are not for it. */
+  /** Returns the keys; undefined when the token is valid but has no right to them. */
   const keysOf = async (
     grant: Grant,
     id: string,
@@ -109,7 +109,7 @@ export function createSelection({ platform, ecr }: SelectionDeps): Selection {
       const found = await findAmong(grant, owner, registry, repository, refusals);
       if (found) return found;
     }
-    // Nobody gets into a private registry of AWS without an account: why one failed is the better answer.
+    // A private registry of AWS always requires an account, so report why one failed.
     const isPrivate = ecrRegistry(canonicalRegistry(registry))?.kind === 'private';
     if (refusals.length > 0 && isPrivate) throw refusals[0];
     return undefined;
@@ -122,7 +122,7 @@ export function createSelection({ platform, ecr }: SelectionDeps): Selection {
   };
 }
 
-/** A secret goes to no other registry than the one it says itself it is for, whatever the list said. */
+/** A secret goes only to the registry that it names itself, whatever the list said. */
 function isStillFor(
   keys: CredentialKeys,
   registry: string,

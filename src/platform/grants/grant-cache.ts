@@ -2,16 +2,16 @@ import type { LRUCache } from 'lru-cache';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 
 /**
- * What a platform answered, for one grant each: nobody is served what somebody else was told. Equal
- * questions at once are asked once.
+ * Caches the answers of platforms for each grant: no caller receives an answer meant for another. Simultaneous equal
+ * questions are sent once.
  */
 export interface GrantCache {
-  /** What is kept, or else what `load` brings, kept for so long; a failure is not kept. */
+  /** Returns the cached value, or loads it and keeps it for `lifeMs`. A failure is not kept. */
   get<T>(grant: string, question: string, lifeMs: number, load: () => Promise<T>): Promise<T>;
   put(grant: string, question: string, lifeMs: number, answer: unknown): void;
   /** Drops one answer. */
   drop(grant: string, question: string): void;
-  /** Drops all that is known of a grant, also what was asked before and is answered later. */
+  /** Drops all answers for a grant, including answers to questions that are still under way. */
   forget(grant: string): void;
 }
 
@@ -28,7 +28,7 @@ interface Known {
 const maxGrants = 10_000;
 const maxAnswers = 500;
 
-/** @param now ms on a scale that no change of the wall clock moves */
+/** @param now ms on a scale that changes of the wall clock do not affect */
 export function createGrantCache(now: () => number = () => performance.now()): GrantCache {
   const grants = boundedCache<string, Known>(maxGrants);
 
@@ -43,7 +43,7 @@ export function createGrantCache(now: () => number = () => performance.now()): G
 
   return {
     get<T>(grant: string, question: string, lifeMs: number, load: () => Promise<T>): Promise<T> {
-      // An answer goes where its question began: after `forget` that is nowhere.
+      // An answer goes to the entry where its question began; after `forget` that entry is gone.
       const { kept, underWay } = knownOf(grant);
       const found = kept.get(question);
       if (found && now() < found.until) return Promise.resolve(found.answer as T);

@@ -3,14 +3,14 @@ import type { Endpoint } from '../endpoint.ts';
 import type { Grant } from '../workflow-platform.ts';
 
 /**
- * What is cached and kept for a grant goes by this: 43 characters that reveal no token. The refresh token is
- * part of it, because tokens that were renewed with it are for nobody who knows the spent access token alone.
+ * Returns the key under which data of a grant is cached and stored: 43 characters that reveal no token. The refresh
+ * token is part of it: tokens renewed with it must not go to a caller who knows only the spent access token.
  */
 export function grantKey(endpoint: Endpoint, grant: Grant): string {
   return hashOf([endpoint.id, grant.accessToken, grant.refreshToken ?? '']);
 }
 
-/** What a platform counts the calls of: one token at one platform. */
+/** Returns the key by which a platform counts calls: one token at one platform. */
 export function tokenKey(endpoint: Endpoint, token: string): string {
   return hashOf([endpoint.id, token]);
 }

@@ -10,9 +10,9 @@ const documentSchema = z.object({
 });
 
 /**
- * Asks a platform for new tokens: they are in the cookies `JWT` and `JWT_REFRESH_TOKEN` of the answer, or in
- * its JSON as RFC 6749, section 5.1, has them. Without a new refresh token the old one stays good.
- * Throws a {@link Fault}: 403 when the refresh token is refused.
+ * Requests new tokens from a platform. They are in the cookies `JWT` and `JWT_REFRESH_TOKEN` of the response, or in
+ * its JSON as defined in RFC 6749, section 5.1. Without a new refresh token, the old one stays valid. Throws a
+ * {@link Fault}: 403 when the platform rejects the refresh token.
  */
 export async function refreshTokens(
   calls: Calls,
@@ -26,7 +26,7 @@ export async function refreshTokens(
     form: { grant_type: 'refresh_token', refresh_token: refreshToken },
     onBehalfOf: refreshToken,
   }).catch(error => {
-    // 400 is how RFC 6749, section 5.2, tells that the token is no good.
+    // 400 is how RFC 6749, section 5.2, reports an invalid token.
     throw error instanceof Fault && error.kind === 'bad-request' ? refused(endpoint, 400) : error;
   });
   if (reply.status >= 400) throw refused(endpoint, reply.status);
@@ -56,7 +56,10 @@ function refused({ host }: Endpoint, status: number): Fault {
   );
 }
 
-/** Several `Set-Cookie` lines come joined by commas, as dates within them are; names are found all the same. */
+/**
+ * Several `Set-Cookie` lines arrive joined by commas, and dates within them contain commas. The search finds names
+ * anyway.
+ */
 function cookie({ headers }: Reply, name: string): string | undefined {
   const line = headers.get('set-cookie') ?? '';
   return new RegExp(`(?:^|,)\\s*${name}="?([^;,"\\s]*)`).exec(line)?.[1];

@@ -6,7 +6,7 @@ import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import { tokensPlace } from '../sealed-places.ts';
 import type { Grant } from '../workflow-platform.ts';
 
-/** An access token and what renews it. */
+/** An access token and its refresh token. */
 export interface TokenPair {
   readonly accessToken: string;
   readonly refreshToken: string | undefined;
@@ -14,12 +14,12 @@ export interface TokenPair {
 
 /** The newest tokens of each grant, by its key. */
 export interface TokenPairs {
-  /** What was renewed last; the grant's own tokens when none was. */
+  /** Returns the tokens that were renewed last; the grant's own tokens if none were. */
   current(grantKey: string, grant: Grant): Promise<TokenPair>;
   /**
-   * A pair newer than the one that was refused: one that somebody else has got in between, or what `refresh`
-   * brings, which is called once for all who wait. Throws a {@link Fault} (403) when there is nothing to
-   * renew with, and whatever `refresh` throws.
+   * Returns a pair newer than the rejected one: a pair that another request has got in the meantime, or the result of
+   * `refresh`, which runs once for all waiting callers. Throws a {@link Fault} (403) when there is no refresh token,
+   * and whatever `refresh` throws.
    */
   renew(
     grantKey: string,
@@ -27,7 +27,7 @@ export interface TokenPairs {
     refused: TokenPair,
     refresh: (refreshToken: string) => Promise<TokenPair>,
   ): Promise<TokenPair>;
-  /** Removes what was not renewed for as long as it is kept; returns how many. */
+  /** Removes pairs that were not renewed within their retention time; returns how many. */
   purge(signal?: AbortSignal): Promise<number>;
 }
 
@@ -35,14 +35,14 @@ export interface TokenPairsDeps {
   readonly store: TokenPairStore;
   readonly box: SecretBox;
   readonly now?: () => number;
-  /** ms; no less than a request that needs them may live */
+  /** ms; at least the maximum lifetime of a request that needs the tokens */
   readonly keptMs: number;
 }
 
 const mostUnsaved = 10_000;
 const pairSchema = z.object({ accessToken: z.string(), refreshToken: z.string().optional() });
 
-/** Only renewed pairs are kept: a request can bring its own tokens, but put none in place of newer ones. */
+/** Stores only renewed pairs: a request can bring its own tokens, but cannot replace newer ones. */
 export function createTokenPairs({
   store,
   box,
@@ -50,14 +50,14 @@ export function createTokenPairs({
   now = Date.now,
 }: TokenPairsDeps): TokenPairs {
   const renewing = new Map<string, Promise<TokenPair>>();
-  // Renewed, and on their way to the disk. A refresh token works once: these are all there is of them.
+  // Renewed pairs that are still being written to disk. A refresh token works once, so these are the only copies.
   const unsaved = boundedCache<string, TokenPair>(mostUnsaved);
 
   const kept = async (key: string): Promise<TokenPair | undefined> => {
     const newest = unsaved.get(key);
     if (newest) return newest;
     const sealed = await store.find(key);
-    // Renewed while the older one was read.
+    // Another request renewed the tokens while this one read the older pair.
     const renewed = unsaved.get(key);
     if (renewed) return renewed;
     if (sealed === undefined) return undefined;
@@ -67,7 +67,7 @@ export function createTokenPairs({
       );
       return { accessToken, refreshToken };
     } catch {
-      // Sealed with a key that is gone: the tokens of the request are all there is.
+      // Encrypted with a key that is gone: only the tokens of the request are left.
       return undefined;
     }
   };
@@ -75,7 +75,7 @@ export function createTokenPairs({
   const current = async (key: string, { accessToken, refreshToken }: Grant): Promise<TokenPair> =>
     (refreshToken === undefined ? undefined : await kept(key)) ?? { accessToken, refreshToken };
 
-  /** Resolves when the pair would survive a power failure. Where the disk does not take it, `purge` tries again. */
+  /** Resolves when the pair would survive a power failure. If the disk does not accept it, `purge` tries again. */
   const save = async (key: string, pair: TokenPair): Promise<void> => {
     unsaved.set(key, pair);
     await store.put(key, box.seal(JSON.stringify(pair), tokensPlace(key)), now());
@@ -90,7 +90,7 @@ export function createTokenPairs({
     try {
       const pair = await refresh(refreshToken);
       await save(key, pair).catch(error => {
-        // Pulls go on with it; `purge` saves it once the disk takes it.
+        // Pulls continue with the pair in memory; `purge` saves it once the disk accepts it.
         if (!isUnwritable(error)) throw error;
       });
       return pair;

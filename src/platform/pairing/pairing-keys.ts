@@ -7,14 +7,14 @@ import type { Endpoint } from '../endpoint.ts';
 import type { PairingKey } from '../remote-platform.ts';
 import { pairingPlace } from '../sealed-places.ts';
 
-/** Key pairs that platforms encrypt secrets with, one at a time for each service of a platform. */
+/** Key pairs with which platforms encrypt secrets, one at a time for each service of a platform. */
 export interface PairingKeys {
-  /** The one to pair with: the last one for a day, then a new one. */
+  /** Returns the key pair for a new pairing: the last one for a day, then a new one. */
   lease(service: string, endpoint: Endpoint): Promise<Pick<PairingRow, 'id' | 'publicKey'>>;
-  /** The one that a platform paired with last, up to 30 days ago. */
+  /** Returns the key pair that a platform last paired with, if it is at most 30 days old. */
   of(endpoint: Endpoint): Promise<PairingKey | undefined>;
   isKept(id: string): Promise<boolean>;
-  /** Removes those that are older than 30 days; returns how many. */
+  /** Removes key pairs older than 30 days; returns how many. */
   purge(signal?: AbortSignal): Promise<number>;
 }
 
@@ -30,7 +30,7 @@ const modulusLength = 2048;
 const idBytes = 16;
 const generate = promisify(generateKeyPair);
 
-/** An id is for one key pair and never for another. Source: reference service, sections 1.9 and 11.6. */
+/** An id belongs to one key pair and is never reused. Source: reference service, sections 1.9 and 11.6. */
 export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDeps): PairingKeys {
   const leasing = new Map<string, Promise<PairingRow>>();
 
@@ -52,14 +52,14 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
     try {
       return box.open(sealedPrivateKey, pairingPlace(id)) !== '';
     } catch {
-      // Sealed with a key that is gone.
+      // Encrypted with a key that is gone.
       return false;
     }
   };
 
   const lease = async (service: string, endpoint: Endpoint): Promise<PairingRow> => {
     const last = await store.youngest(endpoint.id, service);
-    // One from the future was made by a clock that was wrong: it would be leased until then.
+    // A key pair from the future was created by a wrong clock: without a new date it would be leased until then.
     if (last && last.createdAt > now() + leaseMs) await store.redate(last.id, now());
     else if (last && now() < last.createdAt + leaseMs && isReadable(last)) return last;
     return create(service, endpoint);

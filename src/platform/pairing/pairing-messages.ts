@@ -3,7 +3,7 @@ import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
 
 // Source: reference service, section 1.9.
 
-/** What Sluice sends over a pairing socket. */
+/** A message that Sluice sends over a pairing socket. */
 export type SentMessage =
   | {
       readonly '@type': 'pairing-response';
@@ -24,7 +24,7 @@ export type SentMessage =
     }
   | { readonly '@type': 'pairing-heartbeat'; readonly msgId: string };
 
-// The body of an answer is one text, with every quote in it escaped.
+// The body of a response is one JSON string, with every quote in it escaped.
 const messageShape: JsonShape = { maxValues: 10_000, maxDepth: 8, maxEscapes: 1_000_000 };
 
 const headerValues = z.union([z.string().transform(value => [value]), z.array(z.string())]);
@@ -40,10 +40,10 @@ const receivedSchema = z.discriminatedUnion('@type', [
   z.object({ '@type': z.literal('pairing-heartbeat'), msgId: z.string() }),
 ]);
 
-/** What a platform sends over it. */
+/** A message that a platform sends over a pairing socket. */
 export type ReceivedMessage = z.output<typeof receivedSchema>;
 
-/** The message, or undefined for one that is malformed or of a type nobody knows. */
+/** Returns the message; undefined if it is malformed or of an unknown type. */
 export function readMessage(text: string): ReceivedMessage | undefined {
   try {
     return receivedSchema.safeParse(parseShaped(Buffer.from(text), messageShape)).data;

@@ -6,22 +6,22 @@ import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { Hop } from '../../upstream/transport/transport.ts';
 import { type ReceivedMessage, readMessage, type SentMessage } from './pairing-messages.ts';
 
-/** A platform's end of a pairing: requests go to it over the socket that it opened. */
+/** One socket of a paired platform: requests go to the platform over the socket that it opened. */
 export interface PairingSocket {
-  /** Rejects as a broken connection when the socket ends first, and as a time-out. */
+  /** Rejects like a broken connection when the socket closes first, and rejects on a timeout. */
   send(hop: Hop): Promise<Answer>;
   close(): void;
 }
 
 export interface PairingSocketDeps {
   readonly socket: WebSocket;
-  /** What the platform is told first. */
+  /** The pairing that the first message announces. */
   readonly pairing: { readonly id: string; readonly publicKey: string };
-  /** False when the key pair has vanished, so that the platform must pair anew. */
+  /** False when the key pair no longer exists, so that the platform must pair again. */
   readonly isKept: () => Promise<boolean>;
-  /** For requests that do not bring a limit of their own. */
+  /** Timeout for requests that do not set their own (ms). */
   readonly timeoutMs: number;
-  /** How often the connection is tried. */
+  /** Interval of the pings that check the connection (ms). */
   readonly pingMs: number;
   readonly log: Logger;
 }
@@ -59,7 +59,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     socket.terminate();
   };
   const take = (message: ReceivedMessage | undefined) => {
-    // It asks the database, which may fail.
+    // This reads the database, which may fail.
     if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId).catch(fail);
     if (message?.['@type'] === 'proxy-http-response') {
       waiting.get(message.msgId)?.resolve(answerOf(message));
@@ -74,7 +74,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
       fail(err);
     }
   });
-  // What it was is told by the `close` that follows.
+  // The `close` event that follows reports the reason.
   socket.on('error', () => {});
   socket.on('close', () => {
     clearInterval(pinging);
@@ -130,7 +130,7 @@ function answerOf({ status, body, headers }: HttpReply): Answer {
   };
 }
 
-/** An error as a connection of one's own would fail with. */
+/** Returns an error like that of a direct connection. */
 function withCode(code: string): Error {
   return Object.assign(new Error('The pairing socket ended or did not answer'), { code });
 }

@@ -11,15 +11,15 @@ import type { Endpoint, Endpoints } from '../endpoint.ts';
 import type { PairingKeys } from './pairing-keys.ts';
 import { attachPairingSocket, type PairingSocket } from './pairing-socket.ts';
 
-/** Platforms that have opened a socket to here, so that they can be asked where they cannot be reached. */
+/** Platforms that have opened a socket to this server, so that it can call those that it cannot reach directly. */
 export interface Pairing {
   /**
-   * Takes an `upgrade` of the HTTP server; returns false, having done nothing, when its path is another one
-   * than `/pairing/{service}/token/{token}`.
+   * Handles an `upgrade` of the HTTP server. Returns false, without any effect, when the path is not
+   * `/pairing/{service}/token/{token}`.
    */
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
   isPaired(endpoint: Endpoint): boolean;
-  /** Sends a request to a paired platform; rejects as a connection of one's own would. */
+  /** Sends a request to a paired platform; rejects as a direct connection would. */
   send(endpoint: Endpoint, hop: Hop): Promise<Answer>;
   close(): void;
 }
@@ -27,7 +27,9 @@ export interface Pairing {
 export interface PairingDeps {
   readonly endpoints: Endpoints;
   readonly keys: PairingKeys;
-  /** What a platform must show; without it none can pair, since it would be handed users' tokens. */
+  /**
+   * The token that a platform must present. Without it no platform can pair, because a pairing receives users' tokens.
+   */
   readonly token: string | undefined;
   readonly timeoutMs: number;
   readonly log: Logger;
@@ -47,7 +49,7 @@ interface Visitor {
 
 export function createPairing(deps: PairingDeps): Pairing {
   const { endpoints, keys, log, timeoutMs, pingMs = usualPingMs } = deps;
-  // Loaded when a platform first comes: most servers never see one.
+  // Loaded when a platform first connects: most servers never see one.
   let loading: Promise<WebSocketServer> | undefined;
   const loadServer = async () => {
     const { WebSocketServer } = await import('ws');
@@ -82,7 +84,7 @@ export function createPairing(deps: PairingDeps): Pairing {
   };
 
   const welcome = async (socket: WebSocket, { service, endpoint }: Visitor): Promise<void> => {
-    // Until it is attached nobody else listens, and an error without a listener would end the process.
+    // Nobody else listens until the socket is attached, and an error without a listener would end the process.
     socket.on('error', () => {});
     const pairing = await keys.lease(service, endpoint);
     if (socket.readyState !== socket.OPEN) return;
@@ -131,9 +133,9 @@ export function createPairing(deps: PairingDeps): Pairing {
 
     async send(endpoint, hop) {
       const [first, ...others] = socketsOf(endpoint);
-      // It left a moment ago: tried again, it is asked directly or over its next socket.
+      // The socket closed a moment ago. A retry goes directly or over the platform's next socket.
       if (!first) throw Object.assign(new Error('The socket is closed'), { code: 'ECONNRESET' });
-      // One after the other: a platform with several processes opens a socket from each.
+      // Sockets take turns: a platform with several processes opens a socket from each.
       paired.set(endpoint.id, [...others, first]);
       return first.send(hop);
     },
@@ -144,7 +146,7 @@ export function createPairing(deps: PairingDeps): Pairing {
   };
 }
 
-/** Says what is wrong in the way of HTTP, for there is no WebSocket yet. */
+/** Reports the error as an HTTP response, because there is no WebSocket yet. */
 function refuseUpgrade(socket: Duplex, error: unknown): void {
   const fault = error instanceof Fault ? error : new Fault('internal', 'The pairing failed');
   endWith(socket, rawAnswer(fault.status, fault.message));
@@ -158,7 +160,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Compares in a time that tells nothing. */
+/** Compares in constant time. */
 function isSame(one: string, other: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(one), hash(other));
