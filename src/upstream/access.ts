@@ -1,24 +1,24 @@
 import type { CredentialSource, Credentials } from './auth/credentials.ts';
 
-/** A repository, and the right in which it is asked. */
+/** A repository, and the right with which it is accessed. */
 export interface Access {
   readonly registry: string;
   readonly repository: string;
   readonly credentials: Credentials | undefined;
-  /** In the right of the service itself, which counts with the hosted repositories only. */
+  /** Use the right of the service itself, which only hosted repositories recognize. */
   readonly isService?: boolean;
-  /** The network for which documents are kept, for a caller without a login. */
+  /** The network for which documents are cached, for a caller without a login. */
   readonly network?: string | undefined;
-  /** More than to pull from the repository. */
+  /** Rights beyond pulling from the repository. */
   readonly pushes?: Pushes;
 }
 
-/** The right to push, and to take blobs over from another repository of the registry. */
+/** The right to push, and to mount blobs from another repository of the registry. */
 export interface Pushes {
   readonly mountFrom?: string | undefined;
 }
 
-/** A repository in the right that the credentials for its registry give. */
+/** Returns the access to a repository with the credentials for its registry. */
 export async function accessTo(
   { registry, repository }: Pick<Access, 'registry' | 'repository'>,
   credentials: CredentialSource,

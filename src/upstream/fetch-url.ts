@@ -5,7 +5,7 @@ import type { Hop, Transport } from './transport/transport.ts';
 
 const maxRedirects = 5;
 
-/** The body of an http(s) URL that is no registry's; redirects are followed. Throws {@link Fault}. */
+/** Fetches the body of an http(s) URL outside registries and follows redirects. Throws {@link Fault}. */
 export async function fetchUrl(
   transport: Transport,
   url: URL,

@@ -10,32 +10,35 @@ import type { Exchange } from './exchange/exchange.ts';
 import type { Question } from './exchange/question.ts';
 import { isBrokenConnection } from './transport/retry.ts';
 
-/** A repository, in the right to push to it. */
+/** A repository, with the right to push to it. */
 export interface PushAccess extends Access {
   readonly pushes: Pushes;
 }
 
-/** A blob that a repository is to have. */
+/** A blob to push to a repository. */
 export interface PushedBlob {
   readonly digest: Digest;
   /** Bytes. */
   readonly size: number;
-  /** It is in the content store, and the asker may have it: a hosted repository takes it over as it is. */
+  /**
+   * True when the content store has the blob and the caller may read it: a hosted repository then takes it over as it
+   * is.
+   */
   readonly isKept?: boolean;
-  /** Opened when the repository does not have it, for each try. */
+  /** Opens the blob for each try; called only when the repository does not have it. */
   readonly open: () => Promise<ByteSource>;
 }
 
-/** The writing side of the distribution API. All methods throw {@link Fault}. */
+/** The write operations of the distribution API. All methods throw {@link Fault}. */
 export interface PushClient {
-  /** Makes sure that a push would be let in: begins an upload and gives it up. */
+  /** Checks that a push would be accepted: begins an upload and cancels it. */
   check(access: PushAccess, signal?: AbortSignal): Promise<void>;
   /**
-   * Sees to it that the repository has the blob: looks, asks to take it over from `pushes.mountFrom`,
-   * sends it. The registry checks the digest.
+   * Ensures that the repository has the blob: checks for it, tries to mount it from `pushes.mountFrom`, then uploads
+   * it. The registry checks the digest.
    */
   putBlob(access: PushAccess, blob: PushedBlob, signal?: AbortSignal): Promise<BlobPush>;
-  /** Puts a manifest, all parts of which are there, under a tag or its digest. */
+  /** Pushes a manifest under a tag or its digest. All its parts must exist already. */
   putManifest(
     access: PushAccess,
     reference: string,
@@ -44,35 +47,36 @@ export interface PushClient {
   ): Promise<ManifestPush>;
 }
 
-/** What it took to have a blob there. */
+/** How the blob got into the repository. */
 export type BlobPush = 'there' | 'mounted' | 'sent';
 
 export interface ManifestPush {
-  /** The registry has noted its subject among that one's referrers (header `OCI-Subject`). */
+  /** True when the registry added the manifest to the referrers of its subject (header `OCI-Subject`). */
   readonly isReferrer: boolean;
 }
 
-/** A repository in the right to push. */
+/** Returns the access to push to a repository. */
 export function pushingTo(access: Access, mountFrom?: string): PushAccess {
   return { ...access, pushes: { mountFrom } };
 }
 
-// Whatever is wrong, the same push will not be taken the next time.
+// With these statuses, a retry of the same push fails again.
 const refusals = [400, 405, 409, 412, 413, 422];
 const blobTries = 3;
-// A registry may copy a large blob within its storage before it answers.
+// A registry may copy a large blob within its storage before it responds.
 const commitMs = 300_000;
 
 /**
- * @param exchange asks registries; no mirror is pushed to
- * @param endpointOf the address of a registry
  * Source: OCI distribution specification 1.1, Pushing blobs (POST then PUT, mounting) and manifests.
+ *
+ * @param exchange sends requests to registries; pushes never go to a mirror
+ * @param endpointOf returns the address of a registry
  */
 export function createPushClient(
   exchange: Exchange,
   endpointOf: (registry: string) => URL,
 ): PushClient {
-  /** Where the registry wants the bytes. */
+  /** Returns the address where the registry wants the bytes. */
   const locationOf = (access: PushAccess, answer: Answer): URL => {
     const asked = new URL(`/v2/${access.repository}/blobs/uploads/`, endpointOf(access.registry));
     const location = answer.headers.get('location');
@@ -143,7 +147,7 @@ export function createPushClient(
     return 'sent';
   };
 
-  /** Asks for a blob of `pushes.mountFrom`: the registry has it there then, or has begun an upload. */
+  /** Tries to mount a blob from `pushes.mountFrom`: afterwards the registry has it, or has begun an upload. */
   const beginByMount = async (access: PushAccess, digest: Digest, signal?: AbortSignal) => {
     const { mountFrom } = access.pushes;
     if (mountFrom === undefined) return undefined;
@@ -154,7 +158,7 @@ export function createPushClient(
         signal,
       );
     } catch (error) {
-      // The credentials for the one repository may have no right to the other; a push needs none.
+      // The credentials may have no right to the other repository, and a push does not need one.
       if (signal?.aborted) throw error;
       return undefined;
     }
@@ -175,7 +179,7 @@ export function createPushClient(
   return {
     async check(access, signal) {
       const url = locationOf(access, await begin(access, '', signal));
-      // Left alone it would end by itself, and not every registry knows how to end one.
+      // An upload also expires at the registry, and not every registry can cancel one.
       const end = { method: 'DELETE', path: url, headers: {}, isOnce: true, signal } as const;
       await ask(access, { ...end, missing: 'upload-unknown' }).catch(() => {});
     },
@@ -222,7 +226,7 @@ function odd({ registry }: Access, { status }: Answer, what: string): Fault {
   );
 }
 
-/** What a registry says about a push that it does not take: a tag that may not change, a quota, a manifest it does not know. */
+/** Returns the fault for a rejected push: an immutable tag, a quota, a manifest of an unsupported type. */
 async function refused({ registry, credentials }: Access, answer: Answer): Promise<Fault> {
   const words = await readErrorWords(answer, credentials);
   return new Fault(
@@ -232,7 +236,7 @@ async function refused({ registry, credentials }: Access, answer: Answer): Promi
   );
 }
 
-/** The same failure, told as one of a push. */
+/** Returns the same failure, reported as a failure of a push. */
 function inPush({ registry, repository }: Access, error: unknown): unknown {
   if (!(error instanceof Fault)) return error;
   const { kind, phase, retryAfterSeconds, headers } = error;
@@ -251,8 +255,8 @@ function inPush({ registry, repository }: Access, error: unknown): unknown {
 }
 
 /**
- * The bytes as a stream, which frees the source however it ends, also when nobody has read of it. They are
- * copied: what a source hands out is good until it is asked for more.
+ * Returns the bytes as a stream. The stream frees the source however it ends, even if it was never read. It copies the
+ * bytes: a chunk of a source is valid only until the next read.
  */
 function streamOf(source: ByteSource): Readable {
   const next = async () => {

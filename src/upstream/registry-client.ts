@@ -11,37 +11,37 @@ import { faultOfError } from './exchange/failure.ts';
 import type { Question } from './exchange/question.ts';
 import { isBrokenConnection } from './transport/retry.ts';
 
-/** The reading side of the distribution API of other registries. All methods throw {@link Fault}. */
+/** The read operations of the distribution API of other registries. All methods throw {@link Fault}. */
 export interface RegistryClient {
-  /** What a tag or digest stands for now, or undefined when the registry does not tell on HEAD. */
+  /** Resolves a tag or digest to its current manifest; undefined when the registry does not report it on HEAD. */
   headManifest(access: Access, reference: string, signal?: AbortSignal): Promise<Head | undefined>;
-  /** The manifest with its bytes; for a digest the bytes are verified. */
+  /** Returns the manifest with its bytes; for a digest, the bytes are verified. */
   getManifest(access: Access, reference: string, signal?: AbortSignal): Promise<Document>;
-  /** A small blob, such as an image config, whole and verified. */
+  /** Returns a small blob, such as an image config, whole and verified. */
   getBlob(
     access: Access,
     digest: Digest,
     mediaType: string,
     signal?: AbortSignal,
   ): Promise<Document>;
-  /** A blob to be streamed. */
+  /** Opens a blob for streaming. */
   openBlob(access: Access, digest: Digest, options: OpenBlobOptions): Promise<OpenedBlob>;
-  /** Size of a blob in bytes, undefined when the registry does not tell. */
+  /** Returns the size of a blob in bytes; undefined when the registry does not report it. */
   headBlob(access: Access, digest: Digest, signal?: AbortSignal): Promise<number | undefined>;
-  /** A JSON answer: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
+  /** Returns a JSON response: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
   getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonAnswer>;
 }
 
 export type Head = Pick<Descriptor, 'digest' | 'mediaType'>;
 
 export interface OpenBlobOptions {
-  /** First byte wanted; the answer may begin at 0 all the same, see `offset`. */
+  /** First byte wanted. The response may begin at 0 anyway, see `offset`. */
   readonly offset?: number;
-  /** Last byte wanted, the end when absent. */
+  /** Last byte wanted. Default: the end. */
   readonly last?: number;
-  /** Bytes of the whole blob, where they are known: an answer with another length is a {@link Fault}. */
+  /** Bytes of the whole blob, where they are known: a response with another length is a {@link Fault}. */
   readonly size?: number | undefined;
-  /** `handOn` returns the address the registry redirects to when a client can use it, else it is followed. */
+  /** `handOn` returns the address of a redirect that a client can use. Other redirects are followed. */
   readonly redirects: 'follow' | 'handOn';
   readonly signal?: AbortSignal | undefined;
 }
@@ -51,7 +51,7 @@ export type OpenedBlob =
   | {
       readonly kind: 'bytes';
       readonly answer: Answer;
-      /** Position in the blob of the first byte of the body. */
+      /** Position in the blob of the body's first byte. */
       readonly offset: number;
       /** Bytes of the whole blob; undefined when the registry does not report them. */
       readonly total: number | undefined;
@@ -63,12 +63,12 @@ export interface JsonAnswer {
   readonly body: Buffer;
 }
 
-// A registry that has no HEAD says so like this; it is asked with GET then.
+// A registry without HEAD returns one of these; the client then uses GET.
 const methodUnknown = [405, 501];
 const manifestLimit = 4 * 1024 * 1024;
 const jsonLimit = 4 * 1024 * 1024;
 
-// A document is small: one that breaks off in the middle is asked for again as a whole.
+// A document is small: one that breaks off is requested again as a whole.
 const documentTries = 3;
 
 export function createRegistryClient(exchange: Exchange): RegistryClient {

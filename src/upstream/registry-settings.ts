@@ -5,15 +5,15 @@ import type { PrivateHosts } from './transport/address-guard.ts';
 /** How blobs of a registry reach the client. */
 export type BlobMode = 'redirect' | 'relay' | 'cache';
 
-/** What the operator says about one registry. */
+/** The operator's settings for one registry. */
 export interface RegistrySettings {
   readonly credentials?: Credentials;
-  /** What the operator has listed for it serves callers without a login as well. */
+  /** True when the credentials that the operator listed for it also serve callers without a login. */
   readonly anonymous: boolean;
   readonly plainHttp: boolean;
-  /** PEM text of the certificate authorities to trust for this registry, besides the system's. */
+  /** PEM text of the certificate authorities to trust for this registry, in addition to the system's. */
   readonly ca?: string;
-  /** Other hosts to ask first, in order. */
+  /** Other hosts to try first, in order. */
   readonly mirrors: readonly string[];
   readonly allowPrivateAddress: boolean;
   readonly blobs: BlobMode;
@@ -33,7 +33,7 @@ export const defaultRegistrySettings: RegistrySettings = {
 /** Settings by exact host and port. */
 export type Registries = ReadonlyMap<string, RegistrySettings>;
 
-/** The same registries, none of which may be at a closed address. */
+/** Returns the same registries without the right to closed addresses. */
 export function withoutReach(registries: Registries): Registries {
   return new Map(
     [...registries].map(([host, own]) => [
@@ -43,12 +43,12 @@ export function withoutReach(registries: Registries): Registries {
   );
 }
 
-/** The settings of a registry, the defaults where it is not listed. */
+/** Returns the settings of a registry; the defaults if it is not listed. */
 export function settingsOf(registries: Registries, registry: string): RegistrySettings {
   return registries.get(canonicalRegistry(registry)) ?? defaultRegistrySettings;
 }
 
-/** Base URL of a registry's API; Docker Hub answers under a host of its own. */
+/** Returns the base URL of a registry's API. Docker Hub serves its API under a host of its own. */
 export function endpointOf(registries: Registries, registry: string): URL {
   if (registry === 'docker.io' && !registries.get(registry)?.plainHttp) {
     return new URL('https://registry-1.docker.io');
@@ -57,7 +57,10 @@ export function endpointOf(registries: Registries, registry: string): URL {
   return new URL(`${scheme}://${registry}`);
 }
 
-/** The hosts that may have a closed address: registries that are listed and not forbidden it, and their token services. */
+/**
+ * Returns the hosts that may have a closed address: listed registries, unless the operator forbids it, and their token
+ * services.
+ */
 export function privateHostsOf(registries: Registries): PrivateHosts {
   const ports: Readonly<Record<string, string>> = { ':443': '', ':80': '' };
   const bare = (host: string) => host.replace(/:(?:443|80)$/, port => ports[port] ?? port);

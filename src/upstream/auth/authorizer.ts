@@ -9,9 +9,9 @@ import type { Challenge } from './challenge.ts';
 import { basicHeader, credentialKey } from './credentials.ts';
 
 export interface Authorizer {
-  /** The `Authorization` value to begin with, from what is known of the registry; undefined for none. */
+  /** Returns the first `Authorization` value, from what is known of the registry; undefined for none. */
   known(access: Access, signal?: AbortSignal): Promise<string | undefined>;
-  /** The value that answers a 401, or undefined when there is nothing better than `refused`. */
+  /** Returns the value for a retry after a 401; undefined when nothing better than `refused` is available. */
   answer(
     access: Access,
     challenges: readonly Challenge[],
@@ -20,17 +20,17 @@ export interface Authorizer {
   ): Promise<string | undefined>;
 }
 
-// Several thousand usual tokens, and as many challenges. Registries choose how long they are.
+// Room for several thousand usual tokens, and as many challenges. Registries choose their length.
 const tokenBytes = 16 * 1024 * 1024;
 const challengeBytes = 8 * 1024 * 1024;
 
 interface KeptToken extends BearerToken {
-  /** ms of `performance.now()`: from then on the token service is asked whether the credentials are still good. */
+  /** ms of `performance.now()`: from then on, the token service checks again whether the credentials are valid. */
   readonly checkAt: number;
 }
 
 /**
- * Keeps what registries ask for and the bearer tokens got, apart for each repository and credentials.
+ * Caches the challenges of registries and their bearer tokens, separately for each repository and credentials.
  *
  * @param rightLifeMs how long a token for credentials that pull is used before the token service is asked again
  */
@@ -52,7 +52,7 @@ export function createAuthorizer(
     const kept = tokens.get(key);
     const isGood = () => kept !== undefined && kept.expiresAt > performance.now();
     if (kept && isGood() && kept.checkAt > performance.now()) return `Bearer ${kept.token}`;
-    // All who need this token wait for one request; it is not bound to the signal of the first.
+    // All callers that need this token share one request, so it ignores the signal of the first caller.
     let pending = running.get(key);
     if (!pending) {
       pending = fetchBearer(transport, {
@@ -75,7 +75,7 @@ export function createAuthorizer(
     } catch (error) {
       const isRefused = error instanceof Fault && error.kind === 'denied';
       if (isRefused) tokens.delete(key);
-      // A token service that does not answer has not refused.
+      // A token service that does not respond has not rejected the credentials.
       if (kept && isGood() && !isRefused && !signal?.aborted) return `Bearer ${kept.token}`;
       throw error;
     }
@@ -99,7 +99,7 @@ export function createAuthorizer(
       } catch (error) {
         signal?.throwIfAborted();
         if (access.pushes) throw error;
-        // The token service may have moved, or no login be needed any more: the registry says so when it is asked.
+        // The token service may have moved, or the registry may need no login now: the next request shows this.
         challenges.delete(name);
         return undefined;
       }

@@ -12,7 +12,7 @@ import type { Hop, Transport } from '../transport/transport.ts';
 import type { Challenge } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 
-/** A bearer token and the moment, on the scale of `performance.now`, after which it is not used any more. */
+/** A bearer token and its expiry on the scale of `performance.now`. */
 export interface BearerToken {
   readonly token: string;
   readonly expiresAt: number;
@@ -22,7 +22,7 @@ export interface TokenRequest {
   readonly registry: string;
   readonly endpoint: URL;
   readonly repository: string;
-  /** What the token is to allow, `repository:<name>:pull` each. */
+  /** The rights that the token must have, `repository:<name>:pull` each. */
   readonly scopes: readonly string[];
   readonly settings: RegistrySettings;
   readonly credentials: Credentials | undefined;
@@ -32,10 +32,10 @@ export interface TokenRequest {
 }
 
 const answerLimit = 1024 * 1024;
-// No registry takes a head as long as this.
+// No registry accepts a header of this length.
 const maxTokenLength = 64 * 1024;
 const answerShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
-// What the token specification says a client must assume when the answer does not tell.
+// The token specification requires clients to assume this when the response does not specify it.
 const defaultLifeSeconds = 60;
 const answerSchema = z.object({
   token: z.string().nullish(),
@@ -44,21 +44,21 @@ const answerSchema = z.object({
 });
 
 /**
- * Asks the token service that a registry named for a token; without credentials for an anonymous one. Throws a {@link Fault}.
- * Source: distribution, Token Authentication Specification and its OAuth2 variant.
+ * Requests a token from the token service that a registry named; without credentials, an anonymous token. Throws a
+ * {@link Fault}. Source: distribution, Token Authentication Specification and its OAuth2 variant.
  */
 export async function fetchBearer(
   transport: Transport,
   request: TokenRequest,
 ): Promise<BearerToken> {
   const realm = checkRealm(request);
-  // No change of the wall clock makes a token last longer, or shorter.
+  // A monotonic clock: no change of the wall clock makes a token last longer or shorter.
   const asked = performance.now();
   const { retry, signal } = request;
   const attempt = () => transport.send(tokenHop(realm, request));
   const answer = await withRetries(retry, signal, attempt).catch(error => {
     if (closedAddressIn(error) === undefined) {
-      // A fault: the question to the registry is not asked again for it, as this one was already.
+      // A fault stops further tries: the request to the registry is not retried, because this one already was.
       const what = `a token for ${request.repository || 'a login'}`;
       const subject = `The token service ${realm.host} of ${request.registry}`;
       throw faultOfError(error, { registry: realm.host }, { what }, subject);
@@ -81,7 +81,7 @@ export async function fetchBearer(
     });
   }
   const lifeSeconds = Math.max(parsed.data?.expires_in ?? defaultLifeSeconds, 1);
-  // Renewed a little early, so that a token does not run out on its way.
+  // Renew a little early, so that a token does not expire in transit.
   return { token, expiresAt: asked + lifeSeconds * 900 };
 }
 
@@ -110,9 +110,9 @@ function tokenHop(realm: URL, request: TokenRequest): Hop {
 }
 
 /**
- * The realm comes from the registry's answer: a hostile one could name any address to have
- * credentials sent there. It must be https and of the registry's own host or registrable domain,
- * unless the operator listed it; plain http only where the registry itself is plain http.
+ * The realm comes from the registry's response: a hostile registry could name any address to have credentials sent
+ * there. The realm must be https and of the registry's own host or registrable domain, unless the operator listed it.
+ * Plain http is allowed only if the registry itself uses plain http.
  */
 function checkRealm({ registry, endpoint, settings, challenge }: TokenRequest): URL {
   const refuse = (why: string): never => {

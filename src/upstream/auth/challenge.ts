@@ -8,7 +8,7 @@ export interface Challenge {
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const schemePattern = new RegExp(`(${token})(?=[\\s,]|$)`, 'y');
-// Some schemes have one bare value in place of parameters; nobody here needs it.
+// Some schemes have one bare value instead of parameters; no code here needs it.
 const token68Pattern = /[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y;
 const parameterPattern = new RegExp(
   `(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
@@ -17,8 +17,8 @@ const parameterPattern = new RegExp(
 const separatorPattern = /[\s,]+/y;
 
 /**
- * Reads a `WWW-Authenticate` value, which may hold several challenges separated by the same commas
- * that separate parameters. What cannot be read ends the list; nothing is thrown.
+ * Parses a `WWW-Authenticate` value. It may contain several challenges, separated by the same commas that separate
+ * parameters. Unreadable text ends the list; nothing is thrown.
  */
 export function parseChallenges(header: string): Challenge[] {
   const challenges: Challenge[] = [];

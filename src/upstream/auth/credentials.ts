@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
 
-/** What proves to a registry who asks. */
+/** Proves the caller's identity to a registry. */
 export type Credentials =
   | { readonly kind: 'password'; readonly username: string; readonly password: string }
   /** An OAuth2 refresh token, as docker keeps for `docker login` with an identity provider. */
   | { readonly kind: 'identity-token'; readonly token: string };
 
 /**
- * Finds the credentials for a registry, by its exact host and port; where there are several for parts
- * of it, those for the longest path that the repository is in.
+ * Finds the credentials for a registry, by its exact host and port. Where several exist for parts of the registry,
+ * returns those for the longest path that contains the repository.
  */
 export type CredentialSource = (
   registry: string,
   repository?: string,
 ) => Promise<Credentials | undefined>;
 
-/** Asks each source in order; the first that knows the registry answers. */
+/** Tries each source in order and returns the first credentials found. */
 export function firstOf(...sources: readonly CredentialSource[]): CredentialSource {
   return async (registry, repository) => {
     for (const source of sources) {
@@ -26,12 +26,12 @@ export function firstOf(...sources: readonly CredentialSource[]): CredentialSour
   };
 }
 
-/** The value of a Basic `Authorization` header. Source: RFC 7617. */
+/** Returns the value of a Basic `Authorization` header. Source: RFC 7617. */
 export function basicHeader(username: string, password: string): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
 }
 
-/** A key that two callers share only when their credentials are the same; it does not reveal them. */
+/** Returns a key that two callers share only when their credentials are the same; it does not reveal them. */
 export function credentialKey(credentials: Credentials | undefined): string {
   if (!credentials) return 'anonymous';
   const text =

@@ -20,9 +20,9 @@ const configSchema = z.object({
 });
 
 /**
- * The credentials in a docker `config.json`: `auths`, `credHelpers` and `credsStore`. A registry is
- * found by its exact host; the spellings docker itself writes for Docker Hub are understood.
- * Throws when the text is not such a file. Source: docker CLI reference, Configuration files.
+ * Returns the credentials in a docker `config.json`: `auths`, `credHelpers` and `credsStore`. Matches a registry by
+ * its exact host, and accepts the spellings that docker itself writes for Docker Hub. Throws when the text is not such
+ * a file. Source: docker CLI reference, Configuration files.
  */
 export function dockerConfigCredentials(text: string): CredentialSource {
   const config = configSchema.parse(JSON.parse(text));
@@ -43,7 +43,7 @@ export function dockerConfigCredentials(text: string): CredentialSource {
   };
 }
 
-/** `https://index.docker.io/v1/` and `registry.example.com` alike name a host. */
+/** `https://index.docker.io/v1/` and `registry.example.com` both name a host. */
 function registryOfKey(key: string): string {
   return canonicalRegistry(key.replace(/^https?:\/\//, '').replace(/\/.*$/, ''));
 }
@@ -66,12 +66,12 @@ async function askHelper(name: string, host: string): Promise<Credentials | unde
   call.child.stdin?.end(server);
   try {
     const { Username, Secret } = answerSchema.parse(JSON.parse((await call).stdout));
-    // A helper names the user so when the secret is an identity token.
+    // A helper returns this user name when the secret is an identity token.
     return Username === '<token>'
       ? { kind: 'identity-token', token: Secret }
       : { kind: 'password', username: Username, password: Secret };
   } catch {
-    // The helper protocol answers "credentials not found" with a failure.
+    // In the helper protocol, "credentials not found" is a failure.
     return undefined;
   }
 }

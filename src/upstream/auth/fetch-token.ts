@@ -5,8 +5,8 @@ import type { Transport } from '../transport/transport.ts';
 import { type BearerToken, fetchBearer, type TokenRequest } from './bearer.ts';
 
 /**
- * A token for a repository of a registry, of the token service that its challenge names. Throws a `Fault`:
- * when the credentials are refused, and for a service that is none of the registry's.
+ * Fetches a token for a repository, from the token service in the registry's challenge. Throws a `Fault`: when the
+ * credentials are rejected, and for a token service that does not belong to the registry.
  */
 export type FetchToken = (
   asked: Pick<TokenRequest, 'registry' | 'repository' | 'scopes' | 'credentials' | 'challenge'>,

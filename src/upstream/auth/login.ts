@@ -7,9 +7,9 @@ import { parseChallenges } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 
 /**
- * True when a registry lets these credentials in, as `docker login` finds out; a registry that asks for none
- * lets everybody in. Throws what goes wrong on the way there.
- * Source: distribution specification, the end point `/v2/`; distribution, Token Authentication Specification.
+ * Returns true when a registry accepts these credentials, checked as `docker login` does. A registry that requires no
+ * credentials accepts all. Throws any error that prevents the check. Source: distribution specification, the end point
+ * `/v2/`; distribution, Token Authentication Specification.
  */
 export type CheckLogin = (registry: string, credentials: Credentials) => Promise<boolean>;
 
@@ -61,7 +61,7 @@ export function createCheckLogin(
   };
 }
 
-/** Throws for an answer that does not tell: a registry that is ill says nothing about a password. */
+/** Throws for an inconclusive status: a failing registry says nothing about a password. */
 function wasLetIn(registry: string, status: number): boolean {
   if (status < 400) return true;
   if (status === 401 || status === 403) return false;

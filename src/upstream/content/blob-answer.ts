@@ -2,28 +2,28 @@ import { Fault } from '../../foundation/fault.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
 import type { Answer } from '../exchange/answer.ts';
 
-/** A blob, or the rest of it, that a registry was asked for. */
+/** A requested blob, or the rest of one. */
 export interface AskedBlob {
   readonly registry: string;
   readonly digest: Digest;
-  /** First byte that was asked for. */
+  /** First requested byte. */
   readonly offset: number;
-  /** Bytes of the whole blob, where its manifest or an earlier answer gave them. */
+  /** Bytes of the whole blob, where its manifest or an earlier response specified them. */
   readonly size: number | undefined;
 }
 
-/** Where the body of an answer belongs in its blob. */
+/** Position of a response's body in its blob. */
 export interface BlobPart {
-  /** Position of its first byte. */
+  /** Position of the first byte. */
   readonly offset: number;
   /** Bytes of the whole blob; undefined when the registry does not report them. */
   readonly total: number | undefined;
 }
 
 /**
- * Returns which part of a blob an answer brings. Throws a {@link Fault} for an answer that cannot be that blob: no
- * later check would find a part with a gap, or an empty body. A 206 without `Content-Range` is taken as
- * the part that was asked for. Source: RFC 9110, sections 14.4 and 15.3.7.
+ * Returns the part of a blob that a response contains. Throws a {@link Fault} for a response that cannot be that blob:
+ * no later check would detect a part with a gap, or an empty body. A 206 without `Content-Range` counts as the
+ * requested part. Source: RFC 9110, sections 14.4 and 15.3.7.
  */
 export function partOfBlob(answer: Answer, asked: AskedBlob): BlobPart {
   const part = readPlace(answer, asked);
@@ -35,7 +35,7 @@ export function partOfBlob(answer: Answer, asked: AskedBlob): BlobPart {
   return part;
 }
 
-/** Throws a {@link Fault} for a size of 0, unless the digest is that of no bytes. */
+/** Throws a {@link Fault} for a size of 0, unless the digest is the digest of empty content. */
 export function checkNotEmpty(
   asked: Pick<AskedBlob, 'registry' | 'digest'>,
   size: number | undefined,

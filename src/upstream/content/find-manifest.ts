@@ -2,8 +2,8 @@ import type { Access } from '../access.ts';
 import type { Head, RegistryClient } from '../registry-client.ts';
 
 /**
- * What a tag or digest stands for now. Where HEAD does not tell, the manifest itself is asked for: who may
- * not have it, or asks for what is not there, always gets the {@link Fault} that says so.
+ * Resolves a tag or digest to its current manifest. Where HEAD does not report it, requests the manifest itself. A
+ * missing right or a missing manifest always throws the {@link Fault} that says so.
  */
 export async function findManifest(
   registry: Pick<RegistryClient, 'headManifest' | 'getManifest'>,

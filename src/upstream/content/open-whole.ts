@@ -4,7 +4,7 @@ import type { Access } from '../access.ts';
 import type { RegistryClient } from '../registry-client.ts';
 import { resumingSource } from './resuming-source.ts';
 
-/** All bytes of a blob; asked for again from where it stopped when the registry breaks off. Throws a `Fault`. */
+/** Opens a blob from its first to its last byte, and resumes when the registry breaks off. Throws a `Fault`. */
 export async function openWhole(
   registry: RegistryClient,
   access: Access,

@@ -10,28 +10,28 @@ export interface PlacedSource {
 
 export interface ResumingOptions {
   readonly first: PlacedSource;
-  /** First and last byte wanted, positions in the blob. */
+  /** First and last byte wanted, as positions in the blob. */
   readonly start: number;
   readonly end: number;
-  /** Asks for the rest from a position on; a server without ranges begins at 0 again, which is said in the offset. */
+  /** Requests the rest from a position on. A server without ranges begins at 0 again, which the offset reports. */
   readonly reopen: (position: number) => Promise<PlacedSource>;
   /** Longest wait for the next 64 KiB, breaks included (ms). Default: three minutes. */
   readonly stallMs?: number | undefined;
 }
 
-// A server that breaks off each time without a byte of progress is given up soon, one that makes
-// progress each time later; no server is asked for ever.
+// A server that breaks off without progress is given up after a few tries, one that makes progress after more. No
+// server gets endless tries.
 const maxBreaksWithoutProgress = 3;
 const maxBreaks = 20;
 const firstPauseMs = 100;
-// A source that drips, or sends a little after each break, would otherwise hold its reader for ever.
+// Without a minimum, a source that drips, or sends a little after each break, would hold its reader forever.
 const progressBytes = 64 * 1024;
 const usualStallMs = 180_000;
 
 /**
- * A source of exactly the bytes from `start` to `end`: when the body breaks off or ends short it is
- * asked for again from where it stopped. Rejects with the last error when that does not help, and with a
- * {@link Fault} (504) when the body comes too slowly; throws when the first body begins too late.
+ * Returns a source of exactly the bytes from `start` to `end`. When the body breaks off or ends early, the source
+ * requests the rest. Rejects with the last error when that does not help, and with a {@link Fault} (504) when the body
+ * is too slow. Throws when the first body begins too late.
  */
 export function resumingSource(options: ResumingOptions): ByteSource {
   const { first, start, end, reopen, stallMs = usualStallMs } = options;
@@ -58,13 +58,13 @@ export function resumingSource(options: ResumingOptions): ByteSource {
         last = error;
         continue;
       }
-      // It may have been destroyed while the new body was on its way.
+      // The reader may have destroyed the source while the new body was on its way.
       if (stopped) current.source.destroy(stopped);
       return;
     }
   };
 
-  /** Counts the time that a step takes. */
+  /** Adds the time that a step takes. */
   const timed = async <T>(step: () => Promise<T>): Promise<T> => {
     const began = performance.now();
     const result = await step();
@@ -72,7 +72,7 @@ export function resumingSource(options: ResumingOptions): ByteSource {
     return result;
   };
 
-  /** Notes bytes that have come, also those that the reader has already. */
+  /** Counts received bytes, including those that the reader already has. */
   const arrived = (bytes: number): void => {
     progress += bytes;
     if (progress < progressBytes) return;
@@ -80,7 +80,7 @@ export function resumingSource(options: ResumingOptions): ByteSource {
     waitedMs = 0;
   };
 
-  /** The part of a chunk that is wanted; undefined when there is none. */
+  /** Returns the wanted part of a chunk; undefined when there is none. */
   const wanted = (chunk: Chunk): Chunk | undefined => {
     const from = position - current.offset;
     const to = Math.min(chunk.bytes.length, end + 1 - current.offset);
@@ -122,7 +122,7 @@ export function resumingSource(options: ResumingOptions): ByteSource {
         breaksHere = 0;
         return part;
       }
-      // A server that ignored the range has more to send, which nobody wants.
+      // A server that ignored the range would send more than wanted.
       if (start <= end) current.source.destroy();
       return null;
     },
@@ -142,7 +142,7 @@ function tooSlow(stallMs: number): Fault {
   );
 }
 
-/** A body that begins behind what is asked for has a gap, which no later check of a part would find. */
+/** Rejects a body that begins after the requested position: no later check of a part would detect the gap. */
 function beginningBy(position: number, placed: PlacedSource): PlacedSource {
   if (placed.offset <= position) return placed;
   placed.source.destroy();

@@ -2,17 +2,17 @@ import type { Readable } from 'node:stream';
 import { Fault } from '../../foundation/fault.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 
-/** A response whose body has not been read yet: it must be read to its end or destroyed. */
+/** A response whose body has not been read yet: the caller must read it to its end or destroy it. */
 export interface Answer {
   readonly status: number;
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, string>;
-  /** Bytes, where the server said how many. */
+  /** Bytes, where the server specified them. */
   readonly contentLength: number | undefined;
   readonly body: ByteSource;
 }
 
-/** The chunks of a stream, pulled one at a time. */
+/** Returns a source that pulls the chunks of a stream one at a time. */
 export function sourceOfStream(stream: Readable): ByteSource {
   const chunks = stream.iterator({ destroyOnReturn: true });
   return {
@@ -21,14 +21,14 @@ export function sourceOfStream(stream: Readable): ByteSource {
       return done ? null : { bytes: value as Uint8Array, release() {} };
     },
     destroy(reason) {
-      // Nobody listens any more; an error event without a listener would end the process.
+      // Nothing listens to the stream any more, and an error event without a listener would end the process.
       stream.on('error', () => {});
       stream.destroy(reason);
     },
   };
 }
 
-/** The whole body; throws a {@link Fault} when it is larger than `limit` bytes. */
+/** Reads the whole body. Throws a {@link Fault} when it is larger than `limit` bytes. */
 export async function readAll(source: ByteSource, limit: number, what: string): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
@@ -48,7 +48,7 @@ export async function readAll(source: ByteSource, limit: number, what: string): 
   }
 }
 
-/** So many bytes of a body after those that are skipped, fewer where it ends; the rest is not waited for. */
+/** Skips `skip` bytes and returns the next `length`, or fewer if the body ends first. Does not wait for the rest. */
 export async function readPart(source: ByteSource, skip: number, length: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   const end = skip + length;

@@ -2,9 +2,9 @@ import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { basicHeader, type Credentials } from '../auth/credentials.ts';
 import type { Answer } from './answer.ts';
 
-/** What the body of an error says. */
+/** The message in the body of an error. */
 export interface ErrorWords {
-  /** Short and on one line, for a message; empty when the body says nothing. */
+  /** Short and on one line, for messages; empty when the body has none. */
   readonly quote: string;
   /** The first 4 KiB of the body, for the log. */
   readonly text: string;
@@ -12,10 +12,10 @@ export interface ErrorWords {
 
 const keptBytes = 4096;
 const quotedCharacters = 300;
-// An error that comes so slowly is reported without its words.
+// A slower error is reported without its message.
 const longestMs = 1000;
 
-/** Reads what an error says and ends its body. Never throws; what was sent to the server is masked. */
+/** Reads the message of an error and ends its body. Never throws. Masks what the request contained. */
 export async function readErrorWords(
   { headers, body }: Answer,
   credentials: Credentials | undefined,
@@ -26,7 +26,7 @@ export async function readErrorWords(
   return { quote: quote.replace(/\s+/g, ' ').trim().slice(0, quotedCharacters), text };
 }
 
-/** What has come of the body in time. */
+/** Returns the part of the body that arrived in time. */
 async function readBeginning(body: ByteSource): Promise<Buffer> {
   const { promise: overdue, resolve } = Promise.withResolvers<null>();
   const timer = setTimeout(resolve, longestMs, null);
@@ -41,24 +41,24 @@ async function readBeginning(body: ByteSource): Promise<Buffer> {
       chunk.release();
     }
   } catch {
-    // It broke off: what has come is all there is.
+    // The body broke off: use the part that arrived.
   }
   clearTimeout(timer);
   body.destroy();
   return Buffer.concat(parts);
 }
 
-/** The words as one more sentence; nothing where there are none. */
+/** Returns the message as one more sentence; empty when there is none. */
 export function quoted({ quote }: ErrorWords): string {
   return quote === '' ? '' : `. It said: "${quote}"`;
 }
 
-/** The words as the cause of a fault, which the log has. */
+/** Returns the message as the cause of a fault, for the log. */
 export function causeOf({ text }: ErrorWords): { cause?: Error } {
   return text.trim() === '' ? {} : { cause: new Error(`its answer was: ${text}`) };
 }
 
-/** The part of a body that is meant for people: registries answer JSON, object stores XML, proxies HTML. */
+/** Returns the part of a body that is meant for people: registries send JSON, object stores XML, proxies HTML. */
 function wordsIn(text: string, type: string): string {
   const start = text.trimStart();
   if (start.startsWith('{')) return jsonWords(start);
@@ -75,7 +75,7 @@ function jsonWords(text: string): string {
   try {
     value = JSON.parse(text);
   } catch {
-    // Cut off after the bytes that are kept, or not JSON at all.
+    // The text was cut off after the first bytes, or is not JSON.
     return /"message"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? '';
   }
   const { errors, ...own } = value as { errors?: unknown } & Record<string, unknown>;
@@ -87,7 +87,7 @@ function jsonWords(text: string): string {
   return String(found ?? '');
 }
 
-/** Without what a server may repeat of a request: credentials, tokens, and the queries of signed addresses. */
+/** Removes what a server may repeat of a request: credentials, tokens, and the queries of signed addresses. */
 function masked(text: string, credentials: Credentials | undefined): string {
   const secrets =
     credentials?.kind === 'password'

@@ -11,7 +11,9 @@ import type { Answer } from './answer.ts';
 import { faultOfError, faultOfStatus } from './failure.ts';
 import type { Question } from './question.ts';
 
-/** Asks and returns the answer: 2xx, or a redirect that is handed on. Throws {@link Fault} for all else. */
+/**
+ * Sends a request and returns a 2xx response, or a redirect to pass on. Throws {@link Fault} for every other result.
+ */
 export type Exchange = (access: Access, question: Question) => Promise<Answer>;
 
 export interface ExchangeDeps {
@@ -20,15 +22,15 @@ export interface ExchangeDeps {
   readonly registries: Registries;
   readonly mirrorCredentials: CredentialSource;
   readonly retry: RetryPolicy;
-  /** Called when a mirror did not answer a question, before the next one is asked. */
+  /** Called when a mirror fails to answer, before the next one is tried. */
   readonly onMirrorFailure: (mirror: string, registry: string, error: Fault) => void;
 }
 
 const maxRedirects = 5;
-// What these mean is known without the registry's words; one that limits requests is spared another.
+// The meaning of these is clear without the registry's message, and a registry that limits requests is spared another.
 const selfEvident = new Set([404, 410, 429]);
 
-/** Puts together what every question needs: mirrors, authentication, redirects, retries, faults. */
+/** Combines what every request needs: mirrors, authentication, redirects, retries, faults. */
 export function createExchange(deps: ExchangeDeps): Exchange {
   const { transport, authorizer, registries, retry } = deps;
 
@@ -41,13 +43,13 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       const answer = await send(hop, question).catch(error => {
         throw hop === first ? error : redirected(error, first.url, hop.url);
       });
-      // What was sent along is used up; whoever sends it looks at the answer.
+      // The request body is used up, so its sender handles the response.
       const next = question.body ? undefined : nextHop(hop, answer);
       if (!next) return answer;
       answer.body.destroy();
       const leaves = next.url.origin !== first.url.origin;
       if (question.redirects === 'handOn' && leaves) {
-        // A client inside the same network would go where strangers may not send this server.
+        // A client in the same network could reach an address that callers may not send this server to.
         await transport.checkReach(next.url).catch(error => {
           throw redirected(error, first.url, next.url);
         });
@@ -69,7 +71,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     const endpoint = endpointOf(registries, access.registry);
     const url =
       typeof path === 'string' ? new URL(`/v2/${access.repository}/${path}`, endpoint) : path;
-    // Elsewhere the address itself gives the right.
+    // Elsewhere the address itself grants access.
     const isOwn = url.origin === endpoint.origin;
     const sendWith = async (authorization: string | undefined) =>
       follow(
@@ -107,7 +109,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     throw await faultOfStatus(await worded(answer, access, question), access, question);
   };
 
-  /** The same refusal with a body: what fails to a HEAD is asked for once more with GET, which says why. */
+  /** Returns the same failure with a body: a failed HEAD is repeated once as a GET, which says why. */
   const worded = async (answer: Answer, access: Access, question: Question): Promise<Answer> => {
     if (question.method !== 'HEAD' || selfEvident.has(answer.status)) return answer;
     const again = { ...question, method: 'GET', isOnce: true } as const;
@@ -128,7 +130,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       try {
         return await askOne({ ...access, registry: mirror, credentials }, question);
       } catch (error) {
-        // Whatever is wrong with a mirror, the registry itself has the last word.
+        // Whatever is wrong with a mirror, the registry itself decides.
         if (question.signal?.aborted || !(error instanceof Fault)) throw error;
         deps.onMirrorFailure(mirror, access.registry, error);
         failures.push(`mirror ${mirror}: ${error.message}`);

@@ -32,7 +32,7 @@ const reasons: Readonly<Record<string, string>> = {
   short: 'sent less than it promised',
 };
 
-/** The fault for a question that got no answer: network, time-out, certificate, refused address. */
+/** Returns the fault for a request without a response: network, timeout, certificate, rejected address. */
 export function faultOfError(
   error: unknown,
   access: Pick<Access, 'registry'>,
@@ -66,7 +66,7 @@ export function faultOfError(
   );
 }
 
-/** The fault for an answer of 400 and above. */
+/** Returns the fault for a status of 400 and above. */
 export async function faultOfStatus(
   answer: Answer,
   access: Access,
@@ -133,7 +133,7 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
-/** Errors of transports wrap the one that tells: follow the causes, and the first of several tries. */
+/** Transports wrap the informative error: follows the causes, and the first of several tries. */
 function innermost(error: unknown): unknown {
   let current = error;
   for (let depth = 0; depth < 8; depth += 1) {

@@ -1,24 +1,24 @@
 import type { FaultKind } from '../../foundation/fault.ts';
 import type { Hop } from '../transport/transport.ts';
 
-/** One question to a repository. */
+/** One request to a repository. */
 export interface Question {
   readonly method: Hop['method'];
-  /** Below `/v2/<repository>/`; or the whole address, which a registry has given before. */
+  /** Path below `/v2/<repository>/`, or a whole address that a registry returned before. */
   readonly path: string | URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** What is asked for, for messages. */
+  /** Name of the requested content, for messages. */
   readonly what: string;
-  /** What a 404 means. */
+  /** The meaning of a 404. */
   readonly missing: FaultKind;
   readonly signal?: AbortSignal | undefined;
-  /** Statuses that are an answer to this question and no failure. */
+  /** Error statuses that count as an answer to this request. */
   readonly answers?: readonly number[];
   readonly isBlob?: boolean;
   readonly redirects?: 'follow' | 'handOn';
-  /** What is sent along, opened for each try; its size is among the headers. */
+  /** The request body, opened for each try; its size is in the headers. */
   readonly body?: () => Promise<Hop['body']>;
   readonly headersMs?: number;
-  /** Not tried again here: what was begun at the registry has to begin anew. */
+  /** True to disable retries: the upload at the registry must start again. */
   readonly isOnce?: boolean;
 }

@@ -5,9 +5,9 @@ import { createNames } from './names.ts';
 const names = createNames();
 
 /**
- * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (cloud metadata among
- * them), carrier-grade NAT, benchmarking, documentation, multicast, reserved. Source: IANA special-purpose
- * address registries (RFC 6890).
+ * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (including cloud metadata),
+ * carrier-grade NAT, benchmarking, documentation, multicast, reserved. Source: IANA special-purpose address registries
+ * (RFC 6890).
  */
 export const closedNetworks = [
   ['0.0.0.0', 8],
@@ -28,7 +28,7 @@ export const closedNetworks = [
 const closed = new BlockList();
 for (const [network, prefix] of closedNetworks) closed.addSubnet(network, prefix, 'ipv4');
 
-// Only global unicast is open in IPv6, less what embeds an IPv4 address or is for documentation.
+// In IPv6 only global unicast is open, except ranges that embed an IPv4 address or are for documentation.
 const openV6 = new BlockList();
 openV6.addSubnet('2000::', 3, 'ipv6');
 const closedV6 = new BlockList();
@@ -54,10 +54,10 @@ export function isPublicAddress(address: string): boolean {
   }
 }
 
-/** Which hosts may be reached although their address is not public. */
+/** Says which hosts may be reached although their address is not public. */
 export type PrivateHosts = (host: string) => boolean;
 
-/** Throws a {@link Fault} when the URL's host is a literal of a closed address and the host is not allowed. */
+/** Throws a {@link Fault} when the URL's host is a literal closed address and the host is not allowed. */
 export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
   const literal = url.hostname.replace(/^\[|\]$/g, '');
   if (isIP(literal) !== 0 && !isPublicAddress(literal) && !isAllowed(url.host)) {
@@ -66,12 +66,12 @@ export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
 }
 
 /**
- * A DNS lookup that fails when any address of the name is closed. It is the connection's own lookup,
- * so the address that was checked is the one connected to: a name cannot change in between.
+ * Returns a DNS lookup that fails when any address of the name is closed. The connection itself uses this lookup, so
+ * it connects to the address that was checked: a name cannot change in between.
  */
 export function guardedLookup(host: string): LookupFunction {
   return (hostname, options, callback) => {
-    // What the caller throws is not the promise's.
+    // An exception in the callback must not reject the promise.
     const answer: typeof callback = (...results) => process.nextTick(callback, ...results);
     names.addressesOf(hostname).then(
       found => {
@@ -90,7 +90,10 @@ export function guardedLookup(host: string): LookupFunction {
   };
 }
 
-/** Rejects with a {@link Fault} when a host name leads to a closed address; one that leads nowhere is left to others. */
+/**
+ * Rejects with a {@link Fault} when a host name has a closed address. A name without an address is left to other
+ * checks.
+ */
 export async function checkName(url: URL): Promise<void> {
   const hostname = url.hostname.replace(/^\[|\]$/g, '');
   const addresses = await names.addressesOf(hostname).catch(() => []);
@@ -98,8 +101,8 @@ export async function checkName(url: URL): Promise<void> {
 }
 
 /**
- * Returns an address of the URL's host, that of IPv4 where there is one. Rejects with a {@link Fault} when any of them
- * is closed, and with the error of the lookup when there is none.
+ * Returns an address of the URL's host, preferably IPv4. Rejects with a {@link Fault} when any of its addresses is
+ * closed, and with the error of the lookup when there is none.
  */
 export async function publicAddressOf(url: URL): Promise<string> {
   const hostname = url.hostname.replace(/^\[|\]$/g, '');
@@ -109,10 +112,10 @@ export async function publicAddressOf(url: URL): Promise<string> {
   return first?.address ?? hostname;
 }
 
-/** An address that is refused. */
+/** A rejected address. */
 class ClosedAddress extends Fault {}
 
-/** The refused address among an error and its causes, if that is what is behind it. */
+/** Returns the rejected address among an error and its causes; undefined if there is none. */
 export function closedAddressIn(error: unknown): ClosedAddress | undefined {
   let current = error;
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {

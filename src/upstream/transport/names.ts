@@ -8,8 +8,8 @@ import { Turns } from './turns.ts';
 /** Finds the addresses of host names. */
 export interface Names {
   /**
-   * Returns all addresses of the name, in the system's order. Rejects with the error of the lookup; with a
-   * {@link Fault} (504) where the name server is too slow for a name that was not found before.
+   * Returns all addresses of the name, in the system's order. Rejects with the error of the lookup, and with a
+   * {@link Fault} (504) when the name server is too slow for a name that was not found before.
    */
   addressesOf(hostname: string): Promise<readonly LookupAddress[]>;
 }
@@ -23,16 +23,16 @@ interface Known {
 export interface NamesDeps {
   readonly lookup?: (hostname: string) => Promise<readonly LookupAddress[]>;
   readonly now?: () => number;
-  /** ms to wait for another answer while an older one is there, and for a turn to ask. */
+  /** Longest wait for a new answer while an older one is available, and for a turn to query (ms). */
   readonly patienceMs?: number;
 }
 
-// As the records of most registries allow.
+// The records of most registries allow this.
 const freshMs = 30_000;
 const staleMs = 3_600_000;
 const mostNames = 1000;
-// The system's resolver has two threads, and a name whose server is silent holds one for 20 s: it cannot be ended. One
-// thread is kept for names that were found before, which are the registries that are in use.
+// The system's resolver has two threads. A name whose server is silent holds a thread for 20 s and cannot be cancelled.
+// One thread is reserved for names that were found before: the registries in use.
 const strangersAtOnce = 1;
 const mostWaiting = 100;
 
@@ -58,7 +58,7 @@ export function createNames(deps: NamesDeps = {}): Names {
     if (asking.size > mostWaiting) throw tooSlow(hostname);
     return strangers.take('', patienceMs).catch(() => Promise.reject(tooSlow(hostname)));
   };
-  /** One question for all who ask at the same time. */
+  /** Shares one query among all simultaneous callers. */
   const shared = (hostname: string): Promise<readonly LookupAddress[]> => {
     const running = asking.get(hostname);
     if (running) return running;

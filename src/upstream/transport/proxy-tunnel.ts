@@ -7,9 +7,9 @@ import type { HttpProxy } from './proxy.ts';
 import type { Way } from './way.ts';
 
 /**
- * Connects to a proxy and, for a tunnel, has it connect to the target: what is written to the socket goes there
- * then. Throws a {@link Fault} that names the proxy; `timeoutMs` is for each of the two.
- * Source: RFC 9110, section 9.3.6.
+ * Connects to a proxy and, for a tunnel, makes it connect to the target: bytes written to the socket then go to the
+ * target. Throws a {@link Fault} that names the proxy; `timeoutMs` applies to each of the two steps. Source: RFC 9110,
+ * section 9.3.6.
  */
 export async function connectThrough(way: Way, timeoutMs: number): Promise<Socket> {
   const { proxy } = way;
@@ -35,7 +35,7 @@ export async function connectThrough(way: Way, timeoutMs: number): Promise<Socke
   }
 }
 
-/** The fault for a proxy that answers in place of the target. */
+/** Returns the fault for a proxy that responds instead of the target. */
 export function refused(proxy: HttpProxy, status: number, target: string): Fault {
   const what =
     status === 407
@@ -58,7 +58,7 @@ async function dialProxy(proxy: HttpProxy, timeoutMs: number): Promise<Socket> {
   const stop = setTimeout(() => socket.destroy(new Error('timeout')), timeoutMs);
   try {
     await once(socket, isSecure ? 'secureConnect' : 'connect');
-    // What goes wrong later is seen by whoever uses the socket; until then nobody listens.
+    // The user of the socket sees later errors; until then nothing listens.
     socket.on('error', () => {});
     return socket.setNoDelay(true);
   } catch (error) {
@@ -69,7 +69,7 @@ async function dialProxy(proxy: HttpProxy, timeoutMs: number): Promise<Socket> {
   }
 }
 
-/** The head of the answer; bytes after it stay in the socket, which reads on when somebody asks. */
+/** Reads the head of the response. Bytes after it stay in the socket until the next read. */
 function readHead(socket: Socket): Promise<ResponseHead> {
   const { promise, resolve, reject } = Promise.withResolvers<ResponseHead>();
   const reader = new HeadReader();

@@ -1,9 +1,9 @@
 import { BlockList, isIP } from 'node:net';
 import { basicHeader } from '../auth/credentials.ts';
 
-/** An HTTP proxy, as an environment variable names it. */
+/** An HTTP proxy, as specified in an environment variable. */
 export interface HttpProxy {
-  /** `http:` or `https:`, the way to the proxy itself; without a name and password. */
+  /** `http:` or `https:` for the connection to the proxy itself; without a name and password. */
   readonly url: URL;
   /** Value of `Proxy-Authorization`, from the name and password in the variable. */
   readonly authorization: string | undefined;
@@ -55,8 +55,8 @@ function loginOf({ username, password }: URL, name: string): string | undefined 
 }
 
 /**
- * Entries are separated by commas: `*`, a host name (which holds for names below it), an address, a network such as
- * `10.0.0.0/8`; a name or address may have a port.
+ * Parses entries separated by commas: `*`, a host name (which also matches names below it), an address, a network such
+ * as `10.0.0.0/8`. A name or address may have a port.
  */
 function readExceptions(text: string): (url: URL) => boolean {
   const entries = text

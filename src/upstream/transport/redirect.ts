@@ -6,9 +6,9 @@ import type { Hop } from './transport.ts';
 const redirecting = new Set([301, 302, 303, 307, 308]);
 
 /**
- * The request to follow a redirect with, or undefined when the answer is none. Credentials stay with
- * the origin they were meant for: once a redirect has left it they do not come back. From https a
- * redirect may not lead to plain http. Throws {@link Fault}.
+ * Returns the request that follows a redirect; undefined when the response is not a redirect. Credentials go only to
+ * their own origin: once a redirect has left it, they are not sent again. A redirect must not lead from https to plain
+ * http. Throws {@link Fault}.
  */
 export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
   const location = answer.headers.get('location');
@@ -31,7 +31,9 @@ function refuse(hop: Hop, where: string): never {
   });
 }
 
-/** A closed address in an image name is a mistake of the caller; one that a registry redirects to is denied, with the reason. */
+/**
+ * A closed address in an image name is the caller's mistake. One in a registry's redirect is denied, with the reason.
+ */
 export function redirected(error: unknown, from: URL, to: URL): unknown {
   if (!closedAddressIn(error)) return error;
   return new Fault(

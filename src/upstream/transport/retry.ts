@@ -4,19 +4,19 @@ import type { Answer } from '../exchange/answer.ts';
 import { closedAddressIn } from './address-guard.ts';
 
 export interface RetryPolicy {
-  /** Tries in all. */
+  /** Number of tries, including the first. */
   readonly attempts: number;
   readonly firstDelayMs: number;
-  /** A server that asks for a longer pause is not waited for: its wish is handed on. */
+  /** If a server asks for a longer pause, its response is returned without waiting. */
   readonly longestDelayMs: number;
 }
 
 const passing = new Set([429, 500, 502, 503, 504]);
 
 /**
- * Tries again on a broken connection and on answers that may pass, with exponential back-off and
- * jitter or the server's `Retry-After` (RFC 9110, section 10.2.3). Returns the last answer; throws
- * the last error. A time-out is not tried again: the client's own patience is about as long.
+ * Retries after a broken connection and after temporary errors, with exponential back-off and jitter or the server's
+ * `Retry-After` (RFC 9110, section 10.2.3). Returns the last response; throws the last error. Does not retry a
+ * timeout: the client's own timeout is about as long.
  */
 export async function withRetries(
   policy: RetryPolicy,
@@ -42,20 +42,20 @@ export async function withRetries(
   }
 }
 
-/** `Retry-After` in seconds, whether it was written as a number or as a date. */
+/** Returns `Retry-After` in seconds, from a number or a date. */
 export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | undefined {
   const text = answer.headers.get('retry-after');
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  // Only what begins with a day is a date: Date.parse would read one into many other things.
+  // Only text that begins with a weekday is a date: Date.parse reads one into many other texts.
   const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(date)) return undefined;
-  // By the clock of who wrote it, where that is known: the one here may be wrong.
+  // Use the sender's clock where it is known: the local one may be wrong.
   const sentAt = Date.parse(answer.headers.get('date') ?? '');
   return Math.max(0, Math.ceil((date - (Number.isNaN(sentAt) ? Date.now() : sentAt)) / 1000));
 }
 
-/** True for a failure that may be over a moment later. */
+/** True for a failure that may be temporary. */
 export function isBrokenConnection(error: unknown): boolean {
   if (error instanceof Fault || !(error instanceof Error) || closedAddressIn(error)) return false;
   const code = 'code' in error ? String(error.code) : '';

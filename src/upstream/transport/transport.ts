@@ -15,18 +15,18 @@ import { createWayTo, type Way, type WayTo } from './way.ts';
 
 export interface Timeouts {
   readonly connectMs: number;
-  /** Until the first byte of the response. */
+  /** Timeout for the first response byte (ms). */
   readonly headersMs: number;
-  /** Between two bytes of the body. */
+  /** Timeout between two bytes of the body (ms). */
   readonly idleMs: number;
 }
 
 export interface TransportLimits {
   /** Buffers for blobs. Default: its own pool. */
   readonly slabs?: SlabPool;
-  /** Simultaneous connections to one origin for blobs, and as many for documents; a request beyond them waits. */
+  /** Simultaneous connections to one origin for blobs, and as many for documents. Further requests wait. */
   readonly connections?: number;
-  /** The proxies that are used. Default: none. */
+  /** Selects the proxy for an address. Default: none. */
   readonly proxyFor?: ProxyFor;
   /** True when proxies look up the names of hosts. */
   readonly proxyNames?: boolean;
@@ -37,39 +37,39 @@ type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> 
   readonly headers: Readonly<Record<string, string>>;
 };
 
-/** One request to one address; redirects are not followed here. */
+/** One request to one address. Redirects are not followed here. */
 export interface Hop {
   readonly url: URL;
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   /** A stream needs a `content-length` among the headers. */
   readonly body?: string | Buffer | Readable | undefined;
-  /** Until the first byte of the response, where that takes longer than usual. */
+  /** Timeout for the first response byte, where that takes longer than usual (ms). */
   readonly headersMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Transport {
-  /** Rejects with a `Fault` when the URL leads to a closed address; resolves for a name that has no address. */
+  /** Rejects with a `Fault` when the URL leads to a closed address; resolves for a name without an address. */
   checkReach(url: URL): Promise<void>;
   /** For documents: small bodies, pooled connections. */
   send(hop: Hop): Promise<Answer>;
-  /** For blobs: GET only, the fastest road for bytes. */
+  /** For blobs: GET only, the fastest path for bytes. */
   sendBlob(hop: Hop): Promise<Answer>;
   close(): Promise<void>;
 }
 
-// Compressed bodies would have other sizes and digests than what the registry promises.
+// Compressed bodies would not match the sizes and digests that the registry specifies.
 const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
 
-// More than a registry writes into an error or a redirect; what is larger costs the connection.
+// More than a registry writes into an error or a redirect; a larger body costs the connection.
 const drainedBytes = 64 * 1024;
-// How long the addresses of a name are assumed to be the same.
+// How long a check of a name's addresses stays valid.
 const reachMs = 30_000;
 
 /**
- * The only way out: every connection passes the address guard, whatever it is for. Errors are those
- * of the socket or of undici; callers turn them into faults where they know what was asked for.
+ * Sends all outgoing requests: every connection passes the address guard. Errors are those of the socket or of undici;
+ * callers that know the purpose of the request turn them into faults.
  */
 export function createTransport(
   registries: Registries,
@@ -87,7 +87,7 @@ export function createTransport(
   const wayTo = createWayTo(proxyFor, isAllowed, proxyNames);
   const agents = new Map<string, Agent>();
 
-  // One function for one host: kept connections are shared by requests with the same function.
+  // One function for each host: requests share kept connections only if they use the same function.
   const lookups = boundedCache<string, LookupFunction>(1000);
   const lookupFor = (host: string): LookupFunction => {
     const lookup = lookups.get(host) ?? guardedLookup(host);
@@ -95,7 +95,7 @@ export function createTransport(
     return lookup;
   };
 
-  // Reading all common roots takes milliseconds: done once for each authority in the settings.
+  // Parsing all common roots takes milliseconds, so it happens once for each authority in the settings.
   const trusts = new Map<string, SecureContext>();
   const trustIn = (host: string): SecureContext => {
     const { ca = '' } = settingsOf(registries, host);
@@ -129,7 +129,7 @@ export function createTransport(
       return proxiedConnector(wayTo, direct, timeouts.connectMs, trustIn(host));
     });
   };
-  /** Sends to the proxy what it forwards: plain http. */
+  /** Sends a plain http request through a forwarding proxy. */
   const forward = async ({ url, ...options }: Forwarded, { proxy }: Way) => {
     const { connectMs } = timeouts;
     const connect = () => buildConnector({ timeout: connectMs, allowH2: false });
@@ -169,7 +169,7 @@ export function createTransport(
       const options = {
         method,
         headers: { ...commonHeaders, ...headers },
-        // undici would close the connection after each HEAD, for servers that answer it with a body.
+        // By default, undici closes the connection after each HEAD, because some servers send a body.
         reset: false,
         ...(body === undefined ? {} : { body }),
         ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
@@ -186,7 +186,7 @@ export function createTransport(
         contentLength: parseLength(answer.headers['content-length']),
         body: {
           ...sourceOfStream(answer.body),
-          // What is left of a small body is read, so that the connection can be used again.
+          // The rest of a small body is read, so that the connection can be used again.
           destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
         },
       };
@@ -229,7 +229,7 @@ function guardedConnector(isAllowed: boolean, timeout: number, secureContext: Se
     )) satisfies buildConnector.connector;
 }
 
-/** Connects through the proxy of the host, if it has one. */
+/** Connects through the host's proxy, if it has one. */
 function proxiedConnector(
   wayTo: WayTo,
   direct: buildConnector.connector,
@@ -249,7 +249,7 @@ function proxiedConnector(
   }) satisfies buildConnector.connector;
 }
 
-/** A registry's own authority is trusted besides the usual ones, not in their place. */
+/** Adds a registry's own authority to the usual ones. */
 function withUsual(ca: string): string {
   return [...getCACertificates('default'), ca].join('\n');
 }

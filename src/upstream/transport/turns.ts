@@ -7,10 +7,10 @@ interface Waiting {
 
 const retryAfterSeconds = 5;
 
-/** What is reported when no turn of a name came in time (ms). */
+/** Returns the fault when no turn came within `waitMs`. */
 type Busy = (name: string, limit: number, waitMs: number) => Fault;
 
-/** Admits so many users of a name at once; the others wait, first come first served. */
+/** Admits a limited number of users for each name; the others wait, first come first served. */
 export class Turns {
   readonly #limit: number;
   readonly #active = new Map<string, number>();
@@ -24,8 +24,9 @@ export class Turns {
   }
 
   /**
-   * Resolves with what ends the turn; a second call of that does nothing. Rejects with a {@link Fault} (503) when
-   * no turn came in time (ms), with {@link WireError} `aborted` when the signal aborts before.
+   * Resolves with a function that ends the turn; further calls of that function do nothing. Rejects with a
+   * {@link Fault} (503) when no turn came within `waitMs`, and with {@link WireError} `aborted` when the signal aborts
+   * first.
    */
   async take(name: string, waitMs: number, signal?: AbortSignal): Promise<() => void> {
     if ((this.#active.get(name) ?? 0) >= this.#limit) await this.#wait(name, waitMs, signal);
@@ -50,7 +51,7 @@ export class Turns {
     try {
       await promise;
     } catch (error) {
-      // Its turn may have come in the same moment.
+      // Its turn may have come at the same moment.
       if (!queue.delete(own)) this.#leave(name);
       throw error;
     } finally {
@@ -60,7 +61,7 @@ export class Turns {
     }
   }
 
-  /** Gives the turn to the one that waits longest. */
+  /** Passes the turn to the user that has waited longest. */
   #leave(name: string): void {
     const queue = this.#waiting.get(name);
     const [next] = queue ?? [];

@@ -4,23 +4,26 @@ import { Fault } from '../../foundation/fault.ts';
 import { type PrivateHosts, publicAddressOf } from './address-guard.ts';
 import type { HttpProxy, ProxyFor } from './proxy.ts';
 
-/** The way to a host through a proxy. */
+/** The route to a host through a proxy. */
 export type Way =
-  /** The proxy sees the request itself. */
+  /** The proxy receives the request itself. */
   | { readonly kind: 'forward'; readonly proxy: HttpProxy }
   /** The proxy only connects, to `host:port`. */
   | { readonly kind: 'tunnel'; readonly proxy: HttpProxy; readonly target: string };
 
-/** Returns the way to an address; undefined for a direct connection. Rejects with a {@link Fault} for a closed address. */
+/**
+ * Returns the route to an address; undefined for a direct connection. Rejects with a {@link Fault} for a closed
+ * address.
+ */
 export type WayTo = (url: URL) => Promise<Way | undefined>;
 
 const addressLifeMs = 30_000;
 
 /**
- * Chooses the way so that the address guard holds behind a proxy too: a name is looked up here, and the proxy is
- * told the address that was checked. Hosts that may be anywhere are left to the proxy by name.
+ * Chooses the route so that the address guard also works behind a proxy: looks up the name here, and gives the proxy
+ * the checked address. Hosts that may have any address are passed to the proxy by name.
  *
- * @param byName true when the proxy looks up all names: then its own rules must keep it from closed addresses
+ * @param byName true when the proxy looks up all names: then its own rules must block closed addresses
  */
 export function createWayTo(proxyFor: ProxyFor, isAllowed: PrivateHosts, byName: boolean): WayTo {
   const addresses = boundedCache<string, { until: number; address: Promise<string> }>(1000);
@@ -43,7 +46,7 @@ export function createWayTo(proxyFor: ProxyFor, isAllowed: PrivateHosts, byName:
         ? ({ kind: 'forward', proxy } as const)
         : ({ kind: 'tunnel', proxy, target: `${url.hostname}:${port}` } as const);
     if (isAllowed(url.host)) return named();
-    // Also where the proxy looks names up: what is closed from here is not asked for.
+    // This also applies where the proxy looks names up: no request goes to an address that is closed from here.
     const address = await checkedAddress(url).catch(error => {
       if (error instanceof Fault) throw error;
       if (byName) return undefined;
@@ -55,7 +58,7 @@ export function createWayTo(proxyFor: ProxyFor, isAllowed: PrivateHosts, byName:
   };
 }
 
-/** Tells connections apart that may not be used for one another. */
+/** Returns different keys for connections that must not be shared. */
 export function wayKey(way: Way | undefined): string {
   if (way === undefined) return 'direct';
   return `${way.kind} ${way.proxy.url.origin} ${way.kind === 'tunnel' ? way.target : ''}`;

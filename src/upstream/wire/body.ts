@@ -1,20 +1,20 @@
 import type { Framing } from './head.ts';
 import { WireError } from './wire-error.ts';
 
-/** Takes a body out of the bytes of a connection. */
+/** Extracts a body from the bytes of a connection. */
 export interface BodyDecoder {
-  /** True when the whole body has passed. */
+  /** True when the whole body has arrived. */
   readonly done: boolean;
-  /** True when the connection's end is the body's end. */
+  /** True when the end of the connection is the end of the body. */
   readonly endsAtClose: boolean;
   /**
-   * Hands the body's bytes to `emit`, as views of the same memory. Returns how many bytes belong to
-   * this response; the rest, if any, came after its end. Throws {@link WireError} `protocol`.
+   * Passes the body's bytes to `emit`, as views of the same memory. Returns how many bytes belong to this response;
+   * any others came after its end. Throws {@link WireError} `protocol`.
    */
   feed(bytes: Uint8Array, emit: (piece: Uint8Array) => void): number;
 }
 
-/** The decoder for a framing (RFC 9112, 6.3). */
+/** Returns the decoder for a framing (RFC 9112, 6.3). */
 export function bodyDecoder(framing: Framing): BodyDecoder {
   if (framing.kind === 'length') return new LengthBody(framing.bytes);
   return framing.kind === 'chunked' ? new ChunkedBody() : new CloseBody();
@@ -50,7 +50,7 @@ class CloseBody implements BodyDecoder {
   }
 }
 
-/** Bytes of one size line with its extensions, and of all trailer fields together. */
+/** Maximum bytes of one size line with its extensions, and of all trailer fields together. */
 const lineLimit = 4 * 1024;
 const trailerLimit = 64 * 1024;
 
@@ -58,7 +58,7 @@ const trailerLimit = 64 * 1024;
 class ChunkedBody implements BodyDecoder {
   readonly endsAtClose = false;
   #state: 'size' | 'data' | 'data-end' | 'trailer' | 'done' = 'size';
-  /** Bytes of the current chunk still to come. */
+  /** Remaining bytes of the current chunk. */
   #left = 0;
   #line = '';
   #trailer = 0;

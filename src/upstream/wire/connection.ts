@@ -13,14 +13,14 @@ import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './head.ts'
 import { WireError } from './wire-error.ts';
 import { WireBody } from './wire-source.ts';
 
-/** Where and how to connect. */
+/** The target and the settings of a connection. */
 export interface DialOptions {
   readonly url: URL;
   readonly connectMs: number;
   readonly lookup?: LookupFunction | undefined;
-  /** What an https origin must prove itself with. */
+  /** The certificates that an https origin is checked against. */
   readonly trust?: SecureContext | undefined;
-  /** Through which proxy; direct when absent. */
+  /** The route through a proxy. Default: direct. */
   readonly way?: Way | undefined;
 }
 
@@ -44,7 +44,7 @@ export class WireConnection {
   #reusable = false;
   #answered = false;
   #dead = false;
-  /** Called once when the exchange is over: true when the connection may be used again. */
+  /** Called once when the exchange has ended: true when the connection may be used again. */
   onFree: (reusable: boolean) => void = () => {};
 
   constructor(socket: Socket, headBuffer: Buffer) {
@@ -52,7 +52,7 @@ export class WireConnection {
     this.#headBuffer = headBuffer;
   }
 
-  /** True when bytes of a response to the current request have come. */
+  /** True when the first bytes of the response to the current request have arrived. */
   get answered(): boolean {
     return this.#answered;
   }
@@ -61,13 +61,13 @@ export class WireConnection {
     return this.#dead;
   }
 
-  /** Lets the process end while this connection idles. */
+  /** An idle connection does not keep the process alive. */
   set idle(idle: boolean) {
     if (idle) this.#socket.unref();
     else this.#socket.ref();
   }
 
-  /** The place for the next bytes; node:net asks after each read. */
+  /** Returns the buffer for the next bytes; node:net calls this after each read. */
   buffer(): Uint8Array {
     return this.#body?.target() ?? this.#headBuffer;
   }
@@ -95,7 +95,7 @@ export class WireConnection {
     return promise;
   }
 
-  /** Takes `count` bytes that came into the buffer; returns whether to go on reading. */
+  /** Takes `count` bytes that arrived in the buffer; returns whether to continue reading. */
   take(count: number): boolean {
     if (this.#dead) return false;
     try {
@@ -134,7 +134,7 @@ export class WireConnection {
     const body = new WireBody(exchange.slabs, decoder, carrier, exchange.idleMs);
     this.#exchange = null;
     this.#body = body;
-    // Before the first bytes are decoded: when they are malformed it is the body that fails.
+    // Resolve before the first bytes are decoded: if they are malformed, the body fails, not the request.
     exchange.resolve({ head, body });
     const excess = rest.length - body.copy(rest);
     if (body.over) this.#free(excess);
@@ -148,24 +148,24 @@ export class WireConnection {
     return !this.#dead;
   }
 
-  /** The body is complete. Bytes after it belong to no request: such a connection is not trusted. */
+  /** Ends a complete exchange. Bytes after the body belong to no request, so such a connection is not used again. */
   #free(excess: number): void {
     this.#body = null;
     const reusable = this.#reusable && excess === 0;
-    // TLS hands over what it has decrypted even after a pause: the end may come while reading is stopped.
+    // TLS delivers decrypted bytes even after a pause: the end may arrive while reading is paused.
     if (reusable) this.#socket.resume();
     else this.#close();
     this.onFree(reusable);
   }
 
-  /** The other side closed in good order. */
+  /** The other side closed the connection cleanly. */
   ended(): void {
     const body = this.#body;
     body?.closed();
     this.kill(new WireError('reset', 'the upstream closed the connection without an answer'));
   }
 
-  /** Ends the connection and whatever it carries. */
+  /** Ends the connection and its exchange. */
   kill(reason: WireError): void {
     const exchange = this.#exchange;
     const body = this.#body;

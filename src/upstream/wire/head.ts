@@ -9,7 +9,7 @@ export interface ResponseHead {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** How the end of a body is told (RFC 9112, 6.3). */
+/** How a body ends (RFC 9112, 6.3). */
 export type Framing =
   | { readonly kind: 'length'; readonly bytes: number }
   | { readonly kind: 'chunked' }
@@ -25,16 +25,16 @@ const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: .*)?$/;
 const written = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'expect']);
 
 /**
- * Returns the head of a GET (RFC 9112, 3). Asks for the bytes as they are (`identity`) unless the
- * caller says otherwise. Throws {@link WireError} `protocol` for a name or value that could begin
- * another line, and for fields that belong to the connection.
+ * Returns the head of a GET (RFC 9112, 3). Requests the bytes unencoded (`identity`) unless the caller specifies
+ * otherwise. Throws {@link WireError} `protocol` for a name or value that could begin another line, and for fields
+ * that belong to the connection.
  */
 export function requestHead(
   url: URL,
   headers: Readonly<Record<string, string>>,
   way?: Way,
 ): string {
-  // A proxy that forwards is told the whole address (RFC 9112, 3.2.2), without user information.
+  // A forwarding proxy receives the whole address (RFC 9112, 3.2.2), without user information.
   const origin = way?.kind === 'forward' ? url.origin : '';
   const lines = [`GET ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
   if (way?.kind === 'forward' && way.proxy.authorization !== undefined) {
@@ -46,7 +46,7 @@ export function requestHead(
     if (!token.test(name) || written.has(lower)) {
       throw new WireError('protocol', `the request field '${name.slice(0, 80)}' cannot be sent`);
     }
-    // The value stays out of the message: it may be a credential.
+    // The message leaves the value out: it may be a credential.
     if (control.test(value) || /[\u0100-\uffff]/.test(value)) {
       throw new WireError(
         'protocol',
@@ -61,22 +61,22 @@ export function requestHead(
 }
 
 /**
- * Collects a head that comes in pieces of any size, at most {@link headLimit} bytes. Stricter than
- * RFC 9112, 2.2: a line feed without its carriage return is an error, never a line end.
+ * Collects a head that arrives in pieces of any size, at most {@link headLimit} bytes. Stricter than RFC 9112, 2.2: a
+ * line feed without its carriage return is an error, never a line end.
  */
 export class HeadReader {
   #bytes = Buffer.alloc(0);
   #used = 0;
   #last = 0;
-  /** How much of CR LF CR LF the bytes so far end with. */
+  /** Number of characters of CR LF CR LF at the end of the bytes so far. */
   #matched = 0;
 
-  /** True until the first byte. */
+  /** True before the first byte. */
   get untouched(): boolean {
     return this.#used === 0;
   }
 
-  /** Takes bytes up to the head's end. Returns how many it took, and the head once it is whole. */
+  /** Takes bytes up to the end of the head. Returns how many it took, and the head once it is complete. */
   push(bytes: Uint8Array): { taken: number; head?: ResponseHead } {
     for (let at = 0; at < bytes.length; at += 1) {
       const byte = bytes[at] ?? 0;
@@ -108,8 +108,8 @@ export class HeadReader {
 }
 
 /**
- * Returns the head in the text (without the final empty line). Throws {@link WireError} `protocol`;
- * folded lines (RFC 9112, 5.2) and blanks before the colon (5.1) are refused, not mended.
+ * Parses the text of a head (without the final empty line). Throws {@link WireError} `protocol`; rejects folded lines
+ * (RFC 9112, 5.2) and blanks before the colon (5.1) instead of fixing them.
  */
 function parseHead(text: string): ResponseHead {
   const [first = '', ...lines] = text.split('\r\n');
@@ -128,9 +128,8 @@ function parseHead(text: string): ResponseHead {
 }
 
 /**
- * Returns how the body of a GET's final response ends (RFC 9112, 6.3). Throws {@link WireError}
- * `protocol` where two readers could see two ends: length beside coding, unequal lengths, codings
- * other than `chunked`.
+ * Returns how the body of a GET's final response ends (RFC 9112, 6.3). Throws {@link WireError} `protocol` where two
+ * readers could see different ends: both length and coding, unequal lengths, codings other than `chunked`.
  */
 export function framingOf(head: ResponseHead): Framing {
   if (head.status === 204 || head.status === 304) return { kind: 'length', bytes: 0 };

@@ -8,12 +8,12 @@ import { dialThrough } from './proxied.ts';
 import { WireError } from './wire-error.ts';
 
 export interface WirePoolOptions {
-  /** Idle connections kept for one origin (default 8) and in all (default 64). */
+  /** Idle connections kept for one origin (default 8) and in total (default 64). */
   perOrigin?: number;
   total?: number;
   /** Milliseconds after which an idle connection is closed (default 15,000). */
   idleMs?: number;
-  /** Connections in use for one origin (default 128); a request beyond them waits for its turn. */
+  /** Connections in use for one origin (default 128); further requests wait. */
   active?: number;
   slabs?: SlabPool;
 }
@@ -27,10 +27,10 @@ interface Idle {
 const connect = (options: DialOptions): Promise<WireConnection> =>
   options.way ? dialThrough(options, options.way) : dial(options);
 
-/** Keeps connections that finished their exchange for the next one to the same origin. */
+/** Keeps connections after their exchange, for the next one to the same origin. */
 export class WirePool {
   readonly slabs: SlabPool;
-  /** Oldest first, over all origins. */
+  /** All origins together, the oldest first. */
   #idle: Idle[] = [];
   readonly #turns: Turns;
   readonly #perOrigin: number;
@@ -59,9 +59,9 @@ export class WirePool {
   }
 
   /**
-   * Returns a connection: the idle one used last (it is the least likely to have been closed by the
-   * other side), or a new one when there is none or `fresh` is asked for. Waits while the origin has as many
-   * as it may have; rejects with a `Fault` (503) after `options.turnMs`, or when the signal aborts.
+   * Returns the idle connection that was used last, because the other side is least likely to have closed it. Connects
+   * if there is none or `fresh` is set. Waits while the origin has its maximum of connections. Rejects with a `Fault`
+   * (503) after `options.turnMs`, or when the signal aborts.
    */
   async take(
     options: DialOptions & { readonly turnMs: number; readonly signal?: AbortSignal | undefined },
@@ -93,7 +93,7 @@ export class WirePool {
       free();
       if (reusable) this.#keep(connection, key);
     };
-    // It may have died between its connecting and now.
+    // The connection may have died since it was opened.
     if (connection.dead) free();
     return connection;
   }
@@ -119,7 +119,7 @@ export class WirePool {
     idle.connection.kill(new WireError('aborted', 'closed while idle'));
   }
 
-  /** Connections are shared only between requests with the same trust: origin, roots, lookup and proxy. */
+  /** Requests share connections only if they have the same trust: origin, roots, lookup and proxy. */
   #key({ url, trust, lookup, way }: DialOptions): string {
     return [url.origin, this.#idOf(lookup), this.#idOf(trust), wayKey(way)].join(' ');
   }

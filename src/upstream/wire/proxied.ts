@@ -7,9 +7,9 @@ import { type DialOptions, headBytes, WireConnection } from './connection.ts';
 import { WireError } from './wire-error.ts';
 
 /**
- * Connects through a proxy. Bytes are copied once more than on a direct connection: node:net reads into a
- * caller's buffers only on sockets of its own making.
- * Rejects with a `Fault` for the proxy, with {@link WireError} `tls` for the target.
+ * Connects through a proxy. Bytes are copied once more than on a direct connection: node:net reads into a caller's
+ * buffers only on sockets that it creates itself. Rejects with a `Fault` for the proxy, with {@link WireError} `tls`
+ * for the target.
  */
 export async function dialThrough(options: DialOptions, way: Way): Promise<WireConnection> {
   const raw = await connectThrough(way, options.connectMs);
@@ -26,7 +26,7 @@ export async function dialThrough(options: DialOptions, way: Way): Promise<WireC
   return connection;
 }
 
-/** Hands bytes over as if they had been read into the connection's buffers; returns whether to go on reading. */
+/** Delivers bytes as if they had been read into the connection's buffers; returns whether to continue reading. */
 function feed(connection: WireConnection, bytes: Buffer): boolean {
   let more = true;
   for (let at = 0; at < bytes.length; ) {

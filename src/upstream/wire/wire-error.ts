@@ -1,4 +1,4 @@
-/** What broke: which phase of the exchange, as far as the caller's next step depends on it. */
+/** The failed phase of an exchange, as far as the caller's next step depends on it. */
 export type WireErrorCode =
   | 'connect'
   | 'timeout-connect'
@@ -11,9 +11,9 @@ export type WireErrorCode =
   | 'tls';
 
 /**
- * A failed exchange with an upstream. `connect` and `tls`: no connection came about; `reset`: the
- * connection broke; `short`: it was closed in good order before the body's end; `protocol`: the
- * upstream (or the caller's request) breaks the grammar of RFC 9112; `aborted`: by signal or destroy.
+ * A failed exchange with an upstream. `connect` and `tls`: no connection was established; `reset`: the connection
+ * broke; `short`: it was closed cleanly before the end of the body; `protocol`: the upstream (or the caller's request)
+ * violates the grammar of RFC 9112; `aborted`: by signal or destroy.
  */
 export class WireError extends Error {
   readonly code: WireErrorCode;

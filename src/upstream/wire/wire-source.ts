@@ -4,18 +4,18 @@ import type { BodyDecoder } from './body.ts';
 import { WireError } from './wire-error.ts';
 
 /**
- * Buffers that one body holds at most, filled and filling: four large ones (2 MiB) of a fast transfer, three small
- * ones (96 KiB) of a slow one; the connection's own 16 KiB for heads come on top.
+ * Maximum number of buffers for one body, full and being filled: four large ones (2 MiB) for a fast transfer, three
+ * small ones (96 KiB) for a slow one. The connection's own 16 KiB for heads are extra.
  */
 export const largeSlabsPerBody = 4;
 const smallSlabsPerBody = 3;
-/** A chunk of this size is handed over at once; smaller ones wait for the end of the loop's turn to grow. */
+/** A chunk of this size is delivered at once; smaller ones may grow until the end of the event loop's turn. */
 const eagerBytes = 256 * 1024;
-/** A small buffer that fills within this time belongs to a fast transfer, which is given large ones. */
+/** A small buffer that fills within this time belongs to a fast transfer, which gets large ones. */
 const fastFillMs = 10;
 /** A large buffer that took longer to fill is wasted on a slow transfer. */
 const slowFillMs = 250;
-/** A reader that keeps a chunk for so long is slow: large buffers would only wait with it. */
+/** A reader that keeps a chunk for this long is slow: large buffers would only wait with it. */
 const slowReaderMs = 250;
 
 /** A run of body bytes inside a buffer. */
@@ -25,17 +25,17 @@ interface Run {
   end: number;
 }
 
-/** What the body asks of its connection. */
+/** Controls the connection of a body. */
 export interface BodyCarrier {
-  /** Reads on after a pause. */
+  /** Continues reading after a pause. */
   resume(): void;
-  /** Ends the connection: the body will not be read to its end. */
+  /** Ends the connection, because the body will not be read to its end. */
   drop(): void;
 }
 
 /**
- * A response body that the connection reads straight into pooled buffers. Memory: four large or three small
- * buffers; while all of them are on loan the connection does not read.
+ * A response body that the connection reads straight into pooled buffers. Memory: four large or three small buffers;
+ * while all of them are on loan, the connection does not read.
  */
 export class WireBody implements ByteSource {
   readonly #slabs: SlabPool;
@@ -43,7 +43,7 @@ export class WireBody implements ByteSource {
   readonly #carrier: BodyCarrier;
   readonly #idleMs: number;
   readonly #runs: Run[] = [];
-  /** The buffer being filled; null when the body is over. */
+  /** The buffer being filled; null when the body has ended. */
   #slab: Slab | null;
   #filled = 0;
   #slabSince = performance.now();
@@ -55,7 +55,7 @@ export class WireBody implements ByteSource {
   #waiting: { resolve(chunk: Chunk | null): void; reject(reason: Error): void } | null = null;
   #turn: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
-  /** When the current wait for bytes began, or the last bytes came. */
+  /** When the current wait for bytes began, or the last bytes arrived. */
   #since = 0;
 
   constructor(slabs: SlabPool, decoder: BodyDecoder, carrier: BodyCarrier, idleMs: number) {
@@ -67,17 +67,17 @@ export class WireBody implements ByteSource {
     if (decoder.done) this.#finish();
   }
 
-  /** True when all bytes have arrived, or never will. */
+  /** True when all bytes have arrived, or no more can arrive. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** Where the next bytes go; null when the body is over. */
+  /** Returns the memory for the next bytes; null when the body has ended. */
   target(): Uint8Array | null {
     return this.#slab === null ? null : this.#slab.bytes.subarray(this.#filled);
   }
 
-  /** Takes over body bytes that arrived in another buffer. Returns how many belong to the body. */
+  /** Copies body bytes that arrived in another buffer. Returns how many belong to the body. */
   copy(bytes: Uint8Array): number {
     let taken = 0;
     for (let at = 0; at < bytes.length; ) {
@@ -92,8 +92,8 @@ export class WireBody implements ByteSource {
   }
 
   /**
-   * Takes note of `count` new bytes in the target. Returns how many belong to the body, and whether
-   * the connection shall go on reading.
+   * Records `count` new bytes in the target. Returns how many belong to the body, and whether the connection must
+   * continue reading.
    */
   arrived(count: number): { taken: number; more: boolean } {
     const slab = this.#slab;
@@ -110,7 +110,7 @@ export class WireBody implements ByteSource {
     return { taken, more: !this.#paused };
   }
 
-  /** The connection ended in good order. */
+  /** The connection ended cleanly. */
   closed(): void {
     if (this.#over) return;
     if (this.#decoder.endsAtClose) {
@@ -123,7 +123,7 @@ export class WireBody implements ByteSource {
     }
   }
 
-  /** The connection broke: what has arrived is still handed out, then `read` rejects. */
+  /** The connection broke: the reader still gets the bytes that arrived, then `read` rejects. */
   fail(reason: Error): void {
     if (this.#over) return;
     this.#failure = reason;
@@ -142,7 +142,7 @@ export class WireBody implements ByteSource {
 
   destroy(reason?: Error): void {
     const cause = reason ?? new WireError('aborted', 'the transfer was given up');
-    // The connection goes first: it must not write into a buffer that has another owner.
+    // The connection ends first: it must not write into a buffer that has another owner.
     if (!this.#over) this.#carrier.drop();
     this.#failure ??= cause;
     this.#finish();
@@ -180,7 +180,7 @@ export class WireBody implements ByteSource {
     this.#filled = 0;
     this.#held += 1;
     this.#give(full);
-    // A buffer is always armed, because the socket would fill the old one again after a pause.
+    // A buffer is always set, because the socket would fill the old one again after a pause.
     this.#paused = this.#held >= (next.large ? largeSlabsPerBody : smallSlabsPerBody);
   }
 
@@ -194,7 +194,7 @@ export class WireBody implements ByteSource {
     this.#carrier.resume();
   }
 
-  /** Answers a waiting reader, at once or at the end of this turn of the event loop. */
+  /** Resumes a waiting reader, at once or at the end of this turn of the event loop. */
   #wake(): void {
     if (this.#waiting === null) return;
     const [run] = this.#runs;
@@ -240,7 +240,7 @@ export class WireBody implements ByteSource {
     };
   }
 
-  /** Runs the idle clock: only while a reader waits and the connection reads. */
+  /** Runs the idle timer only while a reader waits and the connection reads. */
   #watch(): void {
     this.#since = performance.now();
     if (this.#timer !== null || this.#over) return;

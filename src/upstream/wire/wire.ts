@@ -12,19 +12,28 @@ export type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
 export { WireError } from './wire-error.ts';
 
 export interface WireRequest {
-  /** `http:` or `https:`; user information in it is not sent. */
+  /** `http:` or `https:`; its user information is not sent. */
   url: URL;
-  /** Without `host`, `connection` and the framing fields, which are written here. */
+  /** Must not contain `host`, `connection` and the framing fields, which are written here. */
   headers: Readonly<Record<string, string>>;
-  /** Ends the exchange, also while the body is read. */
+  /** Ends the exchange, even while the body is being read. */
   signal?: AbortSignal | undefined;
-  /** Milliseconds: until connected (DNS and TLS included); from the request to the response's head; between bytes of the body while a reader waits. */
+  /**
+   * Timeouts (ms): until connected (DNS and TLS included); from the request to the head of the response; between bytes
+   * of the body while a reader waits.
+   */
   timeouts: { connectMs: number; headersMs: number; idleMs: number };
-  /** DNS lookup with the address guard; it is not asked for literal addresses. Connections are reused between requests with the same function only. */
+  /**
+   * DNS lookup with the address guard; not called for literal addresses. Requests share connections only if they use
+   * the same function.
+   */
   lookup?: LookupFunction | undefined;
-  /** What an https origin must prove itself with; the built-in roots when absent. Making one takes milliseconds: keep it. */
+  /**
+   * The certificates that an https origin is checked against. Default: the built-in roots. Creating a context takes
+   * milliseconds: keep it.
+   */
   trust?: SecureContext | undefined;
-  /** Through which proxy; direct when absent. */
+  /** The route through a proxy. Default: direct. */
   way?: Way | undefined;
 }
 
@@ -32,17 +41,16 @@ export interface WireResponse {
   status: number;
   /** Names in lower case; repeated fields joined by `, `. */
   headers: ReadonlyMap<string, string>;
-  /** Must be read to its end or destroyed, also when it is empty or an error's. */
+  /** The caller must read it to its end or destroy it, even if it is empty or belongs to an error. */
   body: ByteSource;
-  /** Bytes; undefined when the upstream did not say. */
+  /** Bytes; undefined when the upstream did not specify them. */
   contentLength: number | undefined;
 }
 
 /**
- * Sends a GET and returns the response once its head is there; any status is a response. The body
- * costs at most 2 MiB of buffers (wire-source.ts). Rejects with a {@link WireError}; a request on a
- * kept connection that dies before the first byte of an answer is sent once more on a new one,
- * as RFC 9112, 9.3.1 allows for a GET.
+ * Sends a GET and returns the response once its head has arrived, whatever its status. The body uses at most 2 MiB of
+ * buffers (wire-source.ts). Rejects with a {@link WireError}. If a kept connection dies before the first byte of a
+ * response, the request is sent once more on a new one, as RFC 9112, 9.3.1 allows for a GET.
  */
 export async function openWire(request: WireRequest, pool: WirePool): Promise<WireResponse> {
   if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
@@ -60,7 +68,7 @@ export async function openWire(request: WireRequest, pool: WirePool): Promise<Wi
   }
 }
 
-/** Takes a connection from the pool; one that comes too late for an aborted request is closed. */
+/** Takes a connection from the pool. If the request was aborted in the meantime, closes the connection. */
 async function connect(
   { url, timeouts, lookup, trust, way, signal }: WireRequest,
   pool: WirePool,
@@ -109,7 +117,7 @@ async function exchange(
   );
   const abort = (): void => connection.kill(aborted(signal));
   const release = connection.onFree;
-  // The connection may serve another request as soon as it is free: the signal must let go of it first.
+  // The connection may serve another request as soon as it is free, so the signal must release it first.
   connection.onFree = reusable => {
     signal?.removeEventListener('abort', abort);
     release(reusable);
