@@ -1,11 +1,12 @@
 import { randomInt } from 'node:crypto';
 
-/** Host name whose address in `/etc/hosts` of a step is the number of its build; contained/runc.sh reads it. */
+/** Host name that carries the build number: its address in the `/etc/hosts` of a step. contained/runc.sh reads it. */
 export const buildHost = 'sluice-build';
 
 /**
- * An extra host that tells the steps of one build from those of others: the address is a number, and nothing is there
- * (0.0.0.0/8, RFC 1122). BuildKit leaves the addresses of extra hosts out of its cache keys.
+ * Returns an extra host that distinguishes the steps of one build from those of others. The address is the number of
+ * the build; no machine has it (0.0.0.0/8, RFC 1122). BuildKit leaves the addresses of extra hosts out of its cache
+ * keys.
  */
 export function numberedBuild(): Readonly<Record<string, string>> {
   const number = randomInt(2 ** 24);

@@ -2,8 +2,8 @@ import { readTlsFiles, type TlsFiles, type TlsOptions } from '../../buildkit/ind
 import type { Logger } from '../../foundation/telemetry.ts';
 
 /**
- * Returns the TLS options of the builder at an address, undefined for one without TLS. It is the same object
- * until the files have changed.
+ * Returns the TLS options of the builder at an address; undefined for a builder without TLS. Returns the same object
+ * until the files change.
  */
 export type TlsOf = (address: string) => TlsOptions | undefined;
 
@@ -12,12 +12,12 @@ interface Kept {
   readonly readAt: number;
 }
 
-// Certificates are replaced while the server runs. An operator expects no longer delay than this.
+// Certificates are replaced while the server runs. An operator expects a new one to be used within this time.
 const keptMs = 10_000;
 
 /**
- * Reads the files of builders again when they are old. Files that have become wrong are reported, and what was
- * read before goes on being used: they may be in the middle of being replaced.
+ * Reads the files of builders again when they are old. Reports invalid files and keeps using the last valid content:
+ * the files may be in the middle of a replacement.
  */
 export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logger): TlsOf {
   const kept = new Map<string, Kept>();

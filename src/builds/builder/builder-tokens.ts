@@ -12,8 +12,8 @@ interface Scope {
 }
 
 /**
- * Tokens for a build that pulls and pushes these images, each got with the credentials for the repository that it
- * is for: for other repositories they allow to pull at most. Registries that there are credentials for are covered.
+ * Returns tokens for a build that pulls and pushes these images. Each token is requested with the credentials for its
+ * repository. For other repositories, a token allows at most a pull. Covers the registries that have credentials.
  */
 export function builderTokens(
   images: { readonly pulled: readonly Repository[]; readonly pushed: readonly Repository[] },
@@ -24,7 +24,10 @@ export function builderTokens(
   const isAmong = (list: readonly Repository[], host: string, name: string) =>
     list.some(({ registry, repository }) => registry === host && repository === name);
 
-  /** Blobs are taken over from repositories that the build does not name: for them the token is none. */
+  /**
+   * BuildKit mounts blobs from repositories that the build does not name. Such a repository does not choose the
+   * credentials.
+   */
   const repositoryOf = (host: string, scopes: readonly Scope[]): string => {
     const own = scopes.filter(({ repository }) => isAmong(all, host, repository));
     const pushed = own.find(({ repository }) => isAmong(images.pushed, host, repository));

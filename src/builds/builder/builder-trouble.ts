@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 
-/** A message of a connection that failed, and what it means to a reader who does not know the machine. */
+/** Messages of failed connections, and their meaning for a reader who does not know the machine. */
 const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
   [
     /\bE(?:ACCES|PERM)\b/,
@@ -14,7 +14,7 @@ const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
     "the name of the builder's host is unknown",
   ],
   [/\bE(?:HOSTUNREACH|NETUNREACH|TIMEDOUT)\b/, 'the builder cannot be reached'],
-  // What the other side says of the certificate of this server. Source: RFC 8446, section 6.2.
+  // The alert with which the builder rejects the certificate of this server. Source: RFC 8446, section 6.2.
   [/alert certificate required|alert number 116/i, 'the builder requires a client certificate'],
   [/alert certificate expired|alert number 45/i, 'the client certificate has expired'],
   [
@@ -39,19 +39,19 @@ const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
 ];
 
 /**
- * Returns why a builder does not answer, for those who ask for a build: without its address and its path,
- * which only the log has.
+ * Returns why a builder does not answer, for callers who request a build. Omits its address and path: only the log has
+ * them.
  */
 export async function troubleOf(address: string, error: unknown): Promise<string> {
   const [, path] = /^docker\+unix:\/\/(.+)$/.exec(address) ?? [];
-  // The way into a Docker engine ends a connection without a reason.
+  // The endpoint in a Docker engine closes a connection without a reason.
   const text =
     path === undefined ? messages(error) : ((await socketError(path)) ?? messages(error));
   const found = meanings.find(([pattern]) => pattern.test(text));
   return found?.[1] ?? 'it does not answer';
 }
 
-/** What the system says of a socket that cannot be opened. */
+/** Returns the system's error for a socket that cannot be opened. */
 function socketError(path: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const socket = connect(path);

@@ -7,9 +7,9 @@ import type { IsBusy } from './own/keep-builder.ts';
 import { platformRank } from './platform-rank.ts';
 import { canPush, isInDocker } from './push-ability.ts';
 
-/** The builder went away, or none answers: another one, or another try, may do. */
+/** The builder went away, or no builder answers. Another builder or another attempt may succeed. */
 export class BuilderLost extends Fault {
-  /** In the middle of the build, which may be the reason. */
+  /** True if the builder went away during the build. The build may be the cause. */
   readonly hadBegun: boolean;
 
   constructor(message: string, hadBegun: boolean, cause?: unknown) {
@@ -18,30 +18,30 @@ export class BuilderLost extends Fault {
   }
 }
 
-/** Whose build it is: builds of strangers run only where they cannot connect to closed addresses. */
+/** Kind of caller. Builds of strangers run only on builders that cannot connect to closed addresses. */
 export type Customer = 'known' | 'stranger';
 
-/** A build, as far as it decides which builder does it. */
+/** The properties of a build that decide which builder runs it. */
 export interface BuilderWish {
   readonly customer: Customer;
-  /** `linux/amd64` each. */
+  /** Platforms in the form `linux/amd64`. */
   readonly platforms: readonly string[];
 }
 
-/** The builders there are. */
+/** The available builders. */
 export interface Builders {
   /**
-   * Runs the work on the healthy builder that suits the platforms best: its own before those it emulates, and those
-   * before others. Of equal ones that with the least work does it. Throws {@link BuilderLost} when none
-   * answers, a {@link Fault} (501) with instructions when there is no builder, and one (401) when there is
-   * none for strangers.
+   * Runs the work on the healthy builder that suits the platforms best: native platforms first, then emulated ones,
+   * then the rest. Among equal builders, the one with the least work runs it. Throws {@link BuilderLost} when no
+   * builder answers. Throws a {@link Fault} (501) with instructions when there is no builder, and one (401) when no
+   * builder is open to strangers.
    */
   use<T>(
     wish: BuilderWish,
     signal: AbortSignal,
     work: (client: BuildkitClient) => Promise<T>,
   ): Promise<T>;
-  /** True while there is none yet, but one is being installed. */
+  /** True while no builder exists yet, but one is being installed. */
   isComing(): boolean;
   /** Resolves when no builder that the customer needs is being installed. */
   untilThere(customer: Customer, signal: AbortSignal): Promise<void>;
@@ -53,22 +53,22 @@ export interface Builders {
 /** A builder that was found. */
 export interface FoundBuilder {
   readonly address: string;
-  /** Strangers may build there. */
+  /** True if strangers may build there. */
   readonly isOpen: boolean;
 }
 
-/** Finds builders for a customer; resolves late while one is being brought along. */
+/** Finds builders for a customer. Resolves only after a running installation has ended. */
 export type FindBuilders = (
   customer: Customer,
   isBusy?: IsBusy,
 ) => Promise<readonly FoundBuilder[]>;
 
-/** How builders are found, and with which certificates they are connected. */
+/** Finds builders and supplies the certificates for their connections. */
 export interface BuilderSource {
   readonly find: FindBuilders;
-  /** True while a builder is being brought along. */
+  /** True while a builder is being installed. */
   isComing(): boolean;
-  /** Why what was found cannot be used; empty where nothing was found. */
+  /** Returns why the builders that were found cannot be used; empty if none was found. */
   troubles(): readonly string[];
 }
 
@@ -76,7 +76,7 @@ interface Builder {
   readonly client: BuildkitClient;
   readonly tls: TlsOptions | undefined;
   load: number;
-  /** Its platforms, as it told them. */
+  /** The platforms that the builder reported. */
   told?: { readonly at: number; readonly platforms: Promise<readonly string[]> };
 }
 
@@ -89,10 +89,10 @@ export function createBuilders(
   tlsOf: TlsOf = () => undefined,
 ): Builders {
   const builders = new Map<string, Builder>();
-  // Those with certificates that have been replaced, while they still build.
+  // Builders whose certificates have been replaced, while they still build.
   const leaving = new Set<Builder>();
 
-  // The builders that each kind of customer has found last. Others are closed.
+  // The builders last found for each kind of customer. Connections to all others are closed.
   const listed = new Map<Customer, readonly string[]>();
 
   const isBusy: IsBusy = address =>
@@ -100,7 +100,7 @@ export function createBuilders(
       ({ client, load }) => client.address === address && load > 0,
     );
 
-  /** The builders that there are now for a customer, each with its connection. */
+  /** Returns the current builders for a customer, each with its connection. */
   const known = async (customer: Customer): Promise<Builder[]> => {
     const found = await find(customer, isBusy);
     const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
@@ -131,7 +131,7 @@ export function createBuilders(
     });
   };
 
-  /** Whether it can push; the reason when it does not answer. */
+  /** Returns whether the builder can push, or the reason if it does not answer. */
   const isAble = async (
     { client }: Builder,
     signal?: AbortSignal,
@@ -145,7 +145,7 @@ export function createBuilders(
     }
   };
 
-  /** The builder to use next, its load counted already: who chooses meanwhile sees it. */
+  /** Returns the builder to use next. Its load already includes this build, so that concurrent choices see it. */
   const choose = async (
     { customer, platforms }: BuilderWish,
     signal: AbortSignal,
@@ -195,7 +195,7 @@ export function createBuilders(
       const found = await known(customer);
       if (found.length === 0) throw noBuilder(troubles());
       if (!found.every(({ client }) => isInDocker(client.address))) return;
-      // One that does not answer now may do so when its turn has come.
+      // A builder that does not answer now may answer when its turn comes.
       const able = await Promise.all(found.map(builder => isAble(builder)));
       if (able.every(answer => answer === false)) throw classicStore();
     },
@@ -206,7 +206,7 @@ export function createBuilders(
   };
 }
 
-/** How well each builder suits the platforms, 0 best. One that does not answer is tried last. */
+/** Returns how well each builder suits the platforms; 0 is best. A builder that does not answer is tried last. */
 async function ranksOf(
   builders: readonly Builder[],
   platforms: readonly string[],
@@ -229,7 +229,7 @@ function platformsOf(builder: Builder): Promise<readonly string[]> {
     .listWorkers({ timeoutMs: healthMs })
     .then(workers => workers.flatMap(worker => worker.platforms));
   builder.told = { at: performance.now(), platforms };
-  // It is asked again for the next build.
+  // The next build asks the builder again.
   platforms.catch(() => delete builder.told);
   return platforms;
 }

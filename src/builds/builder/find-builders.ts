@@ -17,27 +17,27 @@ import {
 import { canPush } from './push-ability.ts';
 
 /**
- * Installs buildkitd into one of the folders, telling of its steps. When the signal is aborted it rejects once
- * none of its processes runs.
+ * Installs buildkitd into one of the folders and reports its steps. When the signal is aborted, it rejects after all
+ * its processes have ended.
  */
 export type BringBuilder = (signal: AbortSignal, onStep: (step: string) => void) => Promise<void>;
 
 export interface FindBuildersOptions extends OwnBuilderOptions {
-  /** As configured; `off` among them means that there are to be none. */
+  /** Configured addresses; `off` among them disables all builders. */
   readonly configured: readonly string[];
-  /** Those of other people's builders that strangers may build on; `*` for all. */
+  /** Builders of other operators on which strangers may build; `*` means all. */
   readonly open?: readonly string[] | undefined;
-  /** Addresses at which somebody else may have started one; by default those that are usual. */
+  /** Addresses at which another program may have started a builder. Default: the usual addresses. */
   readonly usual?: readonly string[] | undefined;
-  /** Installs buildkitd into one of the folders; absent where nothing may be installed. */
+  /** Installs buildkitd into one of the folders; absent where installation is not allowed. */
   readonly bring?: BringBuilder | undefined;
-  /** Time before a contained builder whose start failed is started again, ms; two minutes by default. */
+  /** Time before a failed start of a contained builder is repeated (ms). Default: two minutes. */
   readonly retryMs?: number | undefined;
   readonly log: Logger;
 }
 
 export interface FoundBuilders extends BuilderSource {
-  /** Stops a builder of our own. */
+  /** Stops the builder that this server started. */
   close(): Promise<void>;
 }
 
@@ -49,14 +49,15 @@ const usualAddresses = [
   `docker+unix://${join(ownRuntime, 'docker.sock')}`,
 ];
 
-// What was found is asked again after this time: engines are set up anew, sockets are left behind.
+// Results are checked again after this time (ms): engines are reconfigured, and sockets remain after their builder
+// ends.
 const believedMs = 10_000;
 const questionMs = 3000;
 const remindMs = 30_000;
 
 /**
- * The configured builders; else one that runs already, if strangers may build there or the caller is known; else a
- * buildkitd that this server starts; else a Docker engine that cannot push.
+ * Finds builders in this order: the configured builders; a running builder, if strangers may build there or the caller
+ * is known; a buildkitd that this server starts; a Docker engine that cannot push.
  */
 export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   const { configured, usual = usualAddresses, open = [], log } = options;
@@ -64,13 +65,13 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   let isComing = false;
   const closing = new AbortController();
   let wasBrought = false;
-  // Kept: a connection to one that is mute stays open for long, whatever is done to close it.
+  // Clients are kept: a connection to a builder that does not answer stays open for long, even after it is closed.
   const clients = new Map<string, BuildkitClient>();
 
-  // By address: why it cannot be used although its socket is there.
+  // By address: why a builder cannot be used although its socket exists.
   const troubles = new Map<string, string>();
 
-  /** Whether it can push, undefined when nobody answers. */
+  /** Returns whether the builder can push; undefined if it does not answer. */
   const ask: Question = async address => {
     const client = clients.get(address) ?? connect(address);
     clients.set(address, client);
@@ -93,7 +94,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
 
   const startOrBring = async (): Promise<OwnBuilder | undefined> => {
     const started = await startOwnBuilder(options);
-    // Once: an installation that failed would fail again, and all callers would wait for it.
+    // Installs once: a failed installation would fail again, and all callers would wait for it.
     if (started || !options.bring || wasBrought) return started;
     wasBrought = true;
     isComing = true;
@@ -150,7 +151,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   };
 
   reportOpenness(options);
-  // What takes minutes begins now, so that it is there when the first build comes.
+  // An installation takes minutes. It begins now, so that the builder is ready for the first build.
   if (options.bring) find('stranger').catch(() => {});
 
   return {
@@ -165,12 +166,12 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   };
 }
 
-/** True where a builder of our own would be open to strangers, once all is installed that this takes. */
+/** Returns whether this server's own builder would be open to strangers once everything it requires is installed. */
 function mayContain({ containment }: FindBuildersOptions): boolean {
   return containment !== undefined && process.platform === 'linux' && process.getuid?.() === 0;
 }
 
-/** Logs when callers without a login cannot build, and what to do about it. */
+/** Logs that callers without a login cannot build, and how to change that. */
 function reportOpenness(options: FindBuildersOptions): void {
   const { configured, open = [], containment, bring, log } = options;
   if (configured.includes('off')) return;
@@ -181,13 +182,13 @@ function reportOpenness(options: FindBuildersOptions): void {
     );
     return;
   }
-  // The installation that runs now may bring what is missing.
+  // The running installation may add what is missing.
   if (containment === undefined || bring !== undefined) return;
   const obstacle = obstacleToContainment(builderPath(options));
   if (obstacle !== undefined) log.warn(closedToStrangers(obstacle));
 }
 
-/** Logs the steps of an installation, and every 30 s that the last one still runs. */
+/** Logs the steps of an installation, and every 30 s that the last step still runs. */
 function tellProgress(log: Logger): Disposable & { readonly onStep: (step: string) => void } {
   const began = performance.now();
   const seconds = () => Math.round((performance.now() - began) / 1000);
@@ -207,7 +208,7 @@ function tellProgress(log: Logger): Disposable & { readonly onStep: (step: strin
 /** Addresses of builders that answer. */
 interface Running {
   readonly able: string | undefined;
-  /** Of one that cannot push what it builds. */
+  /** Address of a builder that cannot push. */
   readonly unable: string | undefined;
 }
 
@@ -231,7 +232,7 @@ async function findRunning(
   return { able: undefined, unable };
 }
 
-/** Whether there is a socket, also one in a directory that this user may not look into. */
+/** Returns whether a socket exists, even in a directory that this user may not read. */
 function isThere(path: string): boolean {
   try {
     accessSync(path);

@@ -1,11 +1,11 @@
-// An emulated platform takes many times as long, and one that is missing fails at its first RUN.
+// A build on an emulated platform takes many times as long. On a missing platform it fails at its first RUN.
 const emulated = 1;
 const missing = 100;
 
 /**
- * How well a builder suits the platforms of a build, 0 best.
+ * Returns how well a builder suits the platforms of a build; 0 is best.
  *
- * @param offered those of the builder: its own first, then those it emulates
+ * @param offered platforms of the builder: native ones first, then emulated ones
  */
 export function platformRank(wanted: readonly string[], offered: readonly string[]): number {
   const [own = ''] = offered.map(machineOf);
@@ -16,7 +16,7 @@ export function platformRank(wanted: readonly string[], offered: readonly string
     .reduce((sum: number, rank) => sum + rank, 0);
 }
 
-/** Without the variant: an amd64 machine lists several. */
+/** Drops the variant: an amd64 machine lists several. */
 function machineOf(platform: string): string {
   return platform.split('/').slice(0, 2).join('/');
 }

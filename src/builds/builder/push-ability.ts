@@ -1,9 +1,9 @@
 import type { BuilderWorker, BuildkitClient, CallOptions } from '../../buildkit/index.ts';
 
 /**
- * True for a builder that can push what it builds. The one in a Docker engine with the classic image
- * store cannot, it has no `image` exporter: as `docker buildx` does, one knows it by what its workers
- * tell of themselves. Rejects with a `BuildError` when the builder does not answer.
+ * Returns whether a builder can push what it builds. The builder in a Docker engine with the classic image store
+ * cannot: it has no `image` exporter. As in `docker buildx`, the properties of its workers identify it. Rejects with a
+ * `BuildError` when the builder does not answer.
  */
 export async function canPush(client: BuildkitClient, options: CallOptions): Promise<boolean> {
   if (!isInDocker(client.address)) {
@@ -14,7 +14,7 @@ export async function canPush(client: BuildkitClient, options: CallOptions): Pro
   return workers.some(hasSnapshotter);
 }
 
-/** True for the address of the builder in a Docker engine. */
+/** Returns whether the address is that of the builder in a Docker engine. */
 export function isInDocker(address: string): boolean {
   return address.startsWith('docker+');
 }

@@ -10,26 +10,26 @@ import { type Containment, type ContainmentOptions, prepareContainment } from '.
 export interface ContainedBuilderOptions {
   /** Path of buildkitd. */
   readonly program: string;
-  /** Where programs are looked for, as in the variable PATH. */
+  /** Folders in which programs are looked up, in the format of the variable PATH. */
   readonly path: string;
-  /** Where its state goes; absolute. */
+  /** Directory for its state; absolute. */
   readonly directory: string;
   readonly containment: ContainmentOptions;
   readonly plainHttp: readonly string[];
-  /** True while a builder that is not contained runs in the same directory. */
+  /** True while an uncontained builder runs in the same directory. */
   readonly hasStandIn?: boolean;
   readonly log: Logger;
 }
 
 const refreshMs = 10_000;
 const pruneMs = 60_000;
-// Below this part of what should be free, room is made before a build.
+// When less than this share of the required free space is left, the cache is pruned before a build.
 const roomShare = 0.8;
 const leastFreeFiles = 0.4;
 
 /**
  * Starts buildkitd in its own network, with limits. All its processes end with the first one, which ends with this
- * process. Throws when it does not start.
+ * process. Throws if it does not start.
  */
 export async function startContained({
   program,
@@ -75,7 +75,7 @@ export async function startContained({
       }
       await makeRoom(daemon, prepared, log);
     };
-    // The state of a builder without its own disk, which may be ending its builds.
+    // The state of an uncontained builder, which may still be finishing its builds.
     if (!hasStandIn) rm(join(directory, 'state'), { recursive: true, force: true }).catch(() => {});
     return {
       ...daemon,
@@ -101,15 +101,18 @@ export async function startContained({
 }
 
 /**
- * Makes a folder with a short path, for a socket's path may have some hundred bytes only. Not where files of some age
- * are cleaned away: removing the mount point, even from outside, would take the disk away from the builder.
+ * Makes a folder with a short path: the path of a socket is limited to about a hundred bytes. The folder is not in a
+ * place where old files are cleaned up: removing the mount point, even from outside, would take the disk away from the
+ * builder.
  */
 function makeFolder(): Promise<string> {
   const make = (place: string) => mkdtemp(join(place, 'sluice-buildkit-'));
   return make('/run').catch(() => make(tmpdir()));
 }
 
-/** The mounted state of the builder, as this process can open it; undefined if the builder has ended. */
+/**
+ * Returns the mounted state of the builder as a path that this process can open; undefined if the builder has ended.
+ */
 async function stateOf(
   { pid }: Pick<BuilderProcess, 'pid'>,
   { root }: Pick<Containment, 'root'>,
@@ -118,7 +121,7 @@ async function stateOf(
   return first.trim() === '' ? undefined : join('/proc', first.trim(), 'root', root);
 }
 
-/** True while the state of the builder is a mounted file system. */
+/** Returns whether the state of the builder is a mounted file system. */
 async function hasDisk(daemon: BuilderProcess, prepared: Containment): Promise<boolean> {
   const inside = await stateOf(daemon, prepared);
   if (inside === undefined) return false;
@@ -128,7 +131,7 @@ async function hasDisk(daemon: BuilderProcess, prepared: Containment): Promise<b
   return state !== undefined && around !== undefined && state.dev !== around.dev;
 }
 
-/** Prunes the builder's cache now; by itself the builder would do so only within a minute. */
+/** Prunes the builder's cache now. The builder itself would prune it up to a minute later. */
 async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logger): Promise<void> {
   const { freeBytes, keptBytes } = prepared;
   const inside = await stateOf(daemon, prepared);
@@ -139,7 +142,7 @@ async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logg
   if (!isShortOfBytes && !isShortOfFiles) return;
   const client = connect(daemon.address);
   try {
-    // What takes few bytes may be many files.
+    // Few bytes may be many files.
     const what = isShortOfFiles ? {} : { maxUsedSpace: keptBytes, minFreeSpace: freeBytes };
     const gone = await client.prune(what, { timeoutMs: pruneMs });
     const bytes = gone.reduce((sum, { size }) => sum + size, 0);

@@ -15,40 +15,40 @@ import {
 import { nameServer, networkRules, outerNetwork, type Reach } from './network-rules.ts';
 import { findReach, literalReach, type OpenHosts } from './reach.ts';
 
-/** What a contained builder may reach and use. */
+/** Limits and open addresses of a contained builder. */
 export interface ContainmentOptions {
   readonly openHosts: OpenHosts;
-  /** Of one build. */
+  /** Limits of one build. */
   readonly each: Limits;
-  /** Of all builds that run at once. */
+  /** Limits of all concurrent builds together. */
   readonly all: Limits;
   /** Disk space that one build may write. */
   readonly buildDiskBytes: number;
-  /** Most disk space of its whole state; less where the disk has less. */
+  /** Maximum disk space of the builder's whole state; less if the disk has less. */
   readonly stateBytes: number;
 }
 
 interface Places {
   readonly directory: string;
   readonly folder: string;
-  /** Where programs are looked for, as in the variable PATH. */
+  /** Folders in which programs are looked up, in the format of the variable PATH. */
   readonly path: string;
 }
 
-/** How a builder with its own network, control group and disk is started. */
+/** How to start a builder with its own network, control group and disk. */
 export interface Containment {
   /** Root directory of buildkitd. */
   readonly root: string;
-  /** More of buildkitd.toml, below `[worker.oci]`. */
+  /** Additional lines of buildkitd.toml, below `[worker.oci]`. */
   readonly workerConfig: readonly string[];
-  /** The beginning of the command that runs buildkitd. */
+  /** The first words of the command that runs buildkitd. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** Bytes to leave free on its disk. */
   readonly freeBytes: number;
-  /** Bytes to keep there at most. */
+  /** Maximum bytes to keep there. */
   readonly keptBytes: number;
-  /** Writes the rules of the network; true when they have changed. */
+  /** Writes the network rules; returns true if they have changed. */
   writeRules(): Promise<boolean>;
   /** Removes the remains of a builder that has ended. Logs what it cannot remove; never rejects. */
   clear(): Promise<void>;
@@ -56,20 +56,21 @@ export interface Containment {
 
 const script = (name: string) => join(import.meta.dirname, name);
 
-// Share of the free space when the state is made: the rest is for the server.
+// Share of the free space that a new state gets: the rest is for the server.
 const stateShare = 0.5;
 const leastStateBytes = 2 ** 28;
 const blockBytes = 2 ** 20;
-// What BuildKit keeps at most, and leaves free, of its disk: two builds may write as much as they may.
+// Share of its disk that BuildKit keeps at most, and share that it leaves free: room for two builds that write up to
+// their limit.
 const keptShare = 0.5;
 const freeShare = 0.45;
 const mostBuildShare = 0.25;
 const namesMs = 3000;
-// Namespaces that are made before a step needs them.
+// Number of network namespaces that are made before a step needs them.
 const spareNetworks = 4;
 
 /**
- * Prepares the start of a contained builder. Throws when the machine cannot contain it.
+ * Prepares the start of a contained builder. Throws if the machine cannot contain it.
  *
  * @param folder short-lived, with a short path; the caller removes it
  */
@@ -108,7 +109,7 @@ export async function prepareContainment(
       return true;
     };
     const writeRules = async () => write(await findReach(openHosts));
-    // Names may take long: they are open as soon as they are known.
+    // Resolving names may take long: each becomes open as soon as it is resolved.
     await write(literalReach(openHosts));
     await Promise.race([writeRules(), sleep(namesMs, undefined, { ref: false })]);
     const bytes = await stateSize(directory, stateBytes);
@@ -167,21 +168,21 @@ async function clearLeftovers(directory: string, folder: string, log: Logger): P
   } catch {
     return;
   }
-  // It costs nothing but its name: without this builder strangers could not build.
+  // A failure leaves only an unused group. Without this builder, strangers could not build.
   await removeControlGroup(note.group).catch(err =>
     log.warn({ group: note.group, err }, 'cannot remove the control group of the last builder'),
   );
   if (note.folder !== folder) await rm(note.folder, { recursive: true, force: true });
 }
 
-/** The machine's own search list, with the name server of the builder's network. */
+/** Returns the machine's own search list, with the name server of the builder's network. */
 async function resolverConfig(): Promise<string> {
   const own = await readFile('/etc/resolv.conf', 'utf8').catch(() => '');
   const kept = own.split('\n').filter(line => /^\s*(?:search|domain|options)\b/.test(line));
   return [`nameserver ${nameServer}`, ...kept, ''].join('\n');
 }
 
-/** As much as is wanted, or half of what the disk can give. The size of a state that is there stays. */
+/** Returns the requested size, or half of what the disk can provide. An existing state keeps its size. */
 async function stateSize(directory: string, wanted: number): Promise<number> {
   const { bsize, bavail } = await statfs(directory);
   const marker = join(directory, 'state-size');

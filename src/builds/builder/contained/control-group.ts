@@ -3,28 +3,28 @@ import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Limits of what runs: for one build, and for all builds together. */
+/** Limits of the running processes: for one build, or for all builds together. */
 export interface Limits {
   readonly memoryBytes: number;
   readonly processes: number;
-  /** Processors, in fractions too; undefined for all. */
+  /** Number of processors, may be fractional; undefined for all. */
   readonly processors: number | undefined;
 }
 
 const top = '/sys/fs/cgroup';
 const controllers = ['memory', 'pids', 'cpu'] as const;
 const periodUs = 100_000;
-// Steps yield to the server: 100 (version 2) and 1024 (version 1) are usual.
+// Steps yield to the server: the defaults are 100 (version 2) and 1024 (version 1).
 const weight = { unified: '25', separate: '256' };
 const busyMs = 2000;
 const busyPauseMs = 20;
 
-/** True where control groups are of version 2: one hierarchy for all controllers. */
+/** Returns whether the control groups have version 2: one hierarchy for all controllers. */
 function isUnified(): boolean {
   return existsSync(join(top, 'cgroup.controllers'));
 }
 
-/** Makes a control group for all builds of a builder. Throws when the machine's control groups cannot do that. */
+/** Makes a control group for all builds of a builder. Throws if the machine's control groups do not support that. */
 export async function makeControlGroup(name: string, limits: Limits): Promise<void> {
   const { memoryBytes, processes, processors } = limits;
   if (isUnified()) {
@@ -59,8 +59,8 @@ export async function makeControlGroup(name: string, limits: Limits): Promise<vo
 }
 
 /**
- * The limits of one build, as lines for the wrapper of runc: the hierarchy of the controller (`.` for the only one),
- * a file of the control group, and its value.
+ * Returns the limits of one build as lines for the wrapper of runc: the hierarchy of the controller (`.` for the only
+ * one), a file of the control group, and its value.
  */
 export function buildLimitLines({ memoryBytes, processes, processors }: Limits): string {
   if (isUnified()) {
@@ -81,7 +81,9 @@ export function buildLimitLines({ memoryBytes, processes, processors }: Limits):
   ].join('\n');
 }
 
-/** Removes the control group of a builder that has ended, with those of its steps. Throws when it stays busy for 2 s. */
+/**
+ * Removes the control group of a builder that has ended, with the groups of its steps. Throws if it stays busy for 2 s.
+ */
 export async function removeControlGroup(name: string): Promise<void> {
   const places = isUnified() ? [''] : await readdir(top).catch(() => []);
   const deadline = performance.now() + busyMs;
@@ -89,8 +91,8 @@ export async function removeControlGroup(name: string): Promise<void> {
 }
 
 /**
- * Groups are removed from the leaves up; one whose last process has just died may still be busy. One deadline for the
- * whole tree: if each level waited again, a busy leaf would hold a stop for minutes.
+ * Groups are removed from the leaves up. A group whose last process has just ended may still be busy. The whole tree
+ * has one deadline: if each level waited again, a busy leaf would delay a stop for minutes.
  */
 async function removeTree(group: string, deadline: number): Promise<void> {
   for (;;) {

@@ -1,30 +1,30 @@
 import { closedNetworks } from '../../../upstream/transport/address-guard.ts';
 
-/** An address that may be reached although it is closed; without a port all of them. */
+/** An address that is open within a closed network; without a port, all its ports are open. */
 export interface OpenAddress {
   readonly address: string;
   readonly port: number | undefined;
 }
 
-/** Addresses that are open, and those that are closed in addition. */
+/** Addresses that are open, and additional addresses that are closed. */
 export interface Reach {
-  /** To the builder itself, which pulls, pushes and fetches. */
+  /** Open to the builder itself, which pulls, pushes and fetches. */
   readonly builder: readonly OpenAddress[];
-  /** To the steps of a build too. */
+  /** Also open to the steps of a build. */
   readonly steps: readonly OpenAddress[];
   /** The machine's own addresses. */
   readonly machine: readonly string[];
 }
 
-/** The user-mode network that leads out of the builder's namespace, as slirp4netns gives its addresses. */
+/** The user-mode network that leads out of the builder's namespace, with the addresses that slirp4netns assigns. */
 export const outerNetwork = '198.18.0.0/24';
-/** Stands for the machine's loopback there. */
+/** The address of the machine's loopback in that network. */
 const loopbackGate = '198.18.0.2';
 export const nameServer = '198.18.0.3';
 
 /**
- * The packet filter of the builder's network namespace, as a file for `nft -f`: it replaces what was there in one
- * step. Only IPv4 leads out.
+ * Returns the packet filter of the builder's network namespace, as a file for `nft -f`. It replaces the previous filter
+ * atomically. Only IPv4 leads out.
  */
 export function networkRules({ builder, steps, machine }: Reach): string {
   const isLoopback = ({ address }: OpenAddress) => address.startsWith('127.');

@@ -3,10 +3,10 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { OpenAddress, Reach } from './network-rules.ts';
 
-/** Hosts, as in `registry.example.com:5000`, that may be reached although their addresses are closed. */
+/** Hosts, such as `registry.example.com:5000`, that are open although their addresses are closed. */
 export interface OpenHosts {
   readonly builder: readonly string[];
-  /** For the builder as well. */
+  /** Also open to the builder. */
   readonly steps: readonly string[];
 }
 
@@ -15,7 +15,7 @@ export async function findReach({ builder, steps }: OpenHosts): Promise<Reach> {
   return reachOf(await addressesOf(builder), await addressesOf(steps));
 }
 
-/** Like {@link findReach}, at once and without names. */
+/** Like {@link findReach}, but synchronous and without names. */
 export function literalReach({ builder, steps }: OpenHosts): Reach {
   const literals = (hosts: readonly string[]) =>
     hosts.map(parseHost).filter(({ address }) => isIP(address) === 4);
@@ -31,7 +31,7 @@ function reachOf(builder: readonly OpenAddress[], steps: readonly OpenAddress[])
 
 async function addressesOf(hosts: readonly string[]): Promise<OpenAddress[]> {
   const found: OpenAddress[] = [];
-  // One after the other: each takes a thread that files are read with too.
+  // One at a time: each lookup takes a thread from the pool that also reads files.
   for (const { address: host, port } of hosts.map(parseHost)) {
     const addresses = isIP(host) === 4 ? [host] : await resolve(host);
     found.push(...addresses.map(address => ({ address, port })));

@@ -1,6 +1,6 @@
 import { findProgram } from '../own/find-program.ts';
 
-/** The commands that contain a builder, and the Debian package that brings each. */
+/** The commands that contain a builder, each with its Debian package. */
 const packages = {
   unshare: 'util-linux',
   nsenter: 'util-linux',
@@ -16,10 +16,10 @@ const packages = {
 } as const;
 
 /**
- * Returns why this machine cannot give a builder its own network and limits, with the packages to install;
- * undefined if it can.
+ * Returns why this machine cannot give a builder its own network and limits, with the packages to install; undefined if
+ * it can.
  *
- * @param path where programs are looked for, as in the variable PATH
+ * @param path folders in which programs are looked up, in the format of the variable PATH
  */
 export function obstacleToContainment(path: string): string | undefined {
   if (process.platform !== 'linux') return 'that requires Linux';

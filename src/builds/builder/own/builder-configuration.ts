@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-/** The name of a builder's socket, in the folder that is made for it. */
+/** Name of a builder's socket, in the folder that is made for it. */
 export const socketName = 'buildkitd.sock';
 
 interface ConfigurationOptions {
@@ -10,8 +10,8 @@ interface ConfigurationOptions {
 }
 
 /**
- * Returns the text of buildkitd.toml. All of it is there and not in flags: builders of other versions and builds know
- * fewer of those.
+ * Returns the text of buildkitd.toml. All options are in this file, not in flags: other versions and builds of
+ * buildkitd support fewer flags.
  *
  * @param worker lines below `[worker.oci]`
  */
@@ -30,7 +30,7 @@ export function builderConfiguration(
   ].join('\n');
 }
 
-// A basic string of TOML is one of JSON. Source: TOML 1.0.0, String.
+// Every JSON string is a basic string of TOML. Source: TOML 1.0.0, String.
 function quoted(text: string): string {
   return JSON.stringify(text);
 }

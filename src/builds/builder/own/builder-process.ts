@@ -12,12 +12,12 @@ export interface OwnBuilder {
   readonly address: string;
   /** True if it has its own network and limits. */
   readonly isContained: boolean;
-  /** Adapts its network to the addresses that names and the machine have now, and makes room on its disk. */
+  /** Adapts its network to the current addresses of names and of the machine, and frees space on its disk. */
   refresh(): Promise<void>;
   hasEnded(): boolean;
-  /** False when nobody can use it although it runs: its socket or its disk is gone. */
+  /** Returns false if the builder runs but is unusable: its socket or its disk is gone. */
   isWhole(): Promise<boolean>;
-  /** True if it stands in for a contained one whose start failed. */
+  /** True if it replaces a contained builder whose start failed. */
   readonly mayContainLater?: boolean;
   stop(): Promise<void>;
 }
@@ -29,16 +29,16 @@ const stopMs = 10_000;
 interface RunOptions {
   readonly command: readonly string[];
   readonly env: NodeJS.ProcessEnv;
-  /** Removed when it has ended. */
+  /** Removed after the builder has ended. */
   readonly folder: string;
   readonly log: Logger;
-  /** It ends with its input: what is typed at the terminal of the server does not reach it. */
+  /** True if it ends when its input closes. Keys typed at the server's terminal do not reach it. */
   readonly isDetached?: boolean;
-  /** Called when it has ended without being asked to. */
+  /** Called when the builder ends unexpectedly. */
   readonly onEnd?: () => Promise<void>;
 }
 
-/** Starts buildkitd and waits until it listens. Throws what it wrote when it does not. */
+/** Starts buildkitd and waits until it listens. Throws its output if it does not. */
 export async function runBuilder({
   command: [command = '', ...args],
   env,
@@ -53,14 +53,14 @@ export async function runBuilder({
   child.on('error', error => {
     output += error.message;
   });
-  // It has ended, which is noticed below. Without free descriptors it has no streams.
+  // A process that has ended is handled below. Without free descriptors it has no streams.
   child.stdin?.on('error', () => {});
   child.stderr?.on('data', data => {
     output = (output + data).slice(-4000);
   });
   child.once('exit', code => {
     log.warn({ code, output }, 'buildkitd ended');
-    // The next one gets its own folder.
+    // The next builder gets its own folder.
     rm(folder, { recursive: true, force: true }).catch(() => {});
     onEnd?.().catch(err => log.warn({ err }, 'leftovers of buildkitd'));
   });

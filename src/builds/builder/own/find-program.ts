@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Returns the path of a program in the folders of `path` (as in the variable PATH), undefined if it is in none. */
+/** Returns the path of a program in the folders of `path` (format of the variable PATH); undefined if none has it. */
 export function findProgram(name: string, path: string): string | undefined {
   return path
     .split(delimiter)
@@ -10,7 +10,7 @@ export function findProgram(name: string, path: string): string | undefined {
     .find(isExecutable);
 }
 
-/** True for a file that this process may run. */
+/** Returns whether this process may execute the file. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

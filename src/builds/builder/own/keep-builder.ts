@@ -1,26 +1,27 @@
 import type { Logger } from '../../../foundation/telemetry.ts';
 import type { OwnBuilder } from './builder-process.ts';
 
-/** True while builds run on the builder with this address. */
+/** Returns true while builds run on the builder with this address. */
 export type IsBusy = (address: string) => boolean;
 
 export interface KeepBuilderOptions {
-  /** Starts a builder, or undefined where none can be started. */
+  /** Starts a builder; returns undefined where that is not possible. */
   readonly start: () => Promise<OwnBuilder | undefined>;
-  /** Starts a contained builder. Throws where that fails. */
+  /** Starts a contained builder. Throws if that fails. */
   readonly startContained: () => Promise<OwnBuilder | undefined>;
-  /** Called for a start that failed. */
+  /** Called after a failed start. */
   readonly onFailure: (error: unknown) => void;
-  /** Time before a contained start that failed is tried again, ms; it doubles each time up to an hour. */
+  /** Time before a failed contained start is repeated (ms). It doubles each time, up to an hour. */
   readonly retryMs?: number | undefined;
   readonly log: Logger;
 }
 
-/** A builder of this server, started again when it ends. */
+/** A builder of this server that is restarted when it ends. */
 export interface KeptBuilder {
   /**
-   * The builder, started if it does not run. After a failed start of the contained builder another one stands in,
-   * which builds for known callers. The contained start is then tried again: strangers wait for it, others do not.
+   * Returns the builder, and starts it if it does not run. After a failed start of the contained builder, an
+   * uncontained one replaces it and builds for known callers. The contained start is then repeated: strangers wait for
+   * it, others do not.
    */
   get(canWait: boolean, isBusy: IsBusy): Promise<OwnBuilder | undefined>;
   close(): Promise<void>;
@@ -38,7 +39,7 @@ export function keepBuilder(options: KeepBuilderOptions): KeptBuilder {
   let retryMs = options.retryMs ?? usualRetryMs;
   let retryAt = Number.POSITIVE_INFINITY;
   let isClosed = false;
-  // Those that were replaced: they end their builds.
+  // Builders that were replaced and finish their builds.
   const leaving = new Map<OwnBuilder, number>();
 
   const begin = (): Promise<OwnBuilder | undefined> =>
@@ -53,7 +54,7 @@ export function keepBuilder(options: KeepBuilderOptions): KeptBuilder {
       },
     );
 
-  /** The last one if it still works, else a new one. */
+  /** Returns the last builder if it still works, else a new one. */
   const current = async (): Promise<OwnBuilder | undefined> => {
     const last = own;
     const builder = await last;
@@ -109,14 +110,14 @@ export function keepBuilder(options: KeepBuilderOptions): KeptBuilder {
 
     async close() {
       isClosed = true;
-      // A start under way ends with this process, or stops its builder.
+      // A start in progress ends with this process, or stops its builder.
       const all = [...leaving.keys(), await own];
       await Promise.all(all.map(builder => builder?.stop()));
     },
   };
 }
 
-/** False for a builder that has ended or that nobody can use any more: it is stopped. */
+/** Returns false for a builder that has ended or is unusable. Stops an unusable builder. */
 async function isUsable(builder: OwnBuilder): Promise<boolean> {
   return !builder.hasEnded() && (await builder.isWhole());
 }

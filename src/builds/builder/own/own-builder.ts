@@ -13,27 +13,27 @@ import { findProgram } from './find-program.ts';
 import { releaseMounts } from './stale-mounts.ts';
 
 export interface OwnBuilderOptions {
-  /** Where its state goes. */
+  /** Directory for its state. */
   readonly directory: string;
-  /** Folders to look for buildkitd in, in addition to those of the PATH. */
+  /** Folders in which buildkitd is looked up, in addition to the PATH. */
   readonly folders: readonly string[];
-  /** The PATH, that of this process by default. */
+  /** The PATH. Default: the PATH of this process. */
   readonly path?: string | undefined;
-  /** Registries that are spoken to without TLS. */
+  /** Registries that are contacted without TLS. */
   readonly plainHttp: readonly string[];
-  /** Its own network and limits; without this the builder uses the machine's. */
+  /** Its own network and limits. Without this, the builder uses those of the machine. */
   readonly containment?: ContainmentOptions | undefined;
   readonly log: Logger;
 }
 
-// The builder of a server that was killed ends its builds first.
+// The builder of a killed server finishes its builds first.
 const lockTries = 10;
 const lockPauseMs = 1000;
 
 /**
- * Starts buildkitd and waits until it listens; undefined where it is not installed. With root it has
- * its own network and limits if the machine supports that. Without root it runs in a user namespace, which
- * requires RootlessKit.
+ * Starts buildkitd and waits until it listens; returns undefined if it is not installed. As root, it has its own
+ * network and limits if the machine supports them. Without root, it runs in a user namespace, which requires
+ * RootlessKit.
  */
 export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuilder | undefined> {
   const options = { ...given, directory: resolve(given.directory) };
@@ -65,7 +65,7 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
   }
 }
 
-/** Starts a contained builder beside one that is not. Throws when that fails. */
+/** Starts a contained builder while an uncontained one runs. Throws if that fails. */
 export async function startContainedBuilder(
   options: OwnBuilderOptions,
 ): Promise<OwnBuilder | undefined> {
@@ -82,7 +82,7 @@ export function closedToStrangers(obstacle: string): string {
   return `builds of callers without an access token are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
 }
 
-/** The PATH in which the programs of a builder are looked for. */
+/** Returns the PATH in which the programs of a builder are looked up. */
 export function builderPath({
   folders,
   path,
@@ -91,7 +91,7 @@ export function builderPath({
   return [...folders, path ?? inherited].join(delimiter);
 }
 
-/** In the machine's network, without limits. */
+/** Starts it in the machine's network, without limits. */
 async function startPlain(
   program: string,
   path: string,
@@ -99,9 +99,9 @@ async function startPlain(
 ): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
   const release = async () => void (await releaseMounts(await realpath(directory)));
-  // Of one that was killed with its server.
+  // The mounts of a builder that was killed with its server.
   await release();
-  // The path of a socket may have some hundred bytes only, that of the data directory may have more.
+  // The path of a socket is limited to about a hundred bytes. The path of the data directory may be longer.
   const folder = await mkdtemp(join(tmpdir(), 'sluice-buildkit-'));
   const config = join(directory, 'buildkitd.toml');
   const root = join(directory, 'state');
@@ -109,9 +109,9 @@ async function startPlain(
     config,
     builderConfiguration({ root, folder, plainHttp }, ['networkMode = "host"']),
   );
-  // It must not outlive this process, however that ends: the next one needs its state.
+  // The builder must not outlive this process, however this process ends: the next one needs its state.
   const command = [...leash(path), ...namespace(path), program, '--config', config];
-  // Only root has another place for what runs.
+  // Only root has another place for runtime files.
   const env = { XDG_RUNTIME_DIR: folder, ...process.env, PATH: path };
   const daemon = await runBuilder({ command, env, folder, log, onEnd: release });
   log.info({ program, address: daemon.address }, 'buildkitd started');
@@ -126,16 +126,16 @@ async function startPlain(
   };
 }
 
-/** The beginning of a command that ends the rest when this process ends; empty where that is impossible. */
+/** Returns the first words of a command that ends the rest when this process ends; empty where that is impossible. */
 function leash(path: string): string[] {
   const setpriv = findProgram('setpriv', path);
   if (setpriv === undefined) return [];
   const command = [setpriv, '--pdeathsig', 'TERM'];
-  // That of busybox does less.
+  // The setpriv of busybox has fewer options.
   return spawnSync(setpriv, [...command.slice(1), 'true']).status === 0 ? command : [];
 }
 
-/** The beginning of a command that runs the rest as root of a namespace of its own. */
+/** Returns the first words of a command that runs the rest as root of its own namespace. */
 function namespace(path: string): string[] {
   if (process.getuid?.() === 0) return [];
   const rootlesskit = findProgram('rootlesskit', path);
