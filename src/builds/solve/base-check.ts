@@ -6,7 +6,7 @@ import type { CredentialSource } from '../../upstream/auth/credentials.ts';
 import { findManifest } from '../../upstream/content/find-manifest.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 
-/** A base image that its registry has shown. */
+/** A base image that its registry has shown to the caller. */
 export interface ShownBase {
   readonly access: Access;
   /** Tag or digest. */
@@ -14,9 +14,8 @@ export interface ShownBase {
 }
 
 /**
- * Checks that the caller may pull the base images: a builder that has an image already does not ask its registry
- * again. Throws a {@link Fault} that names the image: 400, or the status for
- * a registry that does not answer.
+ * Checks that the caller may pull the base images: a builder that already has an image does not ask its registry again.
+ * Throws a {@link Fault} that names the image: 400, or the status for a registry that does not answer.
  */
 export async function checkBaseImages(
   references: readonly string[],

@@ -8,28 +8,31 @@ import type { CredentialSource, Credentials } from '../../upstream/auth/credenti
 import type { FetchToken } from '../../upstream/auth/fetch-token.ts';
 import { builderTokens } from '../builder/builder-tokens.ts';
 
-/** The rights with which the images of a build are pulled and pushed. */
+/** The rights that a build has to pull and push images. */
 export interface BuildRights {
-  /** For a builder: for the hosts of these images, and for the own host a token for them alone. */
+  /**
+   * Returns the access for a builder: credentials for the hosts of these images, and for this server a token for these
+   * images alone.
+   */
   forBuilder(images: BuilderImages): BuilderAccess;
   /** Returns the access for the service itself. The caller has proved its right to images that are hosted here. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
 }
 
-/** What a builder is given. */
+/** Access that a builder receives. */
 export interface BuilderAccess {
-  /** For registries that have tokens only where the builder gets them itself. */
+  /** Credentials for registries whose tokens only the builder itself can get. */
   readonly credentials: CredentialSource;
   readonly tokens: TokenSource;
 }
 
-/** Names of the images that a builder has to do with. */
+/** Names of the images that a builder pulls and pushes. */
 export interface BuilderImages {
   readonly pulled: readonly string[];
   readonly pushed: readonly string[];
 }
 
-/** Returns the rights of the caller of a build; without a grant, the rights that everyone has. */
+/** Returns the rights of the caller of a build. Without a grant, these are the rights of anonymous callers. */
 export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
 
 export interface BuildRightsDeps {
@@ -37,7 +40,7 @@ export interface BuildRightsDeps {
   readonly tokens: RegistryTokens;
   readonly fetchToken: FetchToken;
   readonly ownHost: string;
-  /** How long a token for the own host is good, ms. */
+  /** Lifetime of a token for this server (ms). */
   readonly tokenLifeMs: number;
 }
 
@@ -58,7 +61,8 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
           return { kind: 'password', username: tokenName, password };
         };
         const ofHost: CredentialSource = async host => {
-          // The builder asks by host alone for a password: the first of its images there that has one decides.
+          // The builder requests a password by host alone: the first of its images on that host with a password
+          // decides.
           for (const { registry, repository } of [...pushed, ...pulled]) {
             if (registry !== host) continue;
             const found = await (host === ownHost ? ownToken() : credentials(host, repository));
@@ -83,8 +87,8 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
 }
 
 /**
- * The access to an image that is built here: in the service's own right where it is hosted, as who asked for
- * the build has shown that it may have it.
+ * Returns the access to an image that is built here. For a hosted image it is the service's own right: the caller has
+ * already shown its right to the image.
  */
 export async function accessInOwnRight(
   { registry, repository }: Pick<Access, 'registry' | 'repository'>,

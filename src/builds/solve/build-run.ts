@@ -4,13 +4,13 @@ import type { Secrets } from '../asker.ts';
 import type { LogWriter } from '../build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';
 
-/** Runs one build. An exception is a failure; the message of a {@link Fault} is for the user. */
+/** Runs one build. Throws if the build fails; the message of a {@link Fault} is for the user. */
 export type Solve = (run: BuildRun) => Promise<Extract<BuildOutcome, { succeeded: true }>>;
 
 export interface BuildRun {
   readonly id: string;
   readonly plan: BuildPlan;
-  /** The rights with which images are pulled and pushed. */
+  /** The rights to pull and push images. */
   readonly grant: SealedGrant | undefined;
   readonly owner: string;
   /** False for the build of a caller without a login. */

@@ -2,12 +2,12 @@ import type { SourceRule } from '../../buildkit/index.ts';
 import { closedNetworks } from '../../upstream/transport/address-guard.ts';
 
 /**
- * Returns the rules for what ADD fetches over HTTP and from git: nothing by a closed address, and nothing from
- * registries that may be at one. A name that resolves to a closed address is refused by the network of the builder.
+ * Returns the rules for what ADD fetches over HTTP and from git. They reject closed addresses and registries that may
+ * have one. The network of the builder rejects names that resolve to a closed address.
  *
- * @param registries hosts that are listed as registries: builds get images from them, and no files
- * @param privateHosts hosts, with a port or for all ports, that are open although they are at a closed address
- * @param ownHost of this server, with its port: lock files of its builds make the same environment again
+ * @param registries hosts that are listed as registries: builds get images from them, but no files
+ * @param privateHosts hosts, with a port or for all ports, that are open although their address is closed
+ * @param ownHost host of this server, with its port: lock files of its builds recreate the same environment
  */
 export function closedSourceRules(
   registries: readonly string[],
@@ -35,11 +35,11 @@ function hostPattern(host: string): string {
   const escaped = host.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const [, port] = /:(\d+)$/.exec(host) ?? [];
   if (port === undefined) return `${escaped}(?::\\d+)?`;
-  // Left out where it is that of the protocol.
+  // A default port is optional.
   return port === '443' || port === '80' ? escaped.replace(/:(\d+)$/, '(?::$1)?') : escaped;
 }
 
-/** A pattern for the addresses of a network as they are usually written. */
+/** Returns a pattern for the addresses of a network in their usual notation. */
 function networkPattern(network: string, prefix: number): string {
   const octets = network.split('.').map(Number);
   const patterns = octets.map((octet, index) => {

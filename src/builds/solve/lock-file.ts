@@ -3,7 +3,7 @@ import { extract } from 'tar-stream';
 
 const maxBytes = 4 * 1024 * 1024;
 
-/** The one file of a stage that was exported as a tar, as text. */
+/** Returns the text of the only file in a stage that was exported as a tar archive. */
 export async function readLockFile(
   exportTo: (sink: () => Writable) => Promise<unknown>,
 ): Promise<string | undefined> {
@@ -17,7 +17,7 @@ export async function readLockFile(
       if (header.type === 'file' && size <= maxBytes) parts.push(part);
     });
     stream.once('end', next);
-    // An archive that breaks off fails each of its streams; the export reports the reason.
+    // A truncated archive fails each of its streams; the export reports the reason.
     stream.on('error', () => {});
     stream.resume();
   });

@@ -28,31 +28,31 @@ import { buildTime, datedTree } from './dating/build-time.ts';
 import { buildFault } from './failures/build-fault.ts';
 import { readLockFile } from './lock-file.ts';
 
-/** What is to be done with a recipe. */
+/** A recipe to build, and how to build it. */
 export interface RecipeRun {
-  /** Of the plan: same key, same recipe. */
+  /** Key of the plan: the same key means the same recipe. */
   readonly key: string;
   readonly recipe: RecipeOrigin;
-  /** The target of the image; without a tag, the image is pushed by its digest. */
+  /** Target of the image; without a tag, the image is pushed by its digest. */
   readonly target: Reference;
   readonly access: BuilderAccess;
   readonly customer: Customer;
-  /** Whose build it is. */
+  /** Owner of the build. */
   readonly owner: string;
-  /** Base64 by id. */
+  /** Base64 values by id. */
   readonly secrets?: Readonly<Record<string, string>> | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
 
-/** What came of it. */
+/** Result of the build. */
 export interface RecipeResult {
   readonly digest: Digest;
   readonly mediaType: string;
   readonly lockFile: string | undefined;
 }
 
-/** Lets BuildKit build a recipe and push the image. Throws a `Fault` with the reason of the failure, for the user. */
+/** Has BuildKit build a recipe and push the image. Throws a `Fault` with the reason of the failure, for the user. */
 export type RunRecipe = (run: RecipeRun) => Promise<RecipeResult>;
 
 export interface RunRecipeDeps {
@@ -60,20 +60,20 @@ export interface RunRecipeDeps {
   readonly content: ContentStore;
   readonly isPlainHttp: (registry: string) => boolean;
   /**
-   * True for a cache whose layers may be taken. A builder believes what a cache says a step has made, and
-   * keeps it for everybody who has the same step.
+   * Returns whether the layers of a cache may be used. A builder believes what a cache says about the result of a step,
+   * and keeps it for everyone who has the same step.
    */
   readonly isTrustedCache: (repository: string) => boolean;
-  /** What cache mounts keep is shared by the builds of one known owner. */
+  /** True if the builds of one known owner share the content of cache mounts. */
   readonly sharesMounts: boolean;
-  /** What a Dockerfile may fetch with ADD. */
+  /** Rules for what a Dockerfile may fetch with ADD. */
   readonly sourceRules: readonly SourceRule[];
 }
 
-/** A run, and the files that its steps may use. */
+/** A run, with the files that its steps may use. */
 interface PreparedRun extends RecipeRun {
   readonly context: FileTree;
-  /** The number by which a builder limits all steps of the build together. */
+  /** The number of the build, by which a builder limits all its steps together. */
   readonly extraHosts: Readonly<Record<string, string>>;
 }
 
@@ -96,7 +96,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   };
 }
 
-/** Opens the files that the caller has sent or uploaded. */
+/** Opens the files that the caller sent or uploaded. */
 async function openSent(
   content: ContentStore,
   { context, isUploaded }: RecipeOrigin,
@@ -132,10 +132,11 @@ function commonOptions(
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),
     ),
-    // Only images that their registries have shown to the caller: the builder does not ask a registry for images it has.
+    // Allows only images that their registries have shown to the caller: the builder does not ask a registry for images
+    // it already has.
     allowedImages: recipe.baseImages,
     sourceRules,
-    // Otherwise files that another recipe left in a cache mount would change an image that everyone uses.
+    // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
     cacheNamespace: sharesMounts && run.customer === 'known' ? namespaceOf(run.owner) : key,
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),
@@ -168,8 +169,8 @@ function namespaceOf(owner: string): string {
 }
 
 /**
- * True where a step may see a secret. A builder takes two such steps for the same whatever their secrets are, so
- * neither may find what the other has made.
+ * Returns whether a step may see a secret. A builder treats two such steps as equal whatever their secrets are, so
+ * neither may use the other's result.
  */
 function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
   const { dockerfile } = recipe;
@@ -180,8 +181,8 @@ function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
 }
 
 /**
- * Source: BuildKit's Dockerfile frontend, `builder/build.go`: with a command line it is the frontend that was asked
- * for, and the build argument names another image.
+ * A command line selects the requested frontend; the build argument names another image. Source: BuildKit's Dockerfile
+ * frontend, `builder/build.go`.
  */
 function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
   if (frontend === undefined) return {};
@@ -194,7 +195,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   const { recipe, target, log, signal } = run;
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets ?? {})) mask.add(Buffer.from(base64, 'base64'));
-  // The log comes in whole lines, so that no secret is cut in two.
+  // The log arrives in whole lines, so that no secret is split.
   const text = plainLog(lines => log.write(mask.apply(lines)));
   const { cache } = recipe;
   const isCached = cache !== undefined && !usesSecrets(run);
@@ -213,7 +214,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
             insecure: isPlainHttp(target.registry),
             attrs: {
               ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
-              // Byte code has the time of its source in it: both are dated here, see dating/redate-image.
+              // Byte code contains the time of its source: dating/redate-image changes both.
               'rewrite-timestamp': 'false',
               ...annotationAttrs(recipe),
             },
@@ -230,7 +231,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   }
 }
 
-/** The steps are all done by now: this only fetches what they made. */
+/** All steps have finished by now: this only fetches their result. */
 function exportLockFile(
   client: BuildkitClient,
   run: PreparedRun,
@@ -242,7 +243,7 @@ function exportLockFile(
       client,
       {
         ...commonOptions(run, deps),
-        // Nothing of it runs again.
+        // No step runs again.
         noCache: false,
         target: recipe.lockStage,
         exporters: [{ type: 'tar', sink }],

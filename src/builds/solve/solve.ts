@@ -30,24 +30,27 @@ export interface SolveDeps {
   readonly stageSifBases: StageSifBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
-  /** The place of intermediate images. */
+  /** Repositories of intermediate images. */
   readonly staging: Staging;
 }
 
-/** A hosted repository for the intermediate images of each build. */
+/** Provides a hosted repository for the intermediate images of each build. */
 export interface Staging {
   /** The host of these repositories. */
   readonly host: string;
   repositoryOf(buildId: string): Reference;
-  /** Removes what was put there, also by an earlier try. */
+  /** Removes the images of a build, including those of an earlier attempt. */
   drop(buildId: string): Promise<void>;
 }
 
-/** Runs a build: makes or finds the image, makes the changes of the plan in it, and pushes it to its target. */
+/**
+ * Returns the function that runs a build: it makes or finds the image, applies the changes of the plan, and pushes the
+ * result to its target.
+ */
 export function createSolve(deps: SolveDeps): Solve {
   const { documents, staging } = deps;
 
-  /** An image with the change of the plan in it. */
+  /** Makes an image with the changes of the plan. */
   const bake = async (
     { plan }: BuildRun,
     rights: BuildRights,
@@ -89,12 +92,12 @@ export function createSolve(deps: SolveDeps): Solve {
     return deps.runRecipe({ key, recipe, target, access, customer, owner, secrets, log, signal });
   };
 
-  /** The image of a recipe, under the target of the plan. */
+  /** Makes the image of a recipe and pushes it to the target of the plan. */
   const makeFromRecipe = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
     const { plan, id, log, signal } = run;
     const target = parseReference(plan.target);
     const isStaged = plan.sif !== undefined || target.registry === staging.host;
-    // An intermediate image gets no tag: clients must not see it under the promised name.
+    // An intermediate image has no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     try {
       const ready = recipe.sifBases ? await deps.stageSifBases(run, rights, recipe, place) : recipe;
@@ -150,7 +153,7 @@ export function createSolve(deps: SolveDeps): Solve {
 
 /** A manifest or index in a repository. */
 interface Placed extends Omit<ImageOrigin, 'kind'> {
-  /** What was written for it here, and is not in the repository. */
+  /** Documents that were written for it here and are not in the repository. */
   readonly written?: {
     readonly generated: ReadonlyMap<Digest, Document>;
     readonly layers: readonly InjectedLayer[];

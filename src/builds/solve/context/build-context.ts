@@ -16,14 +16,14 @@ import { type TarEntry, TarIndex } from './tar-index.ts';
 
 const readBytes = 256 * 1024;
 
-/** The files of a build context, as long as it is not disposed of. */
+/** The files of a build context, until it is disposed of. */
 export interface BuildContext extends AsyncDisposable {
   readonly tree: FileTree;
 }
 
 /**
- * Opens a build context that was taken in: its tar file lies in the content store's temporary place
- * meanwhile. Throws a {@link Fault} when it has something in it that no build context can have, or is gone.
+ * Opens a build context that was submitted. Its tar file is in the content store's temporary directory until then.
+ * Throws a {@link Fault} when it contains an entry that a build context cannot have, or no longer exists.
  */
 export async function openBuildContext(
   content: ContentStore,
@@ -55,7 +55,7 @@ export async function openBuildContext(
   }
 }
 
-/** Copies the tar file out of a gzip file, and notes what is where in it. */
+/** Copies the tar file out of a gzip file and indexes its entries. */
 async function readTar(
   source: ByteSource,
   file: ScratchFile,
@@ -63,8 +63,8 @@ async function readTar(
 ): Promise<TarIndex> {
   const index = new TarIndex();
   const tar = extract();
-  // tar-stream keeps headers of any length in memory. This one refuses those of more than a MiB, and files with
-  // holes, which have another length in the archive than on a disk.
+  // tar-stream keeps headers of any length in memory. This reader rejects headers of more than a MiB. It also rejects
+  // sparse files: their length in the archive differs from their length on a disk.
   const guard = new TarReader({
     entry({ path, isSparse }) {
       if (isSparse) throw sparseError(path);
@@ -91,7 +91,7 @@ async function readTar(
     tar,
     { signal },
   );
-  // Each of the two ends the other; only one of them knows why.
+  // Each of the two ends the other; only one of them has the reason.
   const ends = await Promise.allSettled([noted, copied]);
   const reasons = ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []));
   if (reasons.length === 0) return index;
@@ -100,7 +100,7 @@ async function readTar(
   throw told ?? malformed(reasons[0]);
 }
 
-/** What tar-stream says has no code; what the system says is not the archive's fault. */
+/** Errors of tar-stream have no code. System errors have one, and are not the archive's fault. */
 function malformed(error: Error & { readonly code?: string }): Error {
   if (error.code !== undefined) return error;
   const what = error instanceof TarError ? '' : 'is not a complete tar archive: ';

@@ -2,14 +2,14 @@ import { posix } from 'node:path';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 
-/** As Linux, which gives up with ELOOP. */
+/** The limit of Linux, which then fails with ELOOP. */
 const maxLinks = 40;
-/** What links may add to a tree: a few links can lead to any number of files. */
+/** Maximum number of entries that links may add to a tree: a few links can lead to any number of files. */
 const maxFollowed = 200_000;
 
-/** A directory of the tree that is shown. */
+/** A directory of the resulting tree. */
 interface Shown {
-  /** The directory that it is, and those on the way to it. */
+  /** Path of the real directory, and of its ancestors. */
   readonly real: string;
   readonly chain: readonly string[];
   /** True below a link. */
@@ -22,14 +22,14 @@ interface Found {
 }
 
 /**
- * The same tree with what symbolic links lead to in their places, as `cp -L` copies it. Links that lead out of the
- * tree, to nothing, or back to where they are, stay links.
+ * Returns the same tree with each symbolic link replaced by its target, as `cp -L` copies it. Links out of the tree, to
+ * nothing, or back to one of their own directories stay links.
  */
 export function followedLinks(tree: FileTree): FileTree {
   const lists = new Map<string, Promise<ReadonlyMap<string, TreeEntry>>>();
   const shown = new Map<string, Shown>([['', { real: '', chain: [''], isFollowed: false }]]);
   const listed = new Map<string, Promise<readonly TreeEntry[]>>();
-  /** What files that were links are. */
+  /** Real paths of files that were links. */
   const files = new Map<string, string>();
   let followed = 0;
 
@@ -70,7 +70,7 @@ export function followedLinks(tree: FileTree): FileTree {
     return found ?? directoryAt(at);
   };
 
-  /** A directory that a link names by the way to it. */
+  /** Returns the directory at the target of a link. */
   const directoryAt = async (path: string): Promise<Found | undefined> => {
     const entry = (await entriesOf(parentOf(path))).get(posix.basename(path));
     return entry && path !== '' ? { path, entry } : undefined;

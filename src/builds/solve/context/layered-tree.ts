@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type { FileTree } from '../../../buildkit/index.ts';
 
-/** Both trees as one; where both have something under one name, it is the upper one's, and directories are joined. */
+/** Returns both trees as one. Where both have an entry of the same name, the upper one wins; directories are merged. */
 export function layeredTree(upper: FileTree, lower: FileTree): FileTree {
   return {
     async list(directory) {

@@ -1,10 +1,10 @@
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 
-/** The bytes of a source as an iterable, which destroys the source at its end. */
+/** Returns the bytes of a source as an iterable that destroys the source when it ends. */
 export async function* piecesOf(source: ByteSource): AsyncGenerator<Buffer> {
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      // The consumer may still read them when the memory has other bytes in it.
+      // A copy: the consumer may still read it after the buffer has been reused.
       yield Buffer.from(chunk.bytes);
       chunk.release();
     }

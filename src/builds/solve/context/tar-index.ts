@@ -4,33 +4,33 @@ import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { maxEntries } from '../../../contexts/entry-list.ts';
 import { Fault } from '../../../foundation/fault.ts';
 
-/** An entry as tar-stream tells it. */
+/** An entry as tar-stream reports it. */
 export interface TarEntry extends Partial<Omit<Header, 'name' | 'type'>> {
   readonly name: string;
-  /** Null for what tar-stream does not know. */
+  /** Null for a type that tar-stream does not know. */
   readonly type?: Header['type'];
-  /** Where its bytes begin in the archive. */
+  /** Offset of its content in the archive. */
   readonly byteOffset: number;
 }
 
 interface Node {
   readonly entry: TreeEntry;
-  /** Where the bytes of a file begin. */
+  /** Offset of the file's content. */
   readonly offset: number;
 }
 
 export interface TarLimits {
-  /** Files, directories and links. */
+  /** Maximum number of files, directories and links. */
   readonly maxEntries: number;
-  /** Characters of all their paths together. */
+  /** Maximum number of characters in all paths together. */
   readonly maxPathText: number;
 }
 
 const usualLimits: TarLimits = { maxEntries, maxPathText: 64 * 1024 * 1024 };
 
 /**
- * What is where in a tar file. Nothing is ever unpacked, so nothing in it can reach outside: symlinks stay
- * links for the builder to follow, a hard link is the file that it names. Source: POSIX.1-2017, pax.
+ * Index of the entries of a tar file. Nothing is ever unpacked, so no entry can reach outside. Symlinks stay links for
+ * the builder to follow; a hard link becomes the file that it names. Source: POSIX.1-2017, pax.
  */
 export class TarIndex {
   readonly #directories = new Map<string, Map<string, Node>>([['', new Map()]]);
@@ -42,7 +42,7 @@ export class TarIndex {
     this.#limits = limits;
   }
 
-  /** Takes the next entry of the archive. Throws a {@link Fault} for one that cannot be in a build context. */
+  /** Adds the next entry of the archive. Throws a {@link Fault} for one that cannot be in a build context. */
   add(header: TarEntry): void {
     const path = cleanPath(header.name);
     if (path === '') return;
@@ -55,7 +55,7 @@ export class TarIndex {
   }
 
   /**
-   * The files, whose content is read when a builder asks for it.
+   * Returns the files. Their content is read when a builder requests it.
    *
    * @param readRange returns the bytes of the archive from `start` to `end`, both included
    */
@@ -107,7 +107,7 @@ export class TarIndex {
     return this.#directories.get(parentOf(path))?.get(posix.basename(path));
   }
 
-  /** Makes sure of a directory that the archive may not name, or not yet. */
+  /** Adds a directory that the archive may list later or not at all. */
   #makeDirectory(path: string): void {
     if (path === '.') return;
     const found = this.#find(path);
@@ -139,10 +139,10 @@ export class TarIndex {
   }
 }
 
-/** `a/b` of `./a//b/`, `''` for the root. */
 // The most that Linux takes, PATH_MAX.
 const longestPath = 4096;
 
+/** Returns `a/b` for `./a//b/`, and `''` for the root. */
 function cleanPath(name: string): string {
   const parts = name.split('/').filter(part => part !== '' && part !== '.');
   if (name.startsWith('/') || parts.includes('..')) {

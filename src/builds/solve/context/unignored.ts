@@ -2,7 +2,7 @@ import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 
 const ignoreFile = '.dockerignore';
 
-/** A tree whose `.dockerignore`, where it has one, hides none of the named files. */
+/** Returns the tree with a `.dockerignore`, if it has one, that excludes none of the named files. */
 export function withoutIgnoring(tree: FileTree, paths: readonly string[]): FileTree {
   // The last pattern that matches a path decides.
   const exceptions = Buffer.from(`\n${paths.map(path => `!${path}\n`).join('')}`);

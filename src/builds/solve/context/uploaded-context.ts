@@ -11,14 +11,14 @@ import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { piecesOf } from './source-pieces.ts';
 import { TarIndex } from './tar-index.ts';
 
-/** A build context that was uploaded as an artifact. Nothing is unpacked: files are read out of its blobs. */
+/** A build context that was uploaded as an artifact. Nothing is unpacked: its files are read from its blobs. */
 export interface UploadedContext {
   readonly tree: FileTree;
   /** In the order of their content. */
   readonly entries: readonly ContextEntry[];
-  /** All content that it needs: its manifest, its list and the content of its files. */
+  /** Digests of its whole content: its manifest, its list and the content of its files. */
   readonly parts: readonly Digest[];
-  /** The content of all files, one after the other. */
+  /** Returns the content of all files, one after the other. */
   read(): AsyncIterable<Uint8Array>;
 }
 
@@ -74,7 +74,7 @@ async function requireContent(content: ContentStore, part: Descriptor): Promise<
   if (size !== part.size || size === 0) refuse(`has a wrong size for ${part.digest}`);
 }
 
-/** Blobs one behind the other, as one long file. */
+/** Joins blobs into one long file. */
 function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
   const starts: number[] = [];
   let size = 0;
@@ -84,7 +84,7 @@ function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
   }
   return {
     size,
-    /** The bytes from `start` to `end`, both included. */
+    /** Returns the bytes from `start` to `end`, both included. */
     async *read(start: number, end: number): AsyncGenerator<Uint8Array> {
       for (let at = indexOf(starts, start), from = start; from <= end; at += 1) {
         const blob = blobs[at] as Descriptor;
@@ -97,7 +97,7 @@ function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
   };
 }
 
-/** The last blob that begins at or before a position. */
+/** Returns the index of the last blob that begins at or before a position. */
 function indexOf(starts: readonly number[], position: number): number {
   let low = 0;
   let high = starts.length - 1;

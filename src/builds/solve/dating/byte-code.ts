@@ -1,16 +1,16 @@
-/** What compiled Python code says about the source it was made from. */
+/** What a compiled Python file records about its source. */
 export interface SourceStamp {
-  /** Where the time stands in the file: 4 bytes, little endian. */
+  /** Offset of the time in the file: 4 bytes, little endian. */
   readonly offset: number;
   /** Seconds since the epoch, as a 32-bit number. */
   readonly mtime: number;
-  /** Bytes of the source, undefined where the format does not hold it. */
+  /** Bytes of the source; undefined if the format does not record it. */
   readonly size: number | undefined;
 }
 
 /**
- * Reads the header of a `.pyc` file; undefined for one that does not depend on the time of its source.
- * Sources: PEP 552; CPython, Lib/importlib/_bootstrap_external.py, list of magic numbers.
+ * Reads the header of a `.pyc` file; returns undefined if it does not depend on the time of its source. Sources: PEP
+ * 552; CPython, Lib/importlib/_bootstrap_external.py, list of magic numbers.
  */
 export function sourceStampOf(head: Buffer): SourceStamp | undefined {
   if (head.length < 16 || head.readUInt16LE(2) !== 0x0a0d) return undefined;
@@ -30,8 +30,8 @@ function stampAt(head: Buffer, offset: number, hasSize: boolean): SourceStamp {
 }
 
 /**
- * The path of the source of a `.pyc` file, which is not one of a source file but of a cache since Python 3.2.
- * Source: PEP 3147.
+ * Returns the path of the source of a `.pyc` file. Since Python 3.2 the compiled file is in a cache folder. Source: PEP
+ * 3147.
  */
 export function sourcePathOf(path: string): string {
   const slash = path.lastIndexOf('/') + 1;

@@ -28,17 +28,17 @@ export interface RedateDeps {
 /** An image with the date of a build. */
 export interface RedatedImage {
   readonly root: Document;
-  /** Documents that were written for it, which count as those of the image's repository. */
+  /** Documents that were written for it. They count as documents of the image's repository. */
   readonly generated: ReadonlyMap<Digest, Document>;
   /** Layers that were written for it, in the content store. */
   readonly layers: readonly InjectedLayer[];
 }
 
 /**
- * Gives what a build has made the date of a build, in all layers that are not the base image's. BuildKit can do
- * this too, but leaves compiled Python code behind that is out of date. Throws a `Fault`.
+ * Sets the date of a build on everything the build has made, in all layers except those of the base image. BuildKit can
+ * do this too, but leaves outdated compiled Python code. Throws a `Fault`.
  *
- * @param created the date in the config of the image, where it is to have another
+ * @param created date for the config of the image, if it changes
  */
 export type RedateImage = (
   source: Access,
@@ -61,7 +61,7 @@ interface Run {
 export function createRedateImage(deps: RedateDeps): RedateImage {
   const { content, documents } = deps;
 
-  /** A file with a layer, for as long as it is not disposed of. */
+  /** Opens a file with a layer, until it is disposed of. */
   const openLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
     const local = (await blobs.isKept(layer)) ? await content.lease(layer.digest) : undefined;
     if (local) return local;
@@ -177,7 +177,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
   };
 }
 
-/** The layers that the build has made: BuildKit gives their history the date of a build. */
+/** Returns the layers that the build has made: BuildKit gives their history the date of a build. */
 function ownLayers(manifest: ImageManifest, config: Document): number[] {
   const body = parseJson(config.bytes, 'config');
   const history = listOf(body[memberName(body, 'history')]).map(asObject);

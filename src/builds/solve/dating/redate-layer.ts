@@ -10,7 +10,7 @@ import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
 
-/** Notes what a later change of the layers of the image needs to know of this one, a gzip file. */
+/** Reads a layer, a gzip file, and records what later changes of the image's layers require. */
 export async function readLayer(
   path: string,
   redating: Redating,
@@ -28,7 +28,7 @@ export async function readLayer(
   );
 }
 
-/** Puts the changed layer into the content store; undefined where nothing of it changes. */
+/** Writes the changed layer to the content store; returns undefined if nothing in it changes. */
 export async function redateLayer(
   path: string,
   redating: Redating,

@@ -2,11 +2,11 @@ import { buildTime } from './build-time.ts';
 import { sourcePathOf, sourceStampOf } from './byte-code.ts';
 import type { LayerEntry, LayerVisitor } from './tar-entries.ts';
 
-/** Sources beyond these are not noted: Python compiles them again. */
+/** Sources beyond this number are not recorded: Python compiles them again. */
 const maxSources = 1_000_000;
-/** The time of code that was compiled from another text: no source has it. */
+/** The time for code that was compiled from another text: no source has it. */
 const outdated = 0;
-// As Python stores it.
+// The 32-bit form that Python stores.
 const stampOf = (mtime: number) => mtime >>> 0;
 
 interface Source {
@@ -17,15 +17,18 @@ interface Source {
 }
 
 /**
- * Gives what a build has made the date of a build, and to compiled Python code the date of its source, where it was
- * made from that. All layers are read before the first one is changed: the source may be in any of them.
+ * Sets the date of a build on everything the build has made. Compiled Python code gets the date of its source if it was
+ * compiled from it. All layers are read before the first one is changed: the source may be in any of them.
  */
 export class Redating {
   readonly #sources = new Map<string, Source>();
   /** Number of compiled files that now have the date of their source. */
   compiled = 0;
 
-  /** Notes the Python sources of a layer: those of later layers take the place of earlier ones. */
+  /**
+   * Returns a visitor that records the Python sources of a layer. Sources of later layers replace those of earlier
+   * ones.
+   */
   reader(): LayerVisitor {
     return {
       entry: entry => {
@@ -36,7 +39,7 @@ export class Redating {
     };
   }
 
-  /** Changes a layer; `isChanged` is true when anything was. */
+  /** Returns a visitor that changes a layer; `isChanged` is true if it changed anything. */
   writer(): LayerVisitor & { readonly isChanged: boolean } {
     let isChanged = false;
     let path = '';
@@ -68,7 +71,7 @@ export class Redating {
   #note({ path, type, size, mtime, link, isDatable }: LayerEntry): void {
     if (this.#sources.size >= maxSources && !this.#sources.has(path)) return;
     const linked = type === '1' ? this.#sources.get(link)?.size : size;
-    // A part of a longer text would keep that in memory.
+    // A copy: a substring would keep the whole longer text in memory.
     const name = Buffer.from(path, 'latin1').toString('latin1');
     this.#sources.set(name, { mtime, size: linked, isDatable });
   }

@@ -13,17 +13,17 @@ export interface LayerEntry {
   /** Seconds since the epoch. */
   readonly mtime: number;
   readonly link: string;
-  /** False where the time stands in a place that cannot be changed. */
+  /** False if the time is stored where it cannot be changed. */
   readonly isDatable: boolean;
   /** Writes another time into the entry. */
   date(mtime: number): void;
 }
 
-/** Sees the entries of a layer, and may change them in their place. */
+/** Visits the entries of a layer, and may change them in place. */
 export interface LayerVisitor {
-  /** Called for each entry; true asks for the beginning of its content. */
+  /** Called for each entry; returns true to receive the beginning of its content. */
   entry(entry: LayerEntry): boolean;
-  /** The first block of the content: changes are written. */
+  /** Receives the first block of the content, and may change it in place. */
   content(block: Buffer): void;
 }
 
@@ -31,11 +31,11 @@ const maxExtensionBytes = 1024 * 1024;
 const timeOffset = 136;
 const sumOffset = 148;
 
-/** Walks through the tar file of a layer as its bytes pass. Throws `TarError` for what no builder writes. */
+/** Walks through the tar file of a layer as its bytes pass. Throws `TarError` for input that no builder writes. */
 export class LayerEntries {
   readonly #visitor: LayerVisitor;
   #rest: Buffer = Buffer.alloc(0);
-  /** Bytes left of the content under way, with its padding. */
+  /** Bytes left of the current content, including its padding. */
   #body = 0;
   #isWanted = false;
   #extension: { readonly type: string; readonly size: number; parts: Buffer[] } | undefined;
@@ -47,7 +47,7 @@ export class LayerEntries {
     this.#visitor = visitor;
   }
 
-  /** Takes the next bytes; returns those that are done, whole blocks. */
+  /** Takes the next bytes; returns the finished ones, in whole blocks. */
   pass(chunk: Buffer): Buffer {
     const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
     const whole = bytes.length - (bytes.length % tarBlockSize);
@@ -56,7 +56,7 @@ export class LayerEntries {
     return bytes.subarray(0, whole);
   }
 
-  /** Returns the bytes behind the last block, which a well-formed layer does not have. */
+  /** Returns the bytes after the last block; a well-formed layer has none. */
   end(): Buffer {
     if (this.#body > 0 || this.#extension) throw new TarError('ends in the middle of a tar entry');
     return this.#rest;
@@ -123,7 +123,7 @@ export class LayerEntries {
       size: isFile ? size : 0,
       mtime: paxTime === undefined ? header.mtime : Math.floor(Number(paxTime)),
       link: link.replace(/^(?:\.?\/)+/, ''),
-      // BuildKit writes whole seconds, for which the header has room.
+      // BuildKit writes whole seconds, which fit into the header.
       isDatable: paxTime === undefined,
       date: mtime => writeTime(block, mtime),
     });

@@ -6,7 +6,7 @@ import type { RecipeKind, Source } from '../../recipe/recipe-kind.ts';
 import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';
 
-/** What a kind of recipe says about its failures. */
+/** The parts of a recipe kind that explain its failures. */
 type FailedRecipe = Pick<RecipeKind<Source>, 'isGenerated' | 'partOf'>;
 
 /**
@@ -22,7 +22,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   switch (kind) {
     case 'unavailable':
     case 'session':
-      // What it asked could not be answered: the reason is one of ours.
+      // A request of the builder to this server failed, for a reason of this server.
       if (error.cause instanceof Fault) return error.cause;
       return new BuilderLost(
         'The connection to the builder was lost during the build',
@@ -36,7 +36,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
     case 'exec':
       return fault(failedStep(error, place, recipe));
   }
-  // Whatever it was doing: what it says names folders of the builder, which are nobody's business.
+  // Whatever the builder was doing. Its message names folders of the builder, which callers must not see.
   if (noSpace.test(message)) return fault(fullDisk, 'build', 'storage-full');
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
@@ -56,26 +56,26 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   return fault(`the Dockerfile is wrong${place}: ${message.replace(parseError, '')}`);
 }
 
-// What was not asked for is not to be had, see `allowedImages`.
+// Images that the build did not request are denied, see `allowedImages`.
 const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
-// The line is told already.
+// The place already shows the line.
 const parseError = /^dockerfile parse error (?:on )?line \d+: /;
 const noSpace = /no space left on device/i;
 const fullDisk =
   "the builder's disk is full: make the image smaller, or ask the operator to free disk space, and try again";
-// What the kernel says of a program for another kind of processor.
+// The kernel's message about a program for another kind of processor.
 const wrongFormat = /exec format error/i;
 const otherPlatform =
   "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or ask the operator to install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
 
-// A whole script may be one step, or one line.
+// Maximum length of a step in a message: a whole script may be one step, or one line.
 const maxStepChars = 200;
 const maxLineChars = 500;
 const lastLines = 5;
-/** What stands between a reason and the last lines of the step that failed. */
+/** Separates a reason from the last lines of the failed step. */
 export const lastLinesFollow = '. Its last lines:';
 
-/** A RUN whose process did not end well. */
+/** Returns the message for a RUN whose process failed. */
 function failedStep(error: BuildError, place: string, recipe: FailedRecipe): string {
   const { step = 'a step', lastLogLines } = error;
   const part = recipe.partOf(step);
@@ -94,17 +94,17 @@ function likelyReason(lines: readonly string[]): string | undefined {
   return lines.some(line => wrongFormat.test(line)) ? otherPlatform : undefined;
 }
 
-// What a shell tells of a child that SIGKILL ended.
+// Exit code that a shell reports for a child ended by SIGKILL.
 const killed = 137;
 
-// What contained/runc.sh writes.
+// The message of contained/runc.sh.
 const wroteTooMuch = /^This step was ended: its build has written more than the \d+ (?:MiB|files)/;
 
 function endOf({ exitCode, message, lastLogLines }: BuildError): string {
   if (exitCode === killed && lastLogLines.some(line => wroteTooMuch.test(line))) {
     return 'was ended because it wrote too much: write less, or ask the operator to raise builds.each.disk and builds.builderDisk';
   }
-  // With control groups of version 2 the builder knows; with those before nobody tells it.
+  // With control groups of version 2 the builder reports the reason; with version 1 nothing does.
   if (/did not complete successfully: cannot allocate memory/.test(message)) {
     return 'ran out of memory: use less memory, or ask the operator to raise builds.each.memory';
   }
@@ -114,7 +114,7 @@ function endOf({ exitCode, message, lastLogLines }: BuildError): string {
   return `ended with exit code ${exitCode ?? 'unknown'}`;
 }
 
-/** A line as a terminal shows it: without colours, and the last of what was drawn over itself. */
+/** Returns a line as a terminal shows it: without colours, and with only the last text of an overwritten line. */
 function asShown(line: string): string {
   return stripVTControlCharacters(line)
     .replace(/^.*\r(?=.)/s, '')

@@ -1,4 +1,4 @@
-/** A message of BuildKit, and what it means to who wrote the Dockerfile. */
+/** A message of BuildKit, and its meaning for the author of the Dockerfile. */
 type Explanation = readonly [
   pattern: RegExp,
   explain: (found: RegExpExecArray, place: string, line: string) => string,
@@ -37,7 +37,7 @@ const explanations: readonly Explanation[] = [
   ],
 ];
 
-/** The addresses in a line of a Dockerfile: BuildKit does not say which of them it is about. */
+/** Returns the addresses in a line of a Dockerfile: BuildKit does not say which of them failed. */
 function addressesIn(line: string): string | undefined {
   const found = line.match(/\bhttps?:\/\/[^\s"'\\]+/g) ?? [];
   const all = [...new Set(found)].slice(0, 5).join(' or ');
@@ -45,10 +45,10 @@ function addressesIn(line: string): string | undefined {
 }
 
 /**
- * What a message of BuildKit means, with the way out; undefined for one that says it well enough itself.
+ * Returns what a message of BuildKit means and what to do; undefined for a message that is clear enough.
  *
- * @param place where in the Dockerfile, in brackets behind a blank; empty where that is not known
- * @param line what is written there, or the step that BuildKit made of it
+ * @param place position in the Dockerfile, in brackets after a blank; empty if unknown
+ * @param line text of that line, or the step that BuildKit made of it
  */
 export function explained(message: string, place: string, line: string): string | undefined {
   for (const [pattern, explain] of explanations) {

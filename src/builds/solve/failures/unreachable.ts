@@ -12,8 +12,8 @@ const dialled = new RegExp(`"https?://([^/"]+)[^"]*": dial tcp.*?(${reasons.join
 const wantsPlain = /"https:\/\/([^/"]+)[^"]*": http: server gave HTTP response to HTTPS client/;
 
 /**
- * Returns what it means that the builder did not get through to a registry, with the way out; undefined for a
- * message about anything else. The messages are those of Go's HTTP client.
+ * Returns why the builder could not reach a registry and what to do; undefined for a message about anything else. The
+ * messages are those of Go's HTTP client.
  */
 export function unreachable(message: string): string | undefined {
   const [, plainHost] = wantsPlain.exec(message) ?? [];

@@ -31,14 +31,14 @@ import type { BuildRun } from '../build-run.ts';
 export interface SifSettings extends ConvertLimits {
   /** Name or path of the command. */
   readonly mksquashfs: string;
-  /** Milliseconds that it may do nothing before it is ended. */
+  /** Time without progress after which the command is ended (ms). */
   readonly stallTimeout?: number | undefined;
-  /** Signs what is made; without it there is no signature. */
+  /** Signs the file; without it there is no signature. */
   readonly signer?: SifSigner | undefined;
 }
 
 export interface MakeSifDeps {
-  /** Where files are on their way; each conversion has a directory of its own in it. */
+  /** Directory for temporary files; each conversion has its own directory in it. */
   readonly directory: string;
   readonly content: ContentStore;
   readonly documents: Documents;
@@ -49,16 +49,16 @@ export interface MakeSifDeps {
   readonly space: DiskSpace;
 }
 
-/** What was pushed. */
+/** The artifact that was pushed. */
 export interface PushedSif {
-  /** Of the artifact's manifest. */
+  /** Digest of the artifact's manifest. */
   readonly digest: Digest;
   readonly mediaType: string;
-  /** Of the SIF file. */
+  /** Digest of the SIF file. */
   readonly file: Digest;
 }
 
-/** Makes a Singularity image of an image and pushes it as an ORAS artifact. Throws `Fault`. */
+/** Converts an image into a Singularity image and pushes it as an ORAS artifact. Throws `Fault`. */
 export type MakeSif = (
   run: Pick<BuildRun, 'id' | 'log' | 'signal'>,
   made: MadeOf,

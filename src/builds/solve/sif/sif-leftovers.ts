@@ -1,10 +1,13 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** A directory of one build has its id for a name; others, on a disk of its own, are somebody else's. */
+/**
+ * The directory of a build has the build's id as its name. Other directories, such as those at the root of a separate
+ * disk, are not the service's.
+ */
 const buildId = /^[0-9a-f]{32}_\d+$/;
 
-/** Removes what another process left of the Singularity images that it was making. */
+/** Removes the unfinished Singularity images that another process left. */
 export async function removeSifLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch(error => {
     if (error.code === 'ENOENT') return [];

@@ -28,7 +28,7 @@ import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 
 export interface StageSifBasesDeps {
-  /** Where files are on their way; each build has a directory of its own in it. */
+  /** Directory for temporary files; each build has its own directory in it. */
   readonly directory: string;
   readonly content: ContentStore;
   readonly documents: Documents;
@@ -40,8 +40,8 @@ export interface StageSifBasesDeps {
 }
 
 /**
- * Puts images made of the Singularity images that a recipe begins with where the builder can pull them, and returns
- * the recipe with these images in their places. Throws `Fault`.
+ * Converts the Singularity images that a recipe begins with, and places the results where the builder can pull them.
+ * Returns the recipe with the converted images. Throws `Fault`.
  *
  * @param place the repository for them
  */
@@ -55,7 +55,7 @@ export type StageSifBases = (
 export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
   const { documents, registry, publish, limits, space } = deps;
 
-  /** The SIF file that a name stands for; undefined for a container image. */
+  /** Returns the SIF file that a name refers to; undefined for a container image. */
   const sifIn = (document: Document, name: string): Descriptor | undefined => {
     const manifest = parseManifest(document);
     const [layer] = manifest.kind === 'manifest' ? manifest.layers : [];
@@ -70,7 +70,7 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
     );
   };
 
-  /** Makes an image of a SIF file and puts it into the repository; returns its name there. */
+  /** Converts a SIF file into an image and pushes it into the repository; returns its name there. */
   const stageOne = async (
     { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
     rights: BuildRights,
@@ -114,7 +114,7 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
     return formatReference({ ...place, digest: made.manifest.digest });
   };
 
-  /** Has a SIF file on the disk meanwhile: where it lies already, or fetched and checked. */
+  /** Provides a SIF file on the disk during the work: where it already is, or fetched and checked. */
   const withFile = async <T>(
     root: Document,
     sif: Descriptor,
