@@ -1,7 +1,7 @@
 import type { SourceKind } from './recipe-kind.ts';
 import { text } from './text/canonical-document.ts';
 
-/** An image that exists: a build only changes and copies it. */
+/** An existing image: a build only changes and copies it. */
 export interface ImageSource {
   readonly kind: 'image';
   readonly digest: string;

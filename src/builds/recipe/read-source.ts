@@ -4,10 +4,10 @@ import { spackRetired } from './submitted.ts';
 import { refuse } from './text/refuse.ts';
 
 /**
- * Returns what a request asks to build, decoded, checked and normalised. Throws a `Fault` (400) that names the field
- * and the remedy, also when there is nothing to build. Source: specification, sections 2.1 and 2.3.
+ * Returns the source that a request specifies, decoded, checked and normalised. Throws a `Fault` (400) that names the
+ * field and the remedy, also when the request specifies no source. Source: specification, sections 2.1 and 2.3.
  *
- * @param platforms the platforms that it is built for
+ * @param platforms target platforms of the build
  */
 export function readBuildSource(
   submitted: RecipeRequest['submitted'],

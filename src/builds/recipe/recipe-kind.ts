@@ -3,49 +3,49 @@ import type { Platform } from '../../oci/platform.ts';
 import type { SubmittedBuild } from './submitted.ts';
 import type { CanonicalField } from './text/canonical-document.ts';
 
-/** What an image is built from, checked and normalised: two requests for the same have equal sources. */
+/** The source of an image, checked and normalised: two requests for the same image have equal sources. */
 export interface Source {
   readonly kind: string;
 }
 
-/** What the key and the name of a build need of a kind of source. */
+/** What the key and the name of a build require from a kind of source. */
 export interface SourceKind<S extends Source> {
   readonly kind: S['kind'];
-  /** Returns all that decides what is in the image. */
+  /** Returns everything that decides the content of the image. */
   keyFields(source: S): readonly CanonicalField[];
-  /** Returns what the image is named after; nothing for a source that names no tools. */
+  /** Returns the tools that the image is named after; empty for a source that names none. */
   tools(source: S): readonly Tool[];
 }
 
-/** Something that an image is named after. */
+/** A tool that an image is named after. */
 export interface Tool {
   readonly name: string;
   readonly version?: string | undefined;
 }
 
 /**
- * A kind of recipe, such as a Dockerfile. Each kind has a folder here, and a line in `recipe-kinds.ts`: no other code
- * asks which kind a recipe is of.
+ * A kind of recipe, such as a Dockerfile. Each kind has a folder here and a line in `recipe-kinds.ts`. No other code
+ * depends on the kind of a recipe.
  */
 export interface RecipeKind<S extends Source> extends SourceKind<S> {
   /** True where Sluice writes the Dockerfile: its lines and stages mean nothing to the caller. */
   readonly isGenerated: boolean;
-  /** True where symbolic links in the build context are replaced by the files that they lead to. */
+  /** True where symbolic links in the build context are replaced by their targets. */
   readonly followsLinks: boolean;
   /** How the lock file is attached to its image; undefined for a kind without lock files. */
   readonly lockFile: LockFileType | undefined;
   /**
-   * Returns what a request asks for, checked and normalised; undefined for a request for another kind. Throws a
-   * `Fault` (400) that names the field and the remedy.
+   * Returns the source that a request specifies, checked and normalised; undefined for a request for another kind.
+   * Throws a `Fault` (400) that names the field and the remedy.
    */
   read(request: RecipeRequest): S | undefined;
-  /** Returns what makes the image. Pure: the same source and options give the same bytes. */
+  /** Returns the recipe that makes the image. Pure: the same source and options give the same bytes. */
   recipe(source: S, options: RecipeOptions & RecipeSettings): Recipe;
-  /** Returns the part of the caller's file that a failed step comes from; undefined where the step names it. */
+  /** Returns the part of the caller's file that a failed step comes from; undefined if the step already names it. */
   partOf(step: string): FailedPart | undefined;
 }
 
-/** The fields of a request that say what to build. */
+/** The fields of a request that specify what to build. */
 export interface RecipeRequest {
   readonly submitted: SubmittedBuild &
     RecipeOptions & { readonly format?: 'docker' | 'sif' | undefined };
@@ -58,15 +58,15 @@ export interface RecipeOptions {
   readonly noTest?: boolean | undefined;
 }
 
-/** What a recipe depends on besides its request. */
+/** Settings that a recipe depends on, apart from its request. */
 export interface RecipeSettings {
   /** The host of the registry that this service provides. */
   readonly ownHost?: string | undefined;
 }
 
 /**
- * What makes an image. `maker` is what does it: an image that is made without BuildKit is another type with its own
- * maker, in a union with this one.
+ * The recipe of an image. `maker` specifies what builds it. For images made without BuildKit, add another type with its
+ * own maker, in a union with this one.
  */
 export interface Recipe {
   readonly maker: 'buildkit';
@@ -76,12 +76,12 @@ export interface Recipe {
   readonly files: ReadonlyMap<string, string>;
   /** The stage that holds only the lock file; absent when there is none. */
   readonly lockStage?: string;
-  /** Full names of Singularity images by the names that the Dockerfile has for them; absent when there are none. */
+  /** Full names of Singularity images by their names in the Dockerfile; absent when there are none. */
   readonly sifBases?: Readonly<Record<string, string>>;
-  /** How a Singularity image runs, where the recipe says so. */
+  /** How a Singularity image runs, if the recipe specifies it. */
   readonly definition?: {
     readonly runtime: DefinitionRuntime;
-    /** What the caller should know although the recipe can be built. */
+    /** Warnings for the caller about a recipe that can be built. */
     readonly warnings: readonly string[];
   };
 }
@@ -89,13 +89,13 @@ export interface Recipe {
 /** How a lock file is attached to its image. */
 export interface LockFileType {
   readonly artifactType: string;
-  /** The name of its file. */
+  /** Title of the lock file. */
   readonly title: string;
 }
 
 /** A part of the caller's file. */
 export interface FailedPart {
   readonly name: string;
-  /** What to do about its failure, as the end of the sentence; empty for nothing in particular. */
+  /** How to fix the failure, as the end of a sentence; empty for no specific advice. */
   readonly advice: string;
 }

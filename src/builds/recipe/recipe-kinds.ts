@@ -11,15 +11,15 @@ import type {
   SourceKind,
 } from './recipe-kind.ts';
 
-/** All kinds of recipe. A request is for the first one that reads it. */
+/** All kinds of recipe. The first kind that can read a request is the kind of the request. */
 export const recipeKinds = [definitionKind, dockerfileKind, condaKind] as const;
 
 type SourceOf<Kind> = Kind extends SourceKind<infer S> ? S : never;
 
-/** What a recipe is made of. */
+/** The source of a recipe. */
 export type RecipeSource = SourceOf<(typeof recipeKinds)[number]>;
 
-/** What an image is built from. */
+/** The source of an image. */
 export type BuildSource = RecipeSource | ImageSource;
 
 export type RecipeKindName = RecipeSource['kind'];
@@ -36,7 +36,7 @@ export function recipeKindNamed(name: RecipeKindName): RecipeKind<Source> {
   return byName.get(name) as RecipeKind<Source>;
 }
 
-/** Returns what makes the image of a source. */
+/** Returns the recipe that makes the image of a source. */
 export function recipeOf(
   source: RecipeSource,
   options: RecipeOptions & RecipeSettings = {},

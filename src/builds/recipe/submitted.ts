@@ -1,12 +1,12 @@
-/** The answer to a request for Spack packages. */
+/** The error for a request for Spack packages. */
 export const spackRetired =
   "Spack is deprecated and cannot be built: list conda packages in 'packages', type CONDA, or write a Dockerfile in 'containerFile'";
 
-/** The members of a container request that say what to build. Source: specification 2.1 and 2.3. */
+/** The members of a container request that specify what to build. Source: specification 2.1 and 2.3. */
 export interface SubmittedBuild {
   /** Dockerfile, base64. */
   readonly containerFile?: string | undefined;
-  /** Conda environment file, base64; with `containerFile` a file that the Dockerfile may copy. */
+  /** Conda environment file, base64. With `containerFile` it is a file that the Dockerfile may copy. */
   readonly condaFile?: string | undefined;
   readonly spackFile?: string | undefined;
   readonly packages?: SubmittedPackages | undefined;
@@ -24,7 +24,7 @@ export interface SubmittedPackages {
 
 export interface SubmittedCondaOptions {
   readonly mambaImage?: string | undefined;
-  /** Not in the specification: the image that the environment is put into. */
+  /** The image that receives the environment. Not in the specification. */
   readonly baseImage?: string | undefined;
   /** Separated by blanks. */
   readonly basePackages?: string | undefined;

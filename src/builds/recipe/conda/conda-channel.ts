@@ -2,13 +2,13 @@ import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { isUrl, plainUrl } from '../text/web-address.ts';
 
-/** Where packages come from when a request does not say: what the specification's examples use. */
+/** Channels for a request that lists none: those of the specification's examples. */
 const defaultChannels: readonly string[] = ['conda-forge', 'bioconda'];
 
-// A name with labels or subdirectories, and the platforms that mamba takes in brackets.
+// A name with labels or subdirectories, and the platforms in brackets that mamba accepts.
 const channelName = /^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:\[[a-z0-9_,-]+\])?$/;
 
-/** A channel: its name, such as `bioconda` or `conda-forge/label/dev`, or its address. Throws a `Fault`. */
+/** Reads a channel: its name, such as `bioconda` or `conda-forge/label/dev`, or its address. Throws a `Fault`. */
 export function readChannel(field: string, text: string): string {
   const channel = oneLine(field, text);
   if (isUrl(channel)) {
@@ -25,8 +25,8 @@ export function readChannel(field: string, text: string): string {
 }
 
 /**
- * The channels in their order, each once: the first has priority. `nodefaults` is left out, since
- * nothing but what is listed is ever asked; an empty list stands for the default channels.
+ * Returns the channels in their order, each once: the first has priority. Omits `nodefaults`, since only listed
+ * channels are ever used. Returns the default channels for an empty list.
  */
 export function orderedChannels(channels: readonly string[]): readonly string[] {
   const listed = new Set(channels.filter(channel => channel !== 'nodefaults'));

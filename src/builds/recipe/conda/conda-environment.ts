@@ -9,16 +9,15 @@ import type { CondaEnvironment } from './conda-source.ts';
 import { isPackageUrl, readPackage } from './package-spec.ts';
 import { readPipRequirement } from './pip-requirement.ts';
 
-/** An environment and the channels that came with it. */
+/** An environment and the channels listed with it. */
 export interface ReadEnvironment {
   readonly environment: CondaEnvironment;
   readonly channels: readonly string[];
 }
 
 /**
- * Reads a conda environment file. `prefix` and members that conda does not know are left out of account.
- * Throws a `Fault` that names the field and the member for what is malformed or cannot be honoured.
- * Source: conda, Creating an environment file manually.
+ * Reads a conda environment file. Ignores `prefix` and members that conda does not know. Throws a `Fault` that names
+ * the field and the member for malformed or unsupported content. Source: conda, Creating an environment file manually.
  */
 export function readEnvironmentFile(field: string, text: string): ReadEnvironment {
   const { name, channels, dependencies, variables } = parseYaml(field, text);
@@ -77,13 +76,13 @@ function parseYaml(field: string, text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-// Aliases that multiply end in an exception of the parser.
+// Throws a `Fault` for aliases whose expansion is too large: the parser reports an error for them.
 function yamlValue(field: string, text: string): unknown {
   const tooMuch = tooMuchIn(text);
   if (tooMuch !== undefined) refuse(`'${field}' ${tooMuch}`);
   try {
     const lines = new LineCounter();
-    // What the parser does for these by itself takes time by the square.
+    // The parser's own handling of these takes quadratic time.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -94,7 +93,7 @@ function yamlValue(field: string, text: string): unknown {
     checkKeys(document);
     return document.toJS();
   } catch (error) {
-    // The parser reports the end of its stack as an error in the text.
+    // The parser reports a full call stack as an error in the text.
     if (/call stack/.test((error as Error).message)) refuse(`'${field}' ${tooDeep}`);
     const [sentence] = (error as Error).message.split('\n');
     refuse(`'${field}' is not a YAML file that can be read: ${sentence}`);
@@ -106,7 +105,7 @@ function checkKeys(document: Document): void {
     Map(_, { items }) {
       const seen = new Set<unknown>();
       for (const { key } of items) {
-        // To make a name of a list or mapping takes time by the power of its depth.
+        // Making a name of a list or mapping takes time exponential in its depth.
         if (key !== null && !isScalar(key)) throw new Error('a key is not a text');
         const name = key?.value;
         if (seen.has(name)) throw new Error(`${shown(String(name))} is there twice`);

@@ -49,7 +49,7 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
   }
 }
 
-/** Returns Conda's packages by name, then pip's in their order, without URLs and options of pip. */
+/** Returns Conda's packages by name, then pip's in their order. Omits URLs and options of pip. */
 function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
   const specs = packages
     .map(parsePackage)

@@ -7,22 +7,21 @@ import { sortedOnce } from '../text/sorted.ts';
 import type { CondaOptions } from './conda-source.ts';
 import { readPackage } from './package-spec.ts';
 
-/** What holds where a request says nothing. */
+/** Defaults for a request without options. */
 const defaultOptions = {
   mambaImage: 'mambaorg/micromamba:1.5.10-noble',
   baseImage: 'ubuntu:24.04',
   basePackages: 'conda-forge::procps-ng',
 } as const;
 
-// Instructions that a command may be; any other one would change what the recipe is.
+// Instructions that a command may be; any other instruction would change the structure of the recipe.
 const taken = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
 const refused =
   /^(?:ADD|ARG|CMD|COPY|ENTRYPOINT|EXPOSE|FROM|HEALTHCHECK|MAINTAINER|ONBUILD|SHELL|STOPSIGNAL|VOLUME)\s/;
 
 /**
- * Reads the options of a conda build. Images get their full names; `basePackages` are separated by
- * blanks, and none when empty. Throws a `Fault` that names the field.
- * Source: specification 2.3; `baseImage` is not in it.
+ * Reads the options of a conda build. Returns the full names of images. Splits `basePackages` at blanks; an empty text
+ * means no packages. Throws a `Fault` that names the field. Source: specification 2.3; `baseImage` is not in it.
  */
 export function readCondaOptions(
   field: string,
@@ -63,8 +62,8 @@ function readBasePackages(field: string, text: string): readonly string[] {
 }
 
 /**
- * A command as a line of a Dockerfile. Clients send shell commands or whole `RUN` lines; ENV, LABEL,
- * USER and WORKDIR are taken too.
+ * Returns a command as a line of a Dockerfile. Clients send shell commands or whole `RUN` lines; ENV, LABEL, USER and
+ * WORKDIR are also accepted.
  */
 function readCommand(field: string, text: string): string {
   const line = oneLine(field, text);
@@ -81,7 +80,7 @@ function readCommand(field: string, text: string): string {
   return isPlain(command) ? `RUN ${command}` : `RUN ["/bin/sh", "-c", ${JSON.stringify(command)}]`;
 }
 
-// What RUN would not hand to the shell as it is: options, a JSON array, a here-document.
+// Returns false for what RUN would not pass to the shell unchanged: options, a JSON array, a here-document.
 function isPlain(command: string): boolean {
   return !/^(?:--|\[)/.test(command) && !command.includes('<<');
 }

@@ -1,8 +1,8 @@
-/** Conda packages: to be solved, or locked already. */
+/** Conda packages: still to be solved, or already locked. */
 export interface CondaSource {
   readonly kind: 'conda';
   readonly wanted: CondaWanted;
-  /** Where packages come from, in order of priority; never empty. */
+  /** Channels in order of priority; never empty. */
   readonly channels: readonly string[];
   readonly options: CondaOptions;
 }
@@ -12,7 +12,7 @@ export type CondaWanted = CondaEnvironment | CondaLock | CondaLockUrl;
 /** An environment that the package manager has to solve. */
 export interface CondaEnvironment {
   readonly form: 'environment';
-  /** `name:` of the environment file. The image is named after it; what is in the image does not depend on it. */
+  /** `name:` of the environment file. The image is named after it, but its content does not depend on it. */
   readonly name?: string;
   /** Match specifications and URLs of packages, sorted, each once. */
   readonly packages: readonly string[];
@@ -22,10 +22,10 @@ export interface CondaEnvironment {
   readonly variables: readonly string[];
 }
 
-/** The content of an explicit lock file: exactly these packages, nothing is solved. */
+/** The content of an explicit lock file: exactly these packages, without solving. */
 export interface CondaLock {
   readonly form: 'lock';
-  /** URLs of packages, as a rule with `#` and an MD5 or SHA-256, in the given order. */
+  /** URLs of packages in the given order, usually with `#` and an MD5 or SHA-256. */
   readonly urls: readonly string[];
   /** Requirements of the `# pip ` lines, in the given order. */
   readonly pip: readonly string[];
@@ -38,12 +38,12 @@ export interface CondaLockUrl {
 }
 
 export interface CondaOptions {
-  /** The image with the package manager in it, in which the environment is made. */
+  /** The image that contains the package manager and in which the environment is made. */
   readonly mambaImage: string;
-  /** The image that the environment is put into. */
+  /** The image that receives the environment. */
   readonly baseImage: string;
-  /** Match specifications of what every image gets, sorted, each once. */
+  /** Match specifications of the packages that every image gets, sorted, each once. */
   readonly basePackages: readonly string[];
-  /** What is done in the image at last, in the given order: lines of a Dockerfile. */
+  /** Final steps in the image, in the given order: lines of a Dockerfile. */
   readonly commands: readonly string[];
 }

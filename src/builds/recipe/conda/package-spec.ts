@@ -3,11 +3,11 @@ import { refuse, shown } from '../text/refuse.ts';
 import { isUrl, plainUrl } from '../text/web-address.ts';
 import { readChannel } from './conda-channel.ts';
 
-/** What a match specification asks for. */
+/** The parts of a match specification. */
 export interface PackageSpec {
   readonly channel?: string;
   readonly name: string;
-  /** What comes after the name: version, build and conditions in brackets. */
+  /** The text after the name: version, build and conditions in brackets. */
   readonly constraint: string;
 }
 
@@ -17,10 +17,9 @@ const constraintGrammar = /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|
 const archive = /\.(?:conda|tar\.bz2)$/;
 
 /**
- * A package as it is asked for: a match specification such as `samtools`, `samtools=1.20` or
- * `bioconda::samtools>=1.20`, or the URL of a package. Quotes around it and repeated blanks go.
- * Throws a `Fault` for what is neither.
- * Source: conda, Package search and install specifications.
+ * Reads a package: a match specification such as `samtools`, `samtools=1.20` or `bioconda::samtools>=1.20`, or the URL
+ * of a package. Removes enclosing quotes and repeated blanks. Throws a `Fault` for any other text. Source: conda,
+ * Package search and install specifications.
  */
 export function readPackage(field: string, text: string): string {
   const plain = oneLine(field, text).replace(/^(['"])(.*)\1$/, '$2');
@@ -36,21 +35,19 @@ export function readPackage(field: string, text: string): string {
   return spec;
 }
 
-/** The parts of what {@link readPackage} returned; undefined for the URL of a package. */
+/** Returns the parts of a text from {@link readPackage}; undefined for the URL of a package. */
 export function parsePackage(spec: string): PackageSpec | undefined {
   const { channel, name = '', constraint = '' } = grammar.exec(spec)?.groups ?? {};
   if (name === '' || isPackageUrl(spec)) return undefined;
   return { ...(channel === undefined ? {} : { channel }), name, constraint };
 }
 
-/** True for the URL of a package archive, with or without a checksum behind `#`. */
+/** Returns whether a text is the URL of a package archive, with or without a checksum after `#`. */
 export function isPackageUrl(text: string): boolean {
   return isUrl(text) && archive.test(text.replace(/[#?].*$/s, ''));
 }
 
-/**
- * The URL of a package, with `#` and its MD5 or SHA-256 if it has one. Throws a `Fault` for another one.
- */
+/** Returns the URL of a package, with `#` and its MD5 or SHA-256 if it has one. Throws a `Fault` for any other URL. */
 export function readPackageUrl(field: string, text: string): string {
   const hash = text.indexOf('#');
   const address = hash < 0 ? text : text.slice(0, hash);
@@ -66,8 +63,8 @@ export function readPackageUrl(field: string, text: string): string {
 }
 
 /**
- * The version a specification pins, when it pins one: `1.20` of `samtools=1.20`, `samtools==1.20=h1`,
- * `samtools 1.20.*` and `samtools[version=1.20]`; undefined for ranges and for no version.
+ * Returns the version that a specification pins: `1.20` for `samtools=1.20`, `samtools==1.20=h1`, `samtools 1.20.*` and
+ * `samtools[version=1.20]`; undefined for ranges and for no version.
  */
 export function pinnedVersion({ constraint }: PackageSpec): string | undefined {
   const inBrackets = /\[.*?\bversion=(['"]?)([^'"\],]*)\1/.exec(constraint)?.[2];

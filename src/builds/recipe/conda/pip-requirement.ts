@@ -3,9 +3,9 @@ import { refuse, shown } from '../text/refuse.ts';
 import { hasCredentials } from '../text/web-address.ts';
 
 /**
- * A line for pip: a requirement or an option such as `--extra-index-url`. Throws a `Fault` for one that
- * needs a file that is not there, goes on in the next line, or has credentials in it.
- * Source: pip, Requirements File Format.
+ * Reads a line for pip: a requirement or an option such as `--extra-index-url`. Throws a `Fault` for a line that
+ * requires a file that does not exist, continues in the next line, or contains credentials. Source: pip, Requirements
+ * File Format.
  */
 export function readPipRequirement(field: string, text: string): string {
   const line = oneLine(field, text);
@@ -23,7 +23,7 @@ export function readPipRequirement(field: string, text: string): string {
   return line;
 }
 
-/** The name and the pinned version of a requirement; undefined for options, URLs and paths. */
+/** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */
 export function parseRequirement(line: string): { name: string; version?: string } | undefined {
   const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?\s*(.*)$/.exec(line);
   const [, name, rest = ''] = match ?? [];

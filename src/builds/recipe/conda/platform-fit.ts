@@ -8,16 +8,15 @@ const subdirs: Readonly<Record<string, string>> = {
   'linux/arm64': 'linux-aarch64',
 };
 
-/** What conda calls a platform. */
+/** Returns conda's name of a platform. */
 export function subdirOf(platform: Platform): string {
   const name = formatPlatform(platform);
   return subdirs[name] ?? name;
 }
 
 /**
- * Throws a `Fault` when the source names a package that is for another platform than one to build for:
- * it would be installed all the same, and not run. What a lock file given by its address holds is not
- * known before the build.
+ * Throws a `Fault` when the source names a package for a platform other than the target platform: it would be
+ * installed, but would not run. The content of a lock file given by its address is unknown before the build.
  */
 export function checkPlatforms(source: CondaSource, platforms: readonly Platform[]): void {
   const urls = packageUrls(source);

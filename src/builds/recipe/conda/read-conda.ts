@@ -11,8 +11,8 @@ import { isCondaLockYml, readCondaLockYml } from './lock/conda-lock-yml.ts';
 import { checkPlatforms, subdirOf } from './platform-fit.ts';
 
 /**
- * Reads the Conda packages that a request asks for; undefined for a request without any. Throws a `Fault` (400).
- * Source: specification, sections 2.1 and 2.3.
+ * Reads the Conda packages of a request; undefined for a request without any. Throws a `Fault` (400). Source:
+ * specification, sections 2.1 and 2.3.
  */
 export function readConda({ submitted, platforms }: RecipeRequest): CondaSource | undefined {
   const { containerFile, condaFile, packages } = submitted;

@@ -15,7 +15,7 @@ export interface DefinitionSource extends FileSource {
 export const definitionKind: RecipeKind<DefinitionSource> = {
   kind: 'definition',
   isGenerated: true,
-  // %files copies what a link leads to, as `cp -L` does.
+  // %files copies the target of a link, as `cp -L` does.
   followsLinks: true,
   lockFile: undefined,
 

@@ -12,24 +12,23 @@ export interface BaseImage {
   readonly reference: string;
   /** The line of the instruction that names it, counted from 1. */
   readonly line: number;
-  /** `syntax` for the image of the program that reads the Dockerfile. */
+  /** `syntax` for the image of the frontend that reads the Dockerfile. */
   readonly use: 'FROM' | 'COPY' | 'RUN' | 'syntax';
 }
 
 export interface BaseImageOptions extends StageOptions {
-  /** Images that take the place of images and stages, by {@link contextName}. */
+  /** Images that replace other images and stages, by {@link contextName}. */
   readonly namedContexts?: Readonly<Record<string, string>>;
 }
 
-// The registry of each is asked whether the caller may pull it.
+// Each is checked: its registry must show it to the caller.
 const maxImages = 100;
 
 /**
- * The images that building a Dockerfile pulls, each once, in the order of their use: those of FROM, COPY
- * --from and RUN --mount=from= in the stages that the target needs, and that of its syntax, or what takes
- * their place. `scratch` is none. What ONBUILD triggers of these images pull in turn is not known here.
- * Throws a `Fault` with the line for a Dockerfile that no builder would take.
- * Source: Dockerfile reference.
+ * Returns the images that a build of the Dockerfile pulls, each once, in the order of their use: the images of FROM,
+ * COPY --from and RUN --mount=from= in the stages that the target requires, and the image of its syntax, or their
+ * replacements. `scratch` is not an image. Images that ONBUILD triggers of these images pull are not known here. Throws
+ * a `Fault` with the line for a Dockerfile that no builder would accept. Source: Dockerfile reference.
  */
 export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {}): BaseImage[] {
   const images = new Map<string, BaseImage>();
@@ -63,7 +62,7 @@ export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {})
   return [...images.values()].sort((one, other) => one.line - other.line);
 }
 
-/** What takes the place of a stage needs nothing of it. */
+/** A replacement of a stage does not require that stage's own sources. */
 function neededStages(
   stages: readonly Stage[],
   target: string | undefined,

@@ -1,9 +1,9 @@
 /**
- * The name by which BuildKit looks for a named build context in place of an image or a stage: the
- * shortest spelling of an image name, `alpine` of `docker.io/library/alpine:latest`. Two names mean the
- * same to it when, and only when, these are equal: `registry-1.docker.io` is not Docker Hub here.
- * Source: github.com/distribution/reference, ParseNormalizedNamed and FamiliarString, as BuildKit's
- * frontend/dockerui applies them.
+ * Returns the name under which BuildKit looks up a named build context that replaces an image or a stage. It is the
+ * shortest spelling of an image name: `alpine` for `docker.io/library/alpine:latest`. BuildKit treats two names as the
+ * same if and only if these are equal: `registry-1.docker.io` is not Docker Hub here. Source:
+ * github.com/distribution/reference, ParseNormalizedNamed and FamiliarString, as BuildKit's frontend/dockerui applies
+ * them.
  */
 export function contextName(image: string): string {
   const slash = image.indexOf('/');

@@ -3,8 +3,8 @@ import { trimEnd, trimStart } from './words/space.ts';
 const keys = new Set(['syntax', 'escape', 'check']);
 
 /**
- * A directive, `# key=value`, with its key in lower case; undefined for any other line.
- * Source: Dockerfile reference, Parser directives.
+ * Parses a directive, `# key=value`, with its key in lower case; undefined for any other line. Source: Dockerfile
+ * reference, Parser directives.
  */
 export function parseDirective(
   line: string,

@@ -3,7 +3,7 @@ import { base64Text } from '../text/base64-text.ts';
 import { condaFileIn, type FileSource, fileKeyFields, filesOf } from '../text/caller-file.ts';
 import { refuse } from '../text/refuse.ts';
 
-/** A Dockerfile, taken as it is. */
+/** A Dockerfile, used unchanged. */
 export interface DockerfileSource extends FileSource {
   readonly kind: 'dockerfile';
 }

@@ -1,16 +1,15 @@
 import { isBlank } from './words/space.ts';
 
-/** The options of an instruction, `--name=value` each with quotes removed, and what comes after them. */
+/** The options of an instruction, each `--name=value` without quotes, and the text after them. */
 export interface Flagged {
   readonly flags: readonly string[];
   readonly rest: string;
 }
 
 /**
- * Takes the options off the arguments of an instruction. Quotes and escape characters join what belongs
- * together; `--` ends the options. Bytes are taken for characters, as BuildKit takes them: a non-ASCII
- * option is mangled there, and has to be mangled here.
- * Source: BuildKit's behaviour, `frontend/dockerfile/parser`.
+ * Splits the options from the arguments of an instruction. Quotes and escape characters join text; `--` ends the
+ * options. Treats bytes as characters, as BuildKit does: BuildKit garbles a non-ASCII option, and this function must
+ * garble it in the same way. Source: BuildKit's behaviour, `frontend/dockerfile/parser`.
  */
 export function splitFlags(text: string, escapeMark: string): Flagged {
   const line = Buffer.from(text, 'utf8').toString('latin1');
@@ -49,7 +48,7 @@ export function splitFlags(text: string, escapeMark: string): Flagged {
   }
 }
 
-/** The values of an option in the order they were given; one without `=` counts as empty. */
+/** Returns the values of an option in the given order; an option without `=` counts as empty. */
 export function valuesOf(flags: readonly string[], name: string): readonly string[] {
   return flags
     .filter(flag => flag === `--${name}` || flag.startsWith(`--${name}=`))

@@ -1,17 +1,17 @@
 import { parseDirective } from './directive.ts';
 import { trimStart } from './words/space.ts';
 
-/** The image of the program that a Dockerfile wants to be read by. */
+/** The image of the frontend that a Dockerfile specifies. */
 export interface FrontendImage {
   readonly reference: string;
   readonly line: number;
 }
 
 /**
- * The image that a `syntax` directive names, in each of the forms that BuildKit takes: `# syntax=`,
- * `// syntax=`, and a JSON document with a member `syntax`. A builder runs that image in place of its own
- * reading of the file, so nothing else that is found in the file need be true.
- * Source: Dockerfile reference, Parser directives; BuildKit's behaviour, `frontend/dockerfile/parser`.
+ * Returns the image that a `syntax` directive names, in each form that BuildKit accepts: `# syntax=`, `// syntax=`, and
+ * a JSON document with a member `syntax`. A builder runs that image instead of its own parser, so any other conclusion
+ * from the file may be wrong. Source: Dockerfile reference, Parser directives; BuildKit's behaviour,
+ * `frontend/dockerfile/parser`.
  */
 export function frontendImage(dockerfile: string): FrontendImage | undefined {
   const text = dockerfile.replace(/^\ufeff/, '');

@@ -7,7 +7,7 @@ import { LimitError, WordError } from './words/word-error.ts';
 
 /** An instruction of a Dockerfile, its lines joined. */
 export interface Instruction extends Flagged {
-  /** In capital letters. */
+  /** In upper case. */
   readonly name: string;
   /** The line that it starts in, counted from 1. */
   readonly line: number;
@@ -15,20 +15,19 @@ export interface Instruction extends Flagged {
 
 export interface ParsedDockerfile {
   readonly instructions: readonly Instruction[];
-  /** The escape character that the file chose, a backslash as a rule. */
+  /** The escape character that the file specifies, usually a backslash. */
   readonly escapeMark: string;
 }
 
-// Far more than an image can have layers.
+// Far more than the layers that an image can have.
 const maxInstructions = 2000;
 
 const mayHaveDocuments = new Set(['ADD', 'COPY', 'RUN']);
 
 /**
- * Takes a Dockerfile apart into its instructions: directives, comments, continued lines and
- * here-documents are dealt with. Throws a `Fault` with the line for a directive that is not valid or
- * given twice, for a here-document without an end, and for more than 2000 instructions.
- * Source: Dockerfile reference, Format, Parser directives and Here-Documents.
+ * Splits a Dockerfile into its instructions; handles directives, comments, continued lines and here-documents. Throws a
+ * `Fault` with the line for an invalid or repeated directive, for an unterminated here-document, and for more than 2000
+ * instructions. Source: Dockerfile reference, Format, Parser directives and Here-Documents.
  */
 export function parseDockerfile(text: string): ParsedDockerfile {
   const lines = text.replace(/^\ufeff/, '').split('\n');
@@ -53,7 +52,7 @@ export function parseDockerfile(text: string): ParsedDockerfile {
   return { instructions, escapeMark };
 }
 
-/** Directives come first; whatever else comes ends them. */
+/** Reads the directives at the start; any other line ends them. */
 function readDirectives(lines: readonly string[]): { escapeMark: string; end: number } {
   let escapeMark = '\\';
   const seen = new Set<string>();
@@ -71,7 +70,7 @@ function readDirectives(lines: readonly string[]): { escapeMark: string; end: nu
   return { escapeMark, end: lines.length };
 }
 
-/** The instruction that starts here with the lines it goes on in; no text for a comment or blank line. */
+/** Returns the instruction that starts here, with its continuation lines; no text for a comment or blank line. */
 function joinLines(
   lines: readonly string[],
   start: number,
@@ -85,14 +84,14 @@ function joinLines(
     const end = continuedAt(part, escapeMark);
     text += end === undefined ? part : part.slice(0, end);
     if (end === undefined) return { text, next };
-    // Comments and empty lines in between do not end it.
+    // Comments and empty lines do not end a continued instruction.
     do part = withoutEnd(lines[next++] ?? '');
     while (next <= lines.length && /^(?:#|$)/.test(trimStart(part)));
     if (next > lines.length) return { text, next };
   }
 }
 
-/** Where the escape character is that continues a line; undefined when it is not continued. */
+/** Returns the position of the escape character that continues a line; undefined when the line is not continued. */
 function continuedAt(line: string, escapeMark: string): number | undefined {
   const end = trimEnd(line, character => character === ' ' || character === '\t').length - 1;
   return line[end] === escapeMark && line[end - 1] !== escapeMark ? end : undefined;
@@ -102,7 +101,7 @@ function withoutEnd(line: string): string {
   return trimEnd(line, character => character === '\r' || character === '\n');
 }
 
-/** An instruction on one line. */
+/** Parses an instruction on one line. */
 export function parseInstruction(text: string, escapeMark: string, line: number): Instruction {
   const [, name = '', rest = ''] =
     /^([^\t\v\f\r ]*)(?:[\t\v\f\r ]+(.*))?$/s.exec(trimBlanks(text)) ?? [];
@@ -112,7 +111,7 @@ export function parseInstruction(text: string, escapeMark: string, line: number)
 
 interface HereDocument {
   readonly end: string;
-  /** Tabs before its end do not count. */
+  /** True if tabs before its end marker are ignored. */
   readonly isIndented: boolean;
 }
 
@@ -132,7 +131,7 @@ function documentsOf(
     .filter(document => document !== undefined);
 }
 
-// An instruction with words that cannot be told apart has no documents.
+// Returns the words of an instruction. Words that cannot be separated mean that it has no here-documents.
 function wordsOf(text: string, line: number): readonly string[] {
   try {
     const all = { keepQuotes: true, keepEscapes: true, keepUnset: true };
@@ -172,8 +171,8 @@ function skipDocument(
 }
 
 /**
- * The arguments as a JSON list of texts; undefined when they are none. Throws a `Fault` for a list with
- * something else in it.
+ * Returns the arguments as a JSON list of texts; undefined when they are not a list. Throws a `Fault` for a list with
+ * other elements.
  */
 export function jsonList(rest: string, line: number): readonly string[] | undefined {
   if (!trimStart(rest).startsWith('[')) return undefined;
@@ -190,12 +189,12 @@ export function jsonList(rest: string, line: number): readonly string[] | undefi
   return list;
 }
 
-/** The words of FROM. */
+/** Returns the words of FROM. */
 export function plainWords(rest: string): readonly string[] {
   return rest === '' ? [] : rest.split(/[\t\v\f\r ]+/);
 }
 
-/** The words of ARG: quotes join, and stay where they are. */
+/** Returns the words of ARG. Quotes join words and are kept. */
 export function quotedWords(rest: string, escapeMark: string): readonly string[] {
   const words: string[] = [];
   const characters = [...rest];

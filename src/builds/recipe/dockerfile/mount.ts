@@ -1,9 +1,8 @@
 import { malformed } from './malformed.ts';
 
 /**
- * Where a mount of RUN comes from: the last `from` among its comma-separated fields, which may be in
- * quotes as in RFC 4180. Throws a `Fault` for quotes that do not close and for a variable.
- * Source: Dockerfile reference, RUN --mount.
+ * Returns the source of a mount of RUN: the last `from` among its comma-separated fields, which may be quoted as in RFC
+ * 4180. Throws a `Fault` for unclosed quotes and for a variable. Source: Dockerfile reference, RUN --mount.
  */
 export function mountSource(mount: string, line: number): string | undefined {
   let source: string | undefined;

@@ -1,13 +1,13 @@
 import type { Platform } from '../../../oci/platform.ts';
 
-/** What decides what the variables of FROM stand for, and which stages are needed. */
+/** Options that decide the values of variables in FROM, and which stages are required. */
 export interface StageOptions {
   /** Override the defaults of ARG before the first FROM. */
   readonly buildArgs?: Readonly<Record<string, string>>;
-  /** What is built for: the value of TARGETPLATFORM and its like. linux/amd64 by default. */
+  /** Target platform: the value of TARGETPLATFORM and related variables. Default: linux/amd64. */
   readonly platform?: Platform;
-  /** What the builder runs on: the value of BUILDPLATFORM and its like. As `platform` by default. */
+  /** Platform of the builder: the value of BUILDPLATFORM and related variables. Default: `platform`. */
   readonly builderPlatform?: Platform;
-  /** The stage that is built: the last one by default. */
+  /** The stage to build. Default: the last one. */
   readonly target?: string;
 }

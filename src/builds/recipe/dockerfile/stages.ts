@@ -15,10 +15,10 @@ import { Budget } from './words/budget.ts';
 import { expandWord } from './words/shell-words.ts';
 import { WordError } from './words/word-error.ts';
 
-/** A stage by its number, or the name of an image. */
+/** The number of a stage, or the name of an image. */
 export type StageOrImage = number | string;
 
-/** Something that a stage copies from or mounts. */
+/** A source that a stage copies from or mounts. */
 export interface StageSource {
   readonly from: StageOrImage;
   readonly line: number;
@@ -39,14 +39,14 @@ const known = new Set(
   ),
 );
 
-/** What the words of a file are read with. */
+/** Options and variables for reading the words of a file. */
 interface Scope {
   readonly variables: Map<string, string>;
   readonly escapeMark: string;
   readonly budget: Budget;
 }
 
-/** The name of what a stage takes from, where it stands for an image if it is no stage's. */
+/** A source by name: an image, unless a stage has that name. */
 interface NamedSource {
   readonly name: string;
   readonly line: number;
@@ -54,9 +54,9 @@ interface NamedSource {
 }
 
 /**
- * The stages of a Dockerfile in their order, names resolved. Throws a `Fault` with the line for what no
- * builder would take.
- * Source: Dockerfile reference, FROM, COPY --from, RUN --mount, Understand how ARG and FROM interact.
+ * Returns the stages of a Dockerfile in their order, with resolved names. Throws a `Fault` with the line for content
+ * that no builder would accept. Source: Dockerfile reference, FROM, COPY --from, RUN --mount, Understand how ARG and
+ * FROM interact.
  */
 export function readStages(dockerfile: string, options: StageOptions): readonly Stage[] {
   const { instructions, escapeMark } = parseDockerfile(dockerfile);
@@ -97,7 +97,7 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
   }));
 }
 
-/** The name that FROM gives to its stage, in lower case. */
+/** Returns the name that FROM gives to its stage, in lower case. */
 function stageName(from: Instruction | undefined): string | undefined {
   if (!from) return undefined;
   const [, as, name = '', ...others] = plainWords(from.rest);
@@ -154,13 +154,13 @@ function sourcesOf(instruction: Instruction, scope: Scope): readonly NamedSource
       .map(from => ({ name: from as string, line, use: 'RUN' as const }));
   }
   if (name !== 'ONBUILD') return [];
-  // The trigger goes off in the stages that are built on this one: they need what it needs.
+  // The trigger runs in the stages that are built on this one: they require its sources.
   const trigger = parseInstruction(rest, '\\', line);
   if (trigger.name === 'ONBUILD') malformed(line, 'ONBUILD cannot trigger another ONBUILD');
   return sourcesOf(trigger, { ...scope, escapeMark: '\\' });
 }
 
-// A builder refuses variables here, and anything else that would have to be taken out first.
+// Returns the name. Builders reject variables here, and any other text that would first have to be expanded.
 function plainName(from: string, scope: Scope, line: number): string {
   if (expanded(from, { ...scope, variables: new Map() }, line) === from) return from;
   return malformed(
@@ -169,7 +169,7 @@ function plainName(from: string, scope: Scope, line: number): string {
   );
 }
 
-// What is a number that fits into 64 bits is never the name of an image.
+// Returns the number of a stage. A number that fits into 64 bits is never the name of an image.
 function stageNumber(name: string, count: number, line: number): number | undefined {
   if (!/^[+-]?\d{1,99}$/.test(name)) return undefined;
   const number = BigInt(name.replace(/^\+/, ''));

@@ -1,15 +1,15 @@
 import { refuse } from './refuse.ts';
 
 const maxBytes = 256 * 1024;
-// What is not in a here-document or a script is rarely more than a hundred.
+// A recipe outside a here-document or a script rarely has more than a hundred lines.
 const maxLines = 10_000;
 
-/** Characters of the base64 of the largest recipe. */
+/** Length of the base64 text of the largest recipe. */
 export const maxRecipeBase64 = Math.ceil(maxBytes / 3) * 4;
 
 /**
- * The text in a base64 field. Throws a `Fault` for what is not strict base64 (RFC 4648, section 4, with
- * padding and without line breaks), not UTF-8, empty, longer than 256 KiB or than 10,000 lines.
+ * Returns the text in a base64 field. Throws a `Fault` for a value that is not strict base64 (RFC 4648, section 4, with
+ * padding and without line breaks), not UTF-8, empty, longer than 256 KiB, or has more than 10,000 lines.
  */
 export function base64Text(field: string, base64: string): string {
   if (base64.length > maxRecipeBase64) {

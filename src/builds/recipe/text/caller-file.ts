@@ -9,20 +9,20 @@ export interface FileSource {
   readonly condaFile?: string | undefined;
 }
 
-/** The place of the Conda file in the build context. */
+/** Path of the Conda file in the build context. */
 const condaFileName = 'conda.yml';
 
-/** Returns the Conda file of a request, decoded; nothing for a request without one. */
+/** Returns the Conda file of a request, decoded; an empty object for a request without one. */
 export function condaFileIn({ condaFile }: SubmittedBuild): Pick<FileSource, 'condaFile'> {
   return condaFile === undefined ? {} : { condaFile: base64Text('condaFile', condaFile) };
 }
 
-/** Returns the files that the build context has besides those of the caller. */
+/** Returns the files that are added to the caller's build context. */
 export function filesOf({ condaFile }: FileSource): ReadonlyMap<string, string> {
   return new Map(condaFile === undefined ? [] : [[condaFileName, condaFile]]);
 }
 
-/** Returns the fields of the build key: both files as they are. */
+/** Returns the fields of the build key: both files unchanged. */
 export function fileKeyFields(source: FileSource): CanonicalField[] {
   const { condaFile } = source;
   return [

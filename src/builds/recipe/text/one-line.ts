@@ -3,9 +3,9 @@ import { refuse, shown } from './refuse.ts';
 const maxLength = 8192;
 
 /**
- * The text with the blanks around it cut off. Throws a `Fault` when nothing is left, and for what could
- * end a line in a Dockerfile, a YAML file or a shell: line breaks and all other control characters, and for what no line is
- * as long as.
+ * Returns the text without surrounding blanks. Throws a `Fault` for an empty text, for a text that is too long for a
+ * line, and for line breaks and all other control characters: they could end a line in a Dockerfile, a YAML file or a
+ * shell.
  */
 export function oneLine(field: string, text: string): string {
   const line = text.trim();

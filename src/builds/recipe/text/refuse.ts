@@ -1,11 +1,11 @@
 import { Fault } from '../../../foundation/fault.ts';
 
-/** Throws the {@link Fault} of a request that cannot be built: 400. */
+/** Throws the {@link Fault} for a request that cannot be built: 400. */
 export function refuse(message: string): never {
   throw new Fault('bad-request', message, { phase: 'request' });
 }
 
-/** A text of the request as it is shown in a message: short, on one line. */
+/** Returns a text of the request for use in a message: short, on one line. */
 export function shown(text: string): string {
   const plain = text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?');
   return plain.length > 80 ? `'${plain.slice(0, 80)}...'` : `'${plain}'`;

@@ -3,15 +3,15 @@ import { refuse, shown } from './refuse.ts';
 
 const plainCharacters = /^[A-Za-z0-9._~:/?@!&+,=%-]+$/;
 
-/** True for what means to be a URL. */
+/** Returns whether a text looks like a URL. */
 export function isUrl(text: string): boolean {
   return /^[A-Za-z][A-Za-z0-9+.-]*:\/\//.test(text);
 }
 
 /**
- * A URL that may stand in a Dockerfile or YAML file as it is. Throws a `Fault` for another protocol than
- * those given, for characters that mean something to a shell or to the Dockerfile (they can be written
- * as %XX), and for credentials: recipes and logs are not secret.
+ * Returns a URL that may be used unchanged in a Dockerfile or YAML file. Throws a `Fault` for a protocol that is not
+ * among those given, for characters with a meaning in a shell or a Dockerfile (write them as %XX), and for credentials:
+ * recipes and logs are not secret.
  */
 export function plainUrl(field: string, text: string, protocols: readonly string[]): string {
   const url = oneLine(field, text);
@@ -30,7 +30,7 @@ export function plainUrl(field: string, text: string, protocols: readonly string
   return url;
 }
 
-/** True when an address in the text names a user with a password, or any user of a web server. */
+/** Returns whether an address in the text names a user with a password, or any user of a web server. */
 export function hasCredentials(text: string): boolean {
   return /\bhttps?:\/\/[^/\s]*@|:\/\/[^/\s@]*:[^/\s@]*@/i.test(text);
 }

@@ -1,14 +1,14 @@
 import { Lexer } from 'yaml';
 
-/** How much structure a YAML text may have: the parser takes 10 µs for each mark, and a call for each level. */
+/** Limits for the structure of a YAML text: the parser takes 10 µs for each mark, and a call for each level. */
 const maxMarks = 2500;
 const maxDepth = 20;
 export const tooDeep = 'has lists or mappings nested too deep';
 const mark = /[\n,[\]{}&*!]|[-:?](?=\s)/g;
 
 /**
- * What is too much in a YAML text, as the end of a sentence, found before it is parsed; undefined when nothing is.
- * Each list entry and each mapping has one or two marks.
+ * Returns why a YAML text is too large to parse, as the end of a sentence; undefined if it is not. Each list entry and
+ * each mapping has one or two marks.
  */
 export function tooMuchIn(text: string): string | undefined {
   const first = text.slice(0, endOfMarks(text));
@@ -17,7 +17,7 @@ export function tooMuchIn(text: string): string | undefined {
   return `has more than ${maxMarks} line ends, list marks, colons and brackets: list at most 1200 packages`;
 }
 
-/** Where the first mark is that is too much. */
+/** Returns the position of the first mark beyond the limit. */
 function endOfMarks(text: string): number {
   let count = 0;
   for (const { index } of text.matchAll(mark)) {
@@ -32,7 +32,7 @@ function isTooDeep(depths: Iterable<number>): boolean {
   return false;
 }
 
-/** The depth of each list and mapping in brackets. Only the lexer knows which brackets are in a text. */
+/** Yields the depth of each list and mapping in brackets. Only the lexer knows which brackets are part of a text. */
 function* flowDepths(text: string): Generator<number> {
   let depth = 0;
   for (const token of new Lexer().lex(text)) {
@@ -43,7 +43,7 @@ function* flowDepths(text: string): Generator<number> {
 
 const blockMark = /[-:?](?:[ \t]+|$)/y;
 
-/** The depth of each list and mapping without brackets: by the indentation, and on one line as in `- - - a`. */
+/** Yields the depth of each list and mapping without brackets: by indentation, and on one line as in `- - - a`. */
 function* blockDepths(text: string): Generator<number> {
   const columns: number[] = [];
   for (const [line] of text.matchAll(/[^\n]+/g)) {

@@ -9,12 +9,12 @@ import { pretendedCuda } from './cuda.ts';
 import { solveScript } from './solve-script.ts';
 
 /**
- * Counts up whenever the recipe of a source changes in what it makes. It is part of the build key, so
- * that images made by an older recipe are not taken for new ones.
+ * Increases whenever the recipe of a source changes its result. It is part of the build key, so that images of an older
+ * recipe are not used for the new one.
  */
 export const condaRecipeVersion = '1';
 
-/** Where the lock file is in the lock stage. */
+/** Path of the lock file in the lock stage. */
 export const lockPath = 'conda.lock';
 
 const lockStage = 'lock';
@@ -23,16 +23,16 @@ const install = 'micromamba install --yes --name base';
 const solve = `/bin/sh ${folder}/solve.sh`;
 const python = '/opt/conda/bin/python';
 
-/** The part of a recipe that installs: lines of the Dockerfile, and the files it copies. */
+/** The part of a recipe that installs packages: lines of the Dockerfile, and the files that they copy. */
 interface Installation {
   readonly lines: readonly string[];
   readonly files: ReadonlyMap<string, string>;
 }
 
 /**
- * The recipe of a conda source, in three stages: `build` makes the environment, `lock` holds its lock
- * file alone, `final` is the base image with the environment at the path it was made at. The package
- * manager stays behind in the first.
+ * Returns the recipe of a conda source, in three stages. `build` makes the environment. `lock` contains only its lock
+ * file. `final` is the base image with the environment at its original path. The package manager stays in the first
+ * stage.
  */
 export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe {
   const { lines, files } = installationOf(wanted, channels, options.basePackages);
@@ -43,7 +43,7 @@ export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe 
     'SHELL ["/bin/sh", "-ec"]',
     'USER 0',
     'ENV MAMBA_ROOT_PREFIX=/opt/conda',
-    // With it in the environment, Python's byte code does not depend on when it was compiled.
+    // With this variable, Python's byte code does not depend on the time of compilation.
     'ARG SOURCE_DATE_EPOCH',
     ...lines,
     'RUN micromamba clean --all --yes',
@@ -82,8 +82,8 @@ function installationOf(
 }
 
 /**
- * Everything in one solution. URLs of packages go past the solver, as they do in conda: last, since what
- * is not bound to a platform is put into the Python that is there by then.
+ * Solves all packages together. URLs of packages bypass the solver, as in conda. They are installed last: packages for
+ * any platform are installed into the Python that exists by then.
  */
 function installEnvironment(
   { packages, pip }: CondaEnvironment,
@@ -131,14 +131,14 @@ function installLock(
   return { lines, files };
 }
 
-/** A lock file as the builder finds it: its pip lines are not known before. */
+/** Installs from a lock file that the builder fetches: its pip lines are not known in advance. */
 function installLockUrl(
   { url }: CondaLockUrl,
   channels: readonly string[],
   basePackages: readonly string[],
 ): Installation {
   const solver = solverFor(basePackages);
-  // The package manager tells a conda-lock file by the end of its name, and runs pip for it itself.
+  // The package manager recognises a conda-lock file by the end of its name, and runs pip for it.
   if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/, ''))) {
     const files = new Map([['pip-lock.py', pipLock], ...solver]);
     const lines = [
@@ -175,7 +175,7 @@ function installLocked(hasPip: boolean): readonly string[] {
   ];
 }
 
-/** What {@link addBase} needs. */
+/** Returns the files that {@link addBase} requires. */
 function solverFor(basePackages: readonly string[]): ReadonlyMap<string, string> {
   return new Map(basePackages.length > 0 ? [['solve.sh', solveScript]] : []);
 }
@@ -199,7 +199,7 @@ function lockText(urls: readonly string[], pip: readonly string[]): string {
   return ['@EXPLICIT', ...urls, ...pip.map(line => `# pip ${line}`), ''].join('\n');
 }
 
-/** The name in the URL of a package: `<name>-<version>-<build>.conda`. */
+/** Returns the name in the URL of a package: `<name>-<version>-<build>.conda`. */
 function packageOf(url: string): string {
   const file = url.replace(/[?#].*$/s, '').replace(/^.*\//s, '');
   return file.split('-').slice(0, -2).join('-').toLowerCase();

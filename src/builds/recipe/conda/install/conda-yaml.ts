@@ -1,8 +1,8 @@
 import { parsePackage } from '../package-spec.ts';
 
 /**
- * An environment file for the package manager. Every text is in double quotes, so that none is taken for
- * a number, a date or another YAML value; `pip` is among the packages when pip has something to do.
+ * Returns an environment file for the package manager. Every text is in double quotes, so that it is not read as a
+ * number, a date or another YAML value. `pip` is among the packages when pip has packages to install.
  */
 export function condaYaml(
   channels: readonly string[],

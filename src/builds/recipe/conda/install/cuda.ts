@@ -1,6 +1,6 @@
 import { parsePackage, pinnedVersion } from '../package-spec.ts';
 
-// Packages whose version is a version of CUDA.
+// Packages whose version is a CUDA version.
 const versioned = new Set([
   'cuda',
   'cuda-runtime',
@@ -11,14 +11,13 @@ const versioned = new Set([
 ]);
 const askedFor = /^(?:cuda|cuda-.+|cudatoolkit|cudnn|nccl|.+-cuda|.+-gpu)$/;
 
-/** Newer than every CUDA: a package that needs one at least so new can be installed. */
+/** Newer than every CUDA release: packages with any minimum CUDA version can be installed. */
 export const anyCuda = '99';
 
 /**
- * The version of CUDA to pretend when packages ask for it by name or build, since no builder has a GPU
- * and the solver takes it from the machine: the one that a package pins, else {@link anyCuda}. Undefined
- * when none asks for it.
- * Source: conda, Managing virtual packages (CONDA_OVERRIDE_CUDA).
+ * Returns the CUDA version to simulate when packages require CUDA by name or build: no builder has a GPU, and the
+ * solver reads the version from the machine. It is the version that a package pins, else {@link anyCuda}; undefined
+ * when no package requires CUDA. Source: conda, Managing virtual packages (CONDA_OVERRIDE_CUDA).
  */
 export function pretendedCuda(packages: readonly string[]): string | undefined {
   const specs = packages.map(parsePackage).filter(spec => spec !== undefined);

@@ -1,9 +1,9 @@
 import { anyCuda } from './cuda.ts';
 
 /**
- * A shell script that installs what its arguments tell the package manager. A package may need CUDA that does
- * not say so by its name, or be there already: only when the solver fails for that, it is told a version and
- * tries again. The log of any other failure ends with the reason, and its exit code stays.
+ * A shell script that runs the package manager with its arguments. A package may require CUDA without showing it in its
+ * name, or may already be installed. Only when the solver fails for lack of CUDA does the script set a version and try
+ * again. The log of any other failure ends with the reason, and its exit code is kept.
  */
 export const solveScript = `install() {
   micromamba install --yes --name base "$@"

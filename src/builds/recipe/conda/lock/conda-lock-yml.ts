@@ -3,7 +3,7 @@ import type { CondaLock } from '../conda-source.ts';
 import { readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 
-/** True for the content of a conda-lock file of version 1. */
+/** Returns whether a text is a conda-lock file of version 1. */
 export function isCondaLockYml(text: string): boolean {
   return ['version', 'metadata', 'package'].every(member =>
     new RegExp(`^${member}:`, 'm').test(text),
@@ -13,12 +13,11 @@ export function isCondaLockYml(text: string): boolean {
 type Members = ReadonlyMap<string, string>;
 
 /**
- * Reads the packages of one platform out of a conda-lock file: the same as its explicit lock file. The file is read
- * line by line, as conda-lock writes it: it is too large for a YAML parser that answers at once. Packages of optional
- * categories are left out. Throws a `Fault` (400) with the line.
- * Source: conda-lock, unified lock file.
+ * Reads the packages of one platform from a conda-lock file: the result equals its explicit lock file. Reads it line by
+ * line, as conda-lock writes it: it is too large for a synchronous YAML parser. Omits packages of optional categories.
+ * Throws a `Fault` (400) with the line. Source: conda-lock, unified lock file.
  *
- * @param subdirs the platforms of the build, as conda calls them
+ * @param subdirs the platforms of the build, by their conda names
  */
 export function readCondaLockYml(
   field: string,
@@ -58,7 +57,9 @@ export function readCondaLockYml(
   );
 }
 
-/** The entries of the list `package`, each with its members; those of `hash` are `hash.md5` and the like. */
+/**
+ * Yields the entries of the list `package`, each with its members; members of `hash` are named `hash.md5` and so on.
+ */
 function* packagesIn(
   field: string,
   text: string,

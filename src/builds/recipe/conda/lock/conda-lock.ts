@@ -4,21 +4,21 @@ import type { CondaLock, CondaLockUrl } from '../conda-source.ts';
 import { isPackageUrl, readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 
-/** True for the content of an explicit lock file: it has a line `@EXPLICIT`. */
+/** Returns whether a text is an explicit lock file: it has a line `@EXPLICIT`. */
 export function isExplicitLock(text: string): boolean {
   return /^@EXPLICIT\s*$/m.test(text);
 }
 
-/** True for an item that stands for a lock file and not for a package. */
+/** Returns whether an item is the address of a lock file and not a package. */
 export function isLockUrl(item: string): boolean {
   const text = item.trim();
   return /^https?:\/\//i.test(text) && isUrl(text) && !text.includes('::') && !isPackageUrl(text);
 }
 
 /**
- * Reads an explicit lock file. Lines `# pip <requirement>` list what pip installs afterwards, without
- * dependencies, as conda-lock writes them. Throws a `Fault` that names the line.
- * Source: conda, Building identical conda environments; conda-lock, explicit files.
+ * Reads an explicit lock file. Lines `# pip <requirement>`, as conda-lock writes them, list packages that pip then
+ * installs without dependencies. Throws a `Fault` that names the line. Source: conda, Building identical conda
+ * environments; conda-lock, explicit files.
  */
 export function readExplicitLock(field: string, text: string): CondaLock {
   const urls: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * A Python program that prints what pip installed as `# pip <requirement>` lines, sorted. What conda
- * installed is left out: it is in the explicit list already.
- * Source: PyPA, Recording installed projects (INSTALLER) and Direct URL Data Structure.
+ * A Python program that prints the packages that pip installed, as sorted `# pip <requirement>` lines. It omits
+ * packages that conda installed: the explicit list already contains them. Source: PyPA, Recording installed projects
+ * (INSTALLER) and Direct URL Data Structure.
  */
 export const pipLock = `import json
 from importlib.metadata import distributions

@@ -4,8 +4,8 @@ import type { StageOptions } from '../stage-options.ts';
 const defaultPlatform: Platform = { os: 'linux', architecture: 'amd64' };
 
 /**
- * The variables that FROM may use without an ARG. Source: Dockerfile reference, Automatic platform ARGs in
- * the global scope.
+ * Returns the variables that FROM may use without an ARG. Source: Dockerfile reference, Automatic platform ARGs in the
+ * global scope.
  */
 export function automaticVariables(
   options: StageOptions,

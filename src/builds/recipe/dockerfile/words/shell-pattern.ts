@@ -1,16 +1,16 @@
 import type { Budget } from './budget.ts';
 import { WordError } from './word-error.ts';
 
-/** A character, or a wildcard: `?` for any one, `*` for any number of them. */
+/** A character, or a wildcard: `?` for any one character, `*` for any number of characters. */
 interface Piece {
   readonly wildcard?: '?' | '*';
   readonly character: string;
 }
 
 /**
- * The value without what the pattern matches at its start or end: the shortest match, or the longest
- * where the operator is doubled. Throws {@link WordError}.
- * Source: POSIX.1-2017, Shell 2.6.2 and 2.14, without bracket expressions, as in the Dockerfile reference.
+ * Returns the value without the match of the pattern at its start or end: the shortest match, or the longest where the
+ * operator is doubled. Throws {@link WordError}. Source: POSIX.1-2017, Shell 2.6.2 and 2.14, without bracket
+ * expressions, as in the Dockerfile reference.
  */
 export function removePattern(
   value: string,
@@ -32,8 +32,8 @@ export function removePattern(
 }
 
 /**
- * The value with the first or every longest match of the pattern replaced; an empty match next to the
- * one before is none. Throws {@link WordError}.
+ * Returns the value with the first or every longest match of the pattern replaced. An empty match directly after
+ * another match does not count. Throws {@link WordError}.
  */
 export function replacePattern(
   value: string,
@@ -85,7 +85,7 @@ function parsePattern(text: string): Piece[] {
   return pieces;
 }
 
-/** The length of the shortest or longest match that starts here; undefined for none. */
+/** Returns the length of the shortest or longest match that starts here; undefined if there is none. */
 function matchAt(
   characters: readonly string[],
   start: number,
@@ -93,7 +93,7 @@ function matchAt(
   isLongest: boolean,
   budget: Budget,
 ): number | undefined {
-  // How many pieces may have been matched so far: a star may be passed without a character.
+  // Possible numbers of matched pieces so far: a star may match no character.
   let states = passStars(new Set([0]), pattern);
   let found: number | undefined;
   for (let length = 0; states.size > 0; length += 1) {

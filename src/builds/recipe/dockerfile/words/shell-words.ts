@@ -3,38 +3,37 @@ import { removePattern, replacePattern } from './shell-pattern.ts';
 import { isBlank } from './space.ts';
 import { LimitError, WordError } from './word-error.ts';
 
-/** How a text is taken apart. */
+/** Options for splitting and expanding a text. */
 export interface Lexing {
-  /** The character that takes the meaning from the next. */
+  /** The character that escapes the next one. */
   readonly escapeMark: string;
-  /** Values of variables; one that is not there is unset. */
+  /** Values of variables; an absent variable is unset. */
   readonly variables: ReadonlyMap<string, string>;
-  /** Shared by all texts of a file, where variables are given. */
+  /** Shared by all texts of a file; present where variables are substituted. */
   readonly budget?: Budget;
-  /** Quotes stay. */
+  /** Keeps quotes. */
   readonly keepQuotes?: boolean;
-  /** Escape characters stay. */
+  /** Keeps escape characters. */
   readonly keepEscapes?: boolean;
-  /** Variables that are unset stay as they are written. */
+  /** Keeps unset variables as they are written. */
   readonly keepUnset?: boolean;
 }
 
 const maxDepth = 100;
 
-/** The text with its variables substituted and its quotes removed. Throws {@link WordError}. */
+/** Returns the text with its variables substituted and its quotes removed. Throws {@link WordError}. */
 export function expandWord(text: string, lexing: Lexing): string {
   return new Lexer(text, lexing).read('').text;
 }
 
-/** The words of the text, variables substituted before it is split. Throws {@link WordError}. */
+/** Returns the words of the text; substitutes variables before splitting. Throws {@link WordError}. */
 export function splitWords(text: string, lexing: Lexing): string[] {
   return new Lexer(text, lexing).read('').words;
 }
 
 /**
- * Takes apart what a Dockerfile says of words and variables, exactly as BuildKit does: the images that
- * are found must be those that it will pull.
- * Source: Dockerfile reference, Environment replacement; BuildKit's behaviour, `frontend/dockerfile/shell`.
+ * Parses words and variables of a Dockerfile exactly as BuildKit does: the images found must be the images that it will
+ * pull. Source: Dockerfile reference, Environment replacement; BuildKit's behaviour, `frontend/dockerfile/shell`.
  */
 class Lexer {
   readonly #characters: readonly string[];
@@ -43,8 +42,8 @@ class Lexer {
   #position = 0;
   #depth = 0;
   #keepEscapes: boolean;
-  // The word under way is one and the same at every depth: a substitution with a default value begins
-  // it anew, which decides what is taken for a here-document.
+  // The current word, shared by all depths: a substitution with a default value starts it again, which decides what
+  // counts as a here-document.
   #word = '';
 
   constructor(text: string, lexing: Lexing) {
@@ -55,7 +54,7 @@ class Lexer {
     this.#keepEscapes = lexing.keepEscapes ?? false;
   }
 
-  /** Reads to the stop character, or to the end where it is empty. */
+  /** Reads to the stop character, or to the end if it is empty. */
   read(stop: string): { text: string; words: string[] } {
     let text = '';
     let inWord = false;
@@ -152,7 +151,7 @@ class Lexer {
     }
   }
 
-  // A here-document's mark may be apart from its word.
+  // Reads `<`. The marker of a here-document may be separated from its word.
   #angle(): string {
     if (this.#peek() !== '<') return '<';
     this.#next();
@@ -186,7 +185,7 @@ class Lexer {
     if (countsEmpty) operator = this.#next() ?? '';
     const isPattern = operator === '#' || operator === '%';
     const isKnown = isPattern ? !countsEmpty : ['+', '-', '?'].includes(operator);
-    // What only a shell knows, such as ${name:1:2}, passes as long as nothing is to be substituted.
+    // Operators that only a shell knows, such as ${name:1:2}, are accepted as long as nothing is to be substituted.
     if (!isKnown && (isPattern || !countsEmpty)) throw unknownOperator(operator);
     const word = this.#inside('}', isPattern);
     if (isKept) return `\${${name}${countsEmpty ? ':' : ''}${operator}${word}}`;
@@ -227,7 +226,7 @@ class Lexer {
     return text;
   }
 
-  /** Letters, digits and underscores; a number, or one of the shell's special parameters, stands alone. */
+  /** Reads a name of letters, digits and underscores, or a single number or special parameter of the shell. */
   #name(): string {
     const first = this.#peek() ?? '';
     const isWhole = /^\p{Nd}$/u.test(first) ? /^\p{Nd}$/u : undefined;
