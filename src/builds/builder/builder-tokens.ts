@@ -25,8 +25,8 @@ export function builderTokens(
     list.some(({ registry, repository }) => registry === host && repository === name);
 
   /**
-   * BuildKit mounts blobs from repositories that the build does not name. Such a repository does not choose the
-   * credentials.
+   * Returns the repository whose credentials apply. BuildKit also mounts blobs from repositories that the build does
+   * not name: their credentials are not used.
    */
   const repositoryOf = (host: string, scopes: readonly Scope[]): string => {
     const own = scopes.filter(({ repository }) => isAmong(all, host, repository));
