@@ -10,9 +10,9 @@ export function list(name: string, values: readonly string[]): CanonicalField {
 }
 
 /**
- * The fields as one text that no other fields give: each has its name and its length in bytes of UTF-8
- * before it, and a list its name and how many texts follow. Whoever reads it knows at each point where
- * the next one starts, whatever is in the texts.
+ * Returns the fields as one text; different fields give different texts. Each field begins with its name and its length
+ * in bytes of UTF-8, and a list with its name and its number of texts. So a reader always knows where the next one
+ * starts, whatever the texts contain.
  *
  *     document := version LF *field
  *     field    := "text" SP name SP bytes LF value LF  |  "list" SP name SP count LF *( bytes LF value LF )

@@ -151,7 +151,7 @@ class Lexer {
     }
   }
 
-  // Reads `<`. The marker of a here-document may be separated from its word.
+  // Reads `<`. Blanks may separate the `<<` of a here-document from its word.
   #angle(): string {
     if (this.#peek() !== '<') return '<';
     this.#next();
