@@ -13,12 +13,12 @@ import {
 import { sortedOnce } from '../recipe/text/sorted.ts';
 import { defaultStrategy, type NameStrategy } from './image-name.ts';
 
-/** Everything that changes what a build makes and where it is put. */
+/** Everything that changes the result of a build or its target. */
 export interface BuildIdentity {
   readonly source: BuildSource;
-  /** `os/architecture` each; their order does not matter. */
+  /** Platforms in the form `os/architecture`; their order does not matter. */
   readonly platforms: readonly string[];
-  /** Where the image is pushed, without tag. */
+  /** Target repository, without tag. */
   readonly repository: string;
   readonly nameStrategy?: NameStrategy | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
@@ -26,28 +26,30 @@ export interface BuildIdentity {
   readonly contextDigest?: string | undefined;
   /** The config and layers baked into the image (freeze). */
   readonly frozenConfig?: ImageChange | undefined;
-  /** Whatever else changes the result, by name; a name has no `=` in it. */
+  /** All other options that change the result, by name; a name contains no `=`. */
   readonly options?: Readonly<Record<string, string>> | undefined;
 }
 
-/** First line of the text that is hashed; another way to write it gets another number. */
+/** First line of the hashed text. A change of the format changes the number. */
 const version = 'sluice-build-1';
 
-// 128 bits: nobody finds a second recipe for a given key (2^128 tries), and two recipes of one key take
-// 2^64 tries. With 16 digits those would be 2^64 and 2^32, minutes on a laptop.
+// 128 bits. Finding a second recipe for a given key takes 2^128 tries, and finding two recipes with the same key takes
+// 2^64. With 16 digits those numbers would be 2^64 and 2^32: minutes on a laptop.
 const keyLength = 32;
 
 /**
- * The key of a build: 32 lower-case hex digits, the start of the SHA-256 of {@link canonicalText}. Two
- * builds have one key when, and only when, they are to make the same image in the same place.
- * Throws a `Fault` for texts that are not well-formed Unicode, and {@link OciSyntaxError} for a repository
- * that is none. The algorithm is published in docs/build-key.md.
+ * Returns the key of a build: 32 lower-case hex digits, the start of the SHA-256 of {@link canonicalText}. Two builds
+ * have the same key if and only if they are to make the same image in the same place. Throws a `Fault` for texts that
+ * are not well-formed Unicode, and {@link OciSyntaxError} for an invalid repository. The algorithm is published in
+ * docs/build-key.md.
  */
 export function buildKey(identity: BuildIdentity): string {
   return createHash('sha256').update(canonicalText(identity)).digest('hex').slice(0, keyLength);
 }
 
-/** The text whose SHA-256 the key is: every field with its name and length, so that none runs into the next. */
+/**
+ * Returns the text whose SHA-256 is the key: every field has its name and length, so that fields cannot be confused.
+ */
 export function canonicalText(identity: BuildIdentity): string {
   const { platforms, format = 'docker', nameStrategy = defaultStrategy, contextDigest } = identity;
   const { registry, repository } = parseReference(identity.repository);
@@ -67,7 +69,7 @@ export function canonicalText(identity: BuildIdentity): string {
   });
 }
 
-/** The fields of a config, in the order that docs/build-key.md gives. */
+/** The fields of a config, in the order of docs/build-key.md. */
 const configKeys: ConfigTable<CanonicalField> = {
   entrypoint: words => list('entrypoint', words),
   cmd: words => list('cmd', words),

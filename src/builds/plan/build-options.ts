@@ -1,47 +1,47 @@
 import { refuse, shown } from '../recipe/text/refuse.ts';
 
-/** What a request says about how its recipe is built. */
+/** Options for building a recipe, as a request specifies them. */
 export interface BuildOptionsWish {
-  /** Value by the name of a build argument. */
+  /** Values by the names of build arguments. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
-  /** The stage of a Dockerfile that is built. */
+  /** The stage of a Dockerfile to build. */
   readonly buildTarget?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   /** Date in the config of the image. */
   readonly created?: string | undefined;
   readonly noCache?: boolean | undefined;
-  /** Base64 by id, for `RUN --mount=type=secret`. */
+  /** Base64 values by id, for `RUN --mount=type=secret`. */
   readonly secrets?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The same as it is kept with a plan: without any secret. */
+/** The options that are stored with a plan: without any secret. */
 export interface BuildOptions {
-  /** Of a Dockerfile. */
+  /** Build arguments of a Dockerfile. */
   readonly args?: Readonly<Record<string, string>>;
-  /** The stage that is built. */
+  /** The stage to build. */
   readonly target?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** Of the manifest. */
+  /** Annotations of the manifest. */
   readonly annotations?: Readonly<Record<string, string>>;
   /** Date in the config of the image, ISO 8601. */
   readonly created?: string;
-  /** Runs all steps, also for an image that exists. */
+  /** Runs all steps, even for an existing image. */
   readonly noCache?: true;
   /** Ids of the secrets that came with the request. */
   readonly secretIds?: readonly string[];
 }
 
-/** What the wish is for. */
+/** The request that the options belong to. */
 export interface OptionsSubject {
-  /** The caller sends a Dockerfile: some options are only for its stages. */
+  /** True if the caller sends a Dockerfile: some options apply only to its stages. */
   readonly isDockerfile: boolean;
   readonly isSif: boolean;
-  /** The request names a repository. */
+  /** True if the request names a repository. */
   readonly hasRepository: boolean;
 }
 
-// They decide what the builder itself does: which program reads the file, and which caches are shared.
+// They control the builder itself: which frontend reads the file, and which caches are shared.
 const reservedArg = /^(?:BUILDKIT_|SOURCE_DATE_EPOCH$)/;
 const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$/;
 const maxText = 256 * 1024;
@@ -74,7 +74,7 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
   };
 }
 
-/** What of the options decides what is in the image, by its name in the key of a build. */
+/** Returns the options that decide the content of the image, by their names in the key of a build. */
 export function optionsInKey(options: BuildOptions): Record<string, string> {
   const { target, labels, annotations, created, secretIds } = options;
   return {
@@ -107,8 +107,8 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
 }
 
 /**
- * The value of a secret is in no key, so that two builds with one key may have different ones. Whoever may push to
- * the repository can replace its images anyway.
+ * Checks the secrets. No key contains the value of a secret, so two builds with the same key may have different ones.
+ * Anyone who may push to the repository can replace its images anyway.
  */
 function checkSecrets(
   ids: readonly string[],

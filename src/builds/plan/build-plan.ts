@@ -6,17 +6,17 @@ import type { RecipeKindName } from '../recipe/recipe-kinds.ts';
 import type { BuildOptions } from './build-options.ts';
 import type { NamedContexts } from './named-contexts.ts';
 
-/** Everything that a build needs and that decides its result, without credentials: it is stored as JSON. */
+/** Everything that a build requires and that decides its result, without credentials. It is stored as JSON. */
 export interface BuildPlan {
-  /** Same key, same image. */
+  /** The same key means the same image. */
   readonly key: string;
-  /** The image that it makes, `registry/repository:tag`. */
+  /** The resulting image, `registry/repository:tag`. */
   readonly target: string;
   /** The recipe or image that the build starts from. */
   readonly origin: RecipeOrigin | ImageOrigin;
   /** The changes in the image itself (freeze); other changes are made when the image is served. */
   readonly change: ImageChange;
-  /** How the Singularity image is made; undefined for other images. */
+  /** Options of the Singularity image; undefined for other images. */
   readonly sif?: SifPlan | undefined;
 }
 
@@ -25,22 +25,22 @@ export function pullName({ target, sif }: Pick<BuildPlan, 'target' | 'sif'>): st
   return sif ? `oras://${target}` : target;
 }
 
-/** Returns the recipe of a plan; undefined for an image that exists, which is only changed and copied. */
+/** Returns the recipe of a plan; undefined for an existing image, which is only changed and copied. */
 export function recipeIn({ origin }: Pick<BuildPlan, 'origin'>): RecipeOrigin | undefined {
   return origin.kind === 'recipe' ? origin : undefined;
 }
 
-/** True for a plan that BuildKit carries out. */
+/** Returns true for a plan that BuildKit carries out. */
 export function needsBuilder(plan: BuildPlan): boolean {
   return recipeIn(plan) !== undefined;
 }
 
-/** A Singularity image, which is made of an image of one platform. */
+/** A Singularity image, made from an image of one platform. */
 export interface SifPlan {
   readonly definition: DefinitionRuntime;
   /** Default: gzip. */
   readonly compression?: Compression;
-  /** What the caller should know although the definition file can be built. */
+  /** Warnings for the caller about a definition file that can be built. */
   readonly warnings?: readonly string[];
 }
 
@@ -50,38 +50,38 @@ export interface RecipeOrigin {
   /** The kind of the recipe. */
   readonly recipe: RecipeKindName;
   readonly dockerfile: string;
-  /** The build context: text by path. */
+  /** Files of the build context: text by path. */
   readonly files: Readonly<Record<string, string>>;
-  /** The stage whose files are the lock file of the environment, where there is one. */
+  /** The stage that contains only the lock file of the environment, if there is one. */
   readonly lockStage: string | undefined;
-  /** `linux/amd64`; several make an index. */
+  /** Platforms in the form `linux/amd64`; several platforms make an index. */
   readonly platforms: readonly string[];
   /** The base images; the caller must be able to pull them. */
   readonly baseImages: readonly string[];
-  /** Where layers are cached, `registry/repository`. */
+  /** Repository of the layer cache, `registry/repository`. */
   readonly cache: string | undefined;
-  /** The frontend that reads the Dockerfile instead of the one that it names: `builder` or an image. */
+  /** The frontend that replaces the one the Dockerfile names: `builder` or an image. */
   readonly frontend?: string | undefined;
   /** The build context in the content store: a tar.gz file, or the manifest of one that was uploaded as an artifact. */
   readonly context?: Digest | undefined;
   /** True where the context is an artifact. */
   readonly isUploaded?: true;
-  /** True where the `.dockerignore` of the context is a file like others. */
+  /** True where the `.dockerignore` of the context is an ordinary file. */
   readonly isFiltered?: true;
   /** The options of the build, without the caller's secrets. */
   readonly options?: BuildOptions | undefined;
-  /** Images that take the place of others, or of stages. */
+  /** Images that replace other images or stages. */
   readonly namedContexts?: NamedContexts | undefined;
-  /** Singularity images by what the Dockerfile calls them: an image is made of each, in their places. */
+  /** Singularity images by their names in the Dockerfile: each is replaced by an image made from it. */
   readonly sifBases?: NamedContexts | undefined;
 }
 
-/** An image that exists. */
+/** An existing image. */
 export interface ImageOrigin {
   readonly kind: 'image';
   /** `registry/repository` */
   readonly repository: string;
-  /** The manifest or index. */
+  /** Digest of the manifest or index. */
   readonly digest: Digest;
   readonly mediaType: string;
 }

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../oci/platform.ts';
 import { inField } from './field.ts';
 
-/** Throws {@link Fault} (400) for several. */
+/** Throws {@link Fault} (400) for several platforms. */
 export function checkOnePlatform(platforms: readonly Platform[]): void {
   if (platforms.length === 1) return;
   throw new Fault(
@@ -12,7 +12,9 @@ export function checkOnePlatform(platforms: readonly Platform[]): void {
   );
 }
 
-/** Reads `linux/amd64,linux/arm64`: each once, in the order of their names. Throws {@link Fault} (400). */
+/**
+ * Reads `linux/amd64,linux/arm64`. Returns each platform once, in the order of their names. Throws {@link Fault} (400).
+ */
 export function readPlatforms(text: string): Platform[] {
   const platforms = inField('containerPlatform', () =>
     text.split(',').map(part => parsePlatform(part.trim())),

@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 
-/** Reads the value of one field; what cannot be read is a bad request that names the field. */
+/** Reads the value of one field. Reports an invalid value as a bad request that names the field. */
 export function inField<T>(field: string, read: () => T): T {
   try {
     return read();

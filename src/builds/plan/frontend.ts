@@ -2,25 +2,25 @@ import { Fault } from '../../foundation/fault.ts';
 import { formatReference, parseReference } from '../../oci/reference.ts';
 import type { BaseImage } from '../recipe/dockerfile/base-images.ts';
 
-// The images in which Docker publishes the program that reads Dockerfiles.
+// The images in which Docker publishes the frontend that reads Dockerfiles.
 const knownFrontend = /^docker\.io\/docker\/dockerfile(?:-upstream)?[:@]/;
 
 /**
- * What stands in for Docker's frontend images, which `# syntax=` lines name: `declared` for nothing, `builder` for
- * the frontend of the builder itself, or an image. An image without tag and digest gets those of the line.
+ * Replacement for Docker's frontend images, which `# syntax=` lines name: `declared` for none, `builder` for the
+ * builder's own frontend, or an image. An image without tag and digest gets those of the line.
  */
 export type FrontendSetting = 'declared' | 'builder' | (string & {});
 
-/** What reads a Dockerfile, and all that is pulled with it. */
+/** The frontend that reads a Dockerfile, and all images that are pulled with it. */
 export interface FrontendChoice {
-  /** `builder` or an image; undefined for what the Dockerfile says. */
+  /** `builder` or an image; undefined for the frontend that the Dockerfile specifies. */
   readonly frontend: string | undefined;
   readonly bases: readonly BaseImage[];
 }
 
 /**
- * Applies the setting to the images of a Dockerfile. Throws a `Fault` (400) for another frontend than Docker's:
- * it would run in the builder itself, and pull what nobody sees.
+ * Applies the setting to the images of a Dockerfile. Throws a `Fault` (400) for a frontend that is not Docker's: it
+ * would run in the builder itself, and could pull images that nobody has checked.
  */
 export function chooseFrontend(
   bases: readonly BaseImage[],

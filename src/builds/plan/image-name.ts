@@ -2,17 +2,17 @@ import { formatReference, parseReference } from '../../oci/reference.ts';
 import type { Tool } from '../recipe/recipe-kind.ts';
 import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
 
-/** How the built image is named. Source: specification 2.1. */
+/** Strategy for naming the built image. Source: specification 2.1. */
 export type NameStrategy = 'none' | 'tagPrefix' | 'imageSuffix';
 
 export const defaultStrategy: NameStrategy = 'tagPrefix';
 
 export interface NameParts {
-  /** Where the image is pushed, without tag: `registry/path`. */
+  /** Target repository, without tag: `registry/path`. */
   readonly repository: string;
   readonly key: string;
   readonly source: BuildSource;
-  /** `tagPrefix` when absent. */
+  /** Default: `tagPrefix`. */
   readonly strategy?: NameStrategy | undefined;
 }
 
@@ -22,15 +22,15 @@ const maxRepository = 255;
 const maxTag = 128;
 
 /**
- * `registry/repository:tag` of the built image, a valid reference whatever the packages are called. The
- * same source gets the same name, in whatever order its packages were given.
+ * Returns `registry/repository:tag` of the built image: a valid reference, whatever the names of the packages. The same
+ * source gets the same name, in whatever order its packages were given.
  *
  * - `none`: `<repository>:<key>`
  * - `tagPrefix`: `<repository>:<name>-<version>_<name>--<key>`
  * - `imageSuffix`: `<repository>/<name>_<name>:<key>`, with a single tool `<repository>/<name>:<version>--<key>`
  *
  * A Dockerfile and a lock file name no tools: their images are `<repository>:<key>`.
- * Throws {@link OciSyntaxError} when the repository is none.
+ * Throws {@link OciSyntaxError} for an invalid repository.
  */
 export function imageName({ repository, key, source, strategy }: NameParts): string {
   const target = parseReference(repository);
@@ -62,7 +62,7 @@ function shortened(tools: readonly Tool[]): readonly Tool[] {
   return [...tools.slice(0, maxTools - 1), { name: 'pruned' }];
 }
 
-/** As many words as there is room for; the first is cut when even that is too long. */
+/** Returns as many words as fit; the first is cut if even that is too long. */
 function joinedWords(words: readonly string[], room: number): string {
   let joined = '';
   for (const word of words.filter(text => text !== '')) {
@@ -78,7 +78,7 @@ function tagWord(text: string): string {
   return trimSeparators(text.replace(/[^A-Za-z0-9_.-]+/g, '-'));
 }
 
-// A path component takes a dot or an underscore only alone between letters and digits.
+// A path component allows only single dots and underscores, between letters and digits.
 function pathWord(text: string): string {
   const word = text
     .toLowerCase()

@@ -3,16 +3,15 @@ import { contextName } from '../recipe/dockerfile/context-name.ts';
 import { refuse, shown } from '../recipe/text/refuse.ts';
 import { inField } from './field.ts';
 
-/** Full names of images by the names that BuildKit looks for, see {@link contextName}. */
+/** Full names of images by the names under which BuildKit looks them up, see {@link contextName}. */
 export type NamedContexts = Readonly<Record<string, string>>;
 
-/** In a Dockerfile these are neither images nor stages. */
+/** In a Dockerfile these names refer to neither images nor stages. */
 const reserved = new Set(['scratch', 'context']);
 
 /**
- * What a request says is to be taken in place of images and stages of its Dockerfile, checked and
- * normalised. Throws a `Fault` (400) that names the field.
- * Source: Docker's `--build-context NAME=docker-image://IMAGE`.
+ * Returns the images that replace images and stages of the Dockerfile in a request, checked and normalised. Throws a
+ * `Fault` (400) that names the field. Source: Docker's `--build-context NAME=docker-image://IMAGE`.
  */
 export function readNamedContexts(submitted: Readonly<Record<string, string>> = {}): NamedContexts {
   const contexts = Object.entries(submitted).map(([name, image]) => {
@@ -29,7 +28,7 @@ export function readNamedContexts(submitted: Readonly<Record<string, string>> = 
   return Object.fromEntries([...read].sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-/** What named contexts are in the key of a build, by name. */
+/** Returns the options for named contexts in the key of a build, by name. */
 export function contextOptions(contexts: NamedContexts): Record<string, string> {
   return Object.fromEntries(
     Object.entries(contexts).map(([name, image]) => [`context:${name}`, image]),

@@ -14,7 +14,7 @@ import { compressionOption, readSifCompression } from './sif-compression.ts';
 export function planFreeze(
   { buildRepository: repository = '', nameStrategy, format, buildCompression }: BuildFields,
   image: Pick<Reference, 'registry' | 'repository'> & {
-    /** Undefined where it was asked for by its digest. */
+    /** Undefined for an image that was requested by its digest. */
     readonly tag?: string | undefined;
     readonly base: Document;
   },

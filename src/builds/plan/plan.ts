@@ -22,7 +22,7 @@ import {
   type SubmittedCompression,
 } from './sif-compression.ts';
 
-/** The fields of a container request that decide what is built. */
+/** The fields of a container request that decide the result of a build. */
 export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
   readonly containerPlatform?: string | undefined;
   readonly buildRepository?: string | undefined;
@@ -30,38 +30,38 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
   readonly nameStrategy?: NameStrategy | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
   readonly freeze?: boolean | undefined;
-  /** Image by the name of an image or stage of the Dockerfile, which it takes the place of. */
+  /** Images by the name of the image or stage of the Dockerfile that they replace. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
-  /** The %test of a definition file is not run. */
+  /** True to skip the %test of a definition file. */
   readonly noTest?: boolean | undefined;
   readonly buildCompression?: SubmittedCompression | undefined;
-  /** As it was sent: `isFiltered` where its `.dockerignore` is a file like others. */
+  /** The build context as it was sent: `isFiltered` where its `.dockerignore` is an ordinary file. */
   readonly buildContext?: { readonly isFiltered?: boolean | undefined } | undefined;
 }
 
-/** What is to be built. */
+/** The build to plan. */
 export interface BuildWish extends BuildFields {
-  /** The build context, once it is verified. */
+  /** The build context, after it was verified. */
   readonly context?: SentContext | undefined;
 }
 
-/** A build context that is in the content store. */
+/** A build context in the content store. */
 export interface SentContext {
-  /** Of its tar.gz file; of its manifest if it was uploaded as an artifact. */
+  /** Digest of its tar.gz file; of its manifest if it was uploaded as an artifact. */
   readonly digest: Digest;
-  /** The same for the same files, however they were sent. */
+  /** The same for equal files, however they were sent. */
   readonly tarDigest: string;
   readonly isUploaded?: true;
 }
 
-/** Settings of the server: where builds go when the request does not say, and what reads Dockerfiles. */
+/** Settings of the server: default repositories of builds, and the frontend for Dockerfiles. */
 export interface BuildPlaces {
   /** `registry/path` */
   readonly repository: string;
   readonly cache: string | undefined;
   /** Default: `declared`. */
   readonly syntax?: FrontendSetting;
-  /** Where frozen images go, by their format; none where the operator has named no repository for them. */
+  /** Default repositories of frozen images, by format; absent where the operator has set none. */
   readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
 }
 
@@ -76,9 +76,9 @@ export function frozenPlace(
 const defaultPlatform = 'linux/amd64';
 
 /**
- * The plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400).
+ * Returns the plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400).
  *
- * @param change what is baked into the image
+ * @param change the changes to make in the image itself
  */
 export function planBuild(
   wish: BuildWish,
@@ -124,7 +124,7 @@ export function planBuild(
   });
   const bases = pulled.flatMap(choice => choice.bases);
   const baseImages = [...new Set(bases.map(({ reference }) => reference))];
-  // Stages that the image does not need pull nothing, and nobody shows a right to what they begin with.
+  // Stages that the image does not require pull nothing, and nobody proves a right to their base images.
   const sifBases = Object.fromEntries(
     Object.entries(sifImages).filter(([, image]) => baseImages.includes(image)),
   );
@@ -164,13 +164,13 @@ export function planBuild(
   };
 }
 
-/** The arguments of a Dockerfile or definition file, as the key has them. */
+/** Returns the arguments of a Dockerfile or definition file in the form for the key. */
 function argumentOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
   const values = Object.entries(buildArgs).map(([name, value]) => [`arg:${name}`, value]);
   return { ...Object.fromEntries(values), ...(noTest ? { test: 'off' } : {}) };
 }
 
-/** What a Singularity image that is made with a Dockerfile says it is made from. */
+/** Returns the definition that a Singularity image made with a Dockerfile contains. */
 function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
   const lines = maskAddresses(dockerfile).trimEnd().split('\n');
   const text = `# Made with this Dockerfile:\n${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`;

@@ -1,15 +1,15 @@
 import { type Compression, compressionLevels } from '../../images/sif/squashfs/compression.ts';
 import { refuse } from '../recipe/text/refuse.ts';
 
-/** How an image is to be compressed, as a request says it. */
+/** Compression of an image, as a request specifies it. */
 export interface SubmittedCompression {
   readonly mode?: string | undefined;
   readonly level?: number | undefined;
 }
 
 /**
- * What the file system of a Singularity image is to be compressed with; undefined where the request does not say.
- * Throws a `Fault` (400) for what Singularity images cannot have, and for images of another format.
+ * Returns the compression for the file system of a Singularity image; undefined where the request does not specify it.
+ * Throws a `Fault` (400) for a compression that Singularity images do not support, and for images of another format.
  */
 export function readSifCompression(
   submitted: SubmittedCompression | undefined,
@@ -30,7 +30,7 @@ export function readSifCompression(
   return { mode, level: level ?? usual };
 }
 
-/** The compression in the key of a build: none where it is the usual one. */
+/** Returns the compression in the key of a build: none for the default one. */
 export function compressionOption(compression: Compression | undefined): Record<string, string> {
   if (!compression) return {};
   const { mode, level } = compression;
