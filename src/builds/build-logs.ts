@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { maskAddresses } from '../buildkit/index.ts';
 
-/** The log of one build while it is written. */
+/** The log of one build while it is being written. */
 export interface LogWriter {
   /** Appends text. Leaves out text beyond the size limit, and says so in the log. */
   write(text: string): void;
-  /** Resolves when all text until now is in the file, or is lost. */
+  /** Resolves when all text so far is in the file, or is lost. */
   written(): Promise<void>;
-  /** Resolves when all text is in the file. Readers that follow the log come to its end. */
+  /** Resolves when all text is in the file. Readers that follow the log then reach its end. */
   end(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export function createBuildLogs(directory: string): BuildLogs {
       let pending = '';
       let isLost = false;
       let chain: Promise<void> = Promise.resolve();
-      /** Writes all pending text, which is much when the disk is slow. */
+      /** Writes all pending text; there may be a lot when the disk is slow. */
       const append = async () => {
         const text = isLost && pending !== '' ? lostMark + pending : pending;
         const bytes = Buffer.from(text);
@@ -79,7 +79,7 @@ export function createBuildLogs(directory: string): BuildLogs {
       };
       return {
         write(text) {
-          // Everyone who has the id of a build can read its log.
+          // Everyone who knows the id of a build can read its log.
           pending += maskAddresses(stripVTControlCharacters(text));
           chain = chain.then(append).catch(lose);
         },

@@ -32,7 +32,7 @@ import type { StageSifBases } from './solve/sif/stage-sif-bases.ts';
 import { createSolve } from './solve/solve.ts';
 import { createTargetRepository } from './target-repository.ts';
 
-/** The builds of this server, with everything that they need. */
+/** The builds of this server, with all their dependencies. */
 export interface BuildService {
   readonly builds: Builds;
   readonly logs: BuildLogs;
@@ -58,28 +58,28 @@ export interface BuildServiceDeps {
   readonly isPlainHttp: (registry: string) => boolean;
   readonly limits: {
     readonly concurrent: number;
-    /** ms */
+    /** Time limit of a build (ms). */
     readonly timeLimit: number;
-    /** ms */
+    /** Time limit for trusted callers (ms). */
     readonly trustedTimeLimit: number;
-    /** ms */
+    /** How long a failure is the answer to the same request (ms). */
     readonly retryAfter: number;
-    /** ms; how long finished builds are kept */
+    /** How long finished builds are kept (ms). */
     readonly keep: number;
-    /** ms */
+    /** How long failed builds are kept (ms). */
     readonly keepFailed: number;
-    /** ms */
+    /** How long builds of anonymous callers are kept (ms). */
     readonly keepAnonymous: number;
     readonly maxWaiting: number;
     readonly maxWaitingPerCaller: number;
-    /** Caches that requests name are read too. */
+    /** True to also read caches that requests name. */
     readonly trustCaches: boolean;
-    /** Which builds share what cache mounts keep. */
+    /** Builds that share the content of cache mounts. */
     readonly cacheMounts: 'build' | 'owner';
   };
   readonly sourceRules: readonly SourceRule[];
   readonly places: BuildPlaces;
-  /** Directory for Singularity images while they are made. */
+  /** Directory for unfinished Singularity images. */
   readonly sifDirectory: string;
   readonly sif: SifSettings;
   readonly space: DiskSpace;

@@ -5,17 +5,17 @@ import type { BuildRow } from '../storage/rows/images/build-rows.ts';
 export interface BuildTicket {
   /** Undefined for an image that exists without a build of this service. */
   readonly id: string | undefined;
-  /** The image exists. */
+  /** True if the image exists. */
   readonly isCached: boolean;
   /** Undefined while the build runs; false when it failed so recently that the request does not start it again. */
   readonly succeeded: boolean | undefined;
-  /** Why it failed. */
+  /** Reason of the failure. */
   readonly reason?: string;
-  /** What the name of the image resolved to a moment ago, where it was looked up. */
+  /** The recently resolved image of that name, if it was looked up. */
   readonly image?: Pick<Descriptor, 'digest' | 'mediaType'>;
 }
 
-/** Returns the ticket of a build as it stands. */
+/** Returns the ticket for the current state of a build. */
 export function ticketOf({ id, succeeded, reason }: BuildRow): BuildTicket {
   return {
     id,

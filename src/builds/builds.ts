@@ -22,13 +22,13 @@ export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
 export interface Builds {
   /**
-   * Returns the build of a plan: a finished one, a running one, or a new one. Throws {@link Fault}, and whatever the
-   * asker's `onBegin` throws.
+   * Returns the build of a plan: a finished one, a running one, or a new one. Throws {@link Fault}, and the exceptions
+   * of the asker's `onBegin`.
    */
   request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
   /** Returns the build with this id. Throws {@link Fault} (404). */
   get(id: string): Promise<BuildRow>;
-  /** Returns what a queued build waits for, in words. */
+  /** Returns a text that says what a queued build waits for. */
   waitsFor(build: BuildRow): string;
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
@@ -51,8 +51,8 @@ export interface Builds {
   /** Deletes the logs of builds that do not exist, which a process that ended at the wrong moment left. */
   removeStrayLogs(signal?: AbortSignal): Promise<void>;
   /**
-   * Rejects new builds from now on. Running builds continue. The next process resumes builds that fail, since they may
-   * fail because this process accepts no connections any more, such as those of their pushes.
+   * Rejects new builds from now on. Running builds continue. The next process resumes builds that fail: they may fail
+   * because this process accepts no more connections, such as those of their pushes.
    */
   drain(): void;
   /** Stops running builds; the next process resumes them. */
@@ -62,18 +62,18 @@ export interface Builds {
 export interface BuildsDeps extends BuildRunsDeps {
   readonly store: BuildStore;
   readonly logs: BuildLogs;
-  /** Returns what an image name stands for, as the asker sees it; undefined for a name that does not exist. */
+  /** Returns the image that a name refers to, as the asker sees it; undefined for a name that does not exist. */
   readonly find: (
     target: string,
     grant: SealedGrant | undefined,
   ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
   /** Throws a {@link Fault} for a build that cannot succeed: no builder, or no right to push. */
   readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
-  /** How long a failure is the answer to the same request, ms. */
+  /** How long a failure is the answer to the same request (ms). */
   readonly retryAfterMs: number;
-  /** Removes a build that need not be kept, and what no other build needs of it. */
+  /** Removes an expired build, and the content that no other build needs. */
   readonly remove: (build: ExpiredBuild, at: number) => Promise<void>;
-  /** Builds that may run and wait at once, in all and of one asker. */
+  /** Maximum number of running and waiting builds, in total and per asker. */
   readonly waiting: { readonly inAll: number; readonly ofOne: number };
 }
 
@@ -108,11 +108,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const last = await store.latest(target);
     if (last?.succeeded !== false || last.owner !== owner) return undefined;
     const age = now() - (last.finishedAt ?? 0);
-    // A wrong clock dated a failure in the future: the build does not wait until then.
+    // A wrong clock dated a failure in the future: a new build does not wait until then.
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
   };
 
-  /** Shares one lookup between the requests of an asker that come at the same time. */
+  /** Shares one lookup between concurrent requests of an asker. */
   const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
     const key = `${target} ${asker.owner} ${asker.scope}`;
     let pending = looking.get(key);
@@ -123,7 +123,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     return pending;
   };
 
-  /** Throws a {@link Fault} (429, 503) when too many builds run or wait already. */
+  /** Throws a {@link Fault} (429, 503) when too many builds are running or waiting. */
   const requireRoom = (owner: string): void => {
     const owners = [
       ...[...active.values()].map(({ row }) => row.owner),
@@ -154,7 +154,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     await store.finish(id, outcome, now(), now() + keep.failed);
   };
 
-  /** Begins a build that this process does not run: a new one, or one that another process left unfinished. */
+  /** Begins a build that is not running in this process: a new one, or one that another process left unfinished. */
   const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
     if (row.finishedAt !== null || active.has(row.id)) return;
     runs.begin(row, { secrets: asker.secrets, ...(undo ? { undo } : {}) });
@@ -162,8 +162,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   /**
-   * Enters a build and begins it. Of the callers who come at once, the first enters the build, and the others find it,
-   * even where it has ended already: the store decides who was first, also between processes.
+   * Enters a build and begins it. Among concurrent callers, the first enters the build, and the others find it, even if
+   * it has already ended. The store decides which caller was first, also between processes.
    */
   const enter = async (
     plan: BuildPlan,
@@ -253,7 +253,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       });
       for await (const { row: _, ...row } of rows) {
         if (runs.isClosing) return;
-        // A request for its image may have taken it up.
+        // A request for its image may have begun it.
         if (active.has(row.id)) continue;
         const outcome = unableToResume(row, mayBuild(row));
         if (outcome) await finishUnstarted(row, outcome);

@@ -13,7 +13,7 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { BuildPlaces } from './plan/plan.ts';
 import type { RightsOf } from './solve/build-rights.ts';
 
-/** The repositories that images are pushed to. Images are given by their names, `registry/repository:tag`. */
+/** The repositories that images are pushed to. Images are named `registry/repository:tag`. */
 export interface TargetRepository {
   /** Returns what the name refers to, as the owner of the grant sees it; undefined for a name without an image. */
   find(
@@ -83,7 +83,7 @@ export function createTargetRepository(deps: TargetRepositoryDeps): TargetReposi
     async requireAnonymousRoom(target) {
       const image = parseReference(target);
       if (maxAnonymousBytes === undefined || image.registry !== ownHost) return;
-      // A name strategy can give each image its own repository below the one that is meant.
+      // A name strategy can give each image its own repository below the requested one.
       const place = placeOf(image, [places.repository, ...frozenPlaces]);
       const bytes = await deps.hostedBytes(place ?? image.repository);
       if (bytes >= maxAnonymousBytes) throw anonymousRoomFull(maxAnonymousBytes);
@@ -92,7 +92,7 @@ export function createTargetRepository(deps: TargetRepositoryDeps): TargetReposi
     removedWith({ target, digest, isTrusted }) {
       const image = parseReference(target);
       const { repository, tag = 'latest' } = image;
-      // Without an access token an image is either in the repository for builds, or frozen.
+      // Without an access token, an image is either in the repository for builds, or frozen.
       const isFrozen = placeOf(image, frozenPlaces) !== undefined;
       const stays = digest === null || isTrusted || image.registry !== ownHost || isFrozen;
       return stays ? undefined : { repository, tag, digest };

@@ -1,6 +1,9 @@
 import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
 
-/** How long finished builds are kept, in ms; the shortest that fits counts, but none is shorter than its requests. */
+/**
+ * How long finished builds are kept (ms). The shortest applicable time counts, but no build is kept for less time than
+ * its requests.
+ */
 export interface KeepTimes {
   readonly usual: number;
   readonly failed: number;

@@ -13,8 +13,8 @@ interface Line {
 }
 
 /**
- * A free permit goes to the waiting owner that holds the fewest, and among equals to each in turn: an owner with fifty
- * builds does not delay an owner with one.
+ * Creates permits. A free permit goes to the waiting owner that holds the fewest; equal owners take turns. An owner
+ * with fifty builds does not delay an owner with one.
  */
 export function createPermits(count: number): Permits {
   let free = count;

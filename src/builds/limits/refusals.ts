@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 
-/** The reasons for which builds do not begin. */
+/** Faults for builds that do not begin. */
 
 /** Too many builds of all callers run or wait. */
 export function queueFull(most: number): Fault {

@@ -1,5 +1,5 @@
 /**
- * Runs work that has the same key one after the other, in the order of the calls; work with different keys runs at once.
+ * Runs work with the same key one at a time, in the order of the calls; work with different keys runs concurrently.
  * Returns a function that settles as the work does.
  */
 export function createTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {

@@ -7,7 +7,7 @@ export interface TimeLimits {
   readonly trusted: number;
 }
 
-/** Aborts a build at its time limit, with a {@link Fault} as the reason. Disposing of it turns the limit off. */
+/** Aborts a build at its time limit, with a {@link Fault} as the reason. Disposing of it turns off the limit. */
 export function startTimeLimit(
   stop: AbortController,
   limits: TimeLimits,

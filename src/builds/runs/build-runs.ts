@@ -15,7 +15,7 @@ import type { Solve } from '../solve/build-run.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
 
-/** A build that is queued or runs. */
+/** A queued or running build. */
 export interface ActiveBuild {
   readonly row: BuildRow;
   /** Owners of the requests that wait for it. */
@@ -26,16 +26,16 @@ export interface ActiveBuild {
   stop(reason: Error): void;
 }
 
-/** How a build begins. */
+/** Options for beginning a build. */
 export interface BeginOptions {
-  /** First words in its log. */
+  /** First text in its log. */
   readonly firstWords?: string;
   readonly secrets?: Secrets | undefined;
-  /** Called when the service itself is why the build fails. */
+  /** Called when the build fails because of the service itself. */
   readonly undo?: Undo;
 }
 
-/** The builds of this process that have not ended yet. */
+/** The unfinished builds of this process. */
 export interface BuildRuns {
   /** By id. */
   readonly active: ReadonlyMap<string, ActiveBuild>;
@@ -44,8 +44,8 @@ export interface BuildRuns {
   /** Queues a build; it runs as soon as there is a permit for it. */
   begin(row: BuildRow, options?: BeginOptions): void;
   /**
-   * Leaves builds that fail from now on to the next process: they may fail because this one takes no connections any
-   * more, such as those of their pushes.
+   * From now on, leaves failing builds to the next process: they may fail because this process accepts no more
+   * connections, such as those of their pushes.
    */
   drain(): void;
   /** Stops all builds, and leaves them to the next process. */
@@ -58,15 +58,15 @@ export interface BuildRunsDeps {
   readonly solve: Solve;
   readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
   readonly log: Logger;
-  /** Builds that run at once. */
+  /** Number of concurrent builds. */
   readonly concurrent: number;
   readonly timeLimits: TimeLimits;
   readonly keep: KeepTimes;
-  /** ms since the epoch */
+  /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
 
-/** What one run of a build needs on its way. */
+/** State of one run of a build. */
 interface Run {
   readonly row: BuildRow;
   readonly stop: AbortController;
@@ -89,7 +89,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const { row, stop, writer, secrets } = run;
     const { signal } = stop;
     const plan = JSON.parse(row.plan) as BuildPlan;
-    // Waiting for BuildKit takes neither a permit nor the time of the build.
+    // Waiting for BuildKit takes neither a permit nor any of the build's time.
     if (needsBuilder(plan) && builders.isComing()) {
       writer.write('Waiting for BuildKit, which is being installed.\n');
       await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
@@ -110,7 +110,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         ...{ secrets, log: writer, signal },
       }),
     );
-    // A step may end with a harmless failure, as of a cache: the log says how the whole build ended.
+    // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
     writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
     return outcome;
   };
@@ -140,7 +140,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const { row, writer } = run;
     try {
       const outcome = await outcomeOf(run);
-      // A client that sees a finished build finds all of its log.
+      // A client that sees a finished build finds its complete log.
       await writer.written();
       if (!outcome) {
         if (run.isStarted) await store.leave(row.id);

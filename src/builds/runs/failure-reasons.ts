@@ -23,7 +23,7 @@ export function unableToResume(
   };
 }
 
-/** Returns why a build has failed, in words for its user. */
+/** Returns why a build has failed, for its user. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
   if (isDiskFull(cause))
@@ -32,8 +32,8 @@ export function reasonOf(cause: unknown): string {
 }
 
 /**
- * True where neither the recipe nor an upstream is the reason. A builder that was lost in the middle may have been
- * ended by the build.
+ * Returns true if neither the recipe nor an upstream is the reason. The build itself may have ended a builder that was
+ * lost during the build.
  */
 export function isOwnFailure(error: unknown): boolean {
   if (!(error instanceof Fault)) return true;

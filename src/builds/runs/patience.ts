@@ -4,7 +4,7 @@ import { BuilderLost } from '../builder/builders.ts';
 
 // A restarted builder is available within seconds.
 const pausesMs = [1000, 2000, 4000, 8000];
-// A build that ends its builder each time must not be tried for ever.
+// A build that ends its builder each time must not be tried forever.
 const mostLost = 3;
 
 /**
