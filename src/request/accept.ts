@@ -43,9 +43,9 @@ export interface AcceptDeps {
   readonly findServed: FindServed;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
-  /** `host/prefix`: what every served name begins with. */
+  /** `host/prefix`: the beginning of every served name. */
   readonly servedBase: string;
-  /** Beginnings of layer URLs that mark a mounted file system. */
+  /** Prefixes of layer URLs that identify a mounted file system. */
   readonly mountedLayers: readonly string[];
 }
 
@@ -55,32 +55,32 @@ export type Accepted = ServedAnswer | FrozenAnswer;
 export interface ServedAnswer {
   readonly kind: 'served';
   readonly request: ContainerRequest;
-  /** What the caller should know although the request is accepted. */
+  /** Warnings about an accepted request. */
   readonly warnings: readonly string[];
-  /** The state of its build, for an image that is built. */
+  /** The state of its build, for a built image. */
   readonly ticket?: BuildTicket;
 }
 
-/** An image that is put into a repository of the caller: its name has no token and does not expire. */
+/** An image that is pushed to a repository of the caller: its name has no token and does not expire. */
 export interface FrozenAnswer {
   readonly kind: 'frozen';
   readonly request: ContainerRequest;
-  /** What the caller should know although the request is accepted. */
+  /** Warnings about an accepted request. */
   readonly warnings: readonly string[];
   readonly ticket: BuildTicket;
 }
 
-// The classic image store of docker stops here: "max depth exceeded".
+// The limit of docker's classic image store: "max depth exceeded".
 const dockerLayerLimit = 125;
 
-/** Turns a submission into a container request that can be pulled, or throws a {@link Fault}. */
+/** Turns a submission into a container request that can be pulled. Throws a {@link Fault}. */
 export type Accept = (
   submission: Submission,
   version: ApiVersion,
   caller: Caller,
   /** Called before a new build begins; an exception prevents the build. */
   onBuild: OnBegin,
-  /** Aborts when the caller has left. */
+  /** Aborts when the caller disconnects. */
   signal?: AbortSignal,
 ) => Promise<Accepted>;
 
@@ -91,7 +91,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
   };
 
-  /** Issues the container request of an image that exists. */
+  /** Issues the container request of an existing image. */
   const serve = async (
     { submission, caller, change, isMounted }: Intake,
     image: Reference,
@@ -118,7 +118,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'served', request, warnings };
   };
 
-  /** Issues the container request of an image that may not exist yet: the first pull changes it. */
+  /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
     { submission, caller, change, isMounted }: Intake,
     image: Reference,
@@ -136,10 +136,10 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'served', request, warnings: [] };
   };
 
-  /** Issues the container request of an image that is built, now or before. */
+  /** Issues the container request of an image that was built, or is built now. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
-    // The changes are made when the image is served, so that many requests share one build.
+    // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
       onBuild,
@@ -158,7 +158,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { ...(await serveLater(intake, image, about)), ticket };
   };
 
-  /** Makes a complete image, with config and layers in it, in the repository of the caller. */
+  /** Makes a complete image, which contains its config and layers, in the repository of the caller. */
   const freeze = async (
     { submission, caller, change }: Intake,
     image: Reference | undefined,
@@ -186,7 +186,7 @@ export function createAccept(deps: AcceptDeps): Accept {
   return async (submission, version, caller, onBuild, signal) => {
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
-    // The name of another container request means its image with its changes, with the rights of this caller.
+    // The name of another container request refers to its image with its changes, with the rights of this caller.
     const source = asked && (await deps.findServed(asked));
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
@@ -222,7 +222,7 @@ function cannotFreeze(): Fault {
   );
 }
 
-/** An image that exists. */
+/** An existing image. */
 interface Base {
   readonly access: Access;
   readonly document: Document;
@@ -232,7 +232,7 @@ interface Intake {
   readonly submission: Submission;
   readonly caller: Caller;
   readonly change: ImageChange;
-  /** One of the layers is a mounted file system. */
+  /** True if one of the layers is a mounted file system. */
   readonly isMounted: boolean;
   readonly signal: AbortSignal | undefined;
 }
@@ -248,7 +248,10 @@ function mountsFiles({ containerConfig }: Submission, mountedLayers: readonly st
   );
 }
 
-/** A name by tag keeps the tag; one by digest carries the digest of what is served. A scheme stays. */
+/**
+ * Returns the served name. A name by tag keeps the tag; a name by digest gets the digest of the served image. Keeps the
+ * scheme.
+ */
 function targetName(
   base: string,
   token: ContainerToken,

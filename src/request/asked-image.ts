@@ -20,13 +20,13 @@ export function askedTag({ tag = 'latest', digest }: Reference): string | undefi
   return digest === undefined ? tag : undefined;
 }
 
-/** The scheme that clients write before the names of Singularity images. */
+/** The scheme that clients write in front of names of Singularity images. */
 export const orasScheme = /^oras:\/\//;
 
-/** The platforms that a submission wants of an image; empty for all that the image has. Throws a {@link Fault} (400). */
+/** Returns the requested platforms; empty for all platforms of the image. Throws a {@link Fault} (400). */
 export function wantedPlatforms({ containerPlatform, format }: Submission): readonly Platform[] {
   if (containerPlatform === undefined) {
-    // A Singularity image is for one platform, whatever its base is for.
+    // A Singularity image has one platform, whatever platforms its base has.
     return format === 'sif' ? [{ os: 'linux', architecture: 'amd64' }] : [];
   }
   const platforms = readPlatforms(containerPlatform);
@@ -35,8 +35,8 @@ export function wantedPlatforms({ containerPlatform, format }: Submission): read
 }
 
 /**
- * What an image name stands for now: the image of the one platform that is wanted, else the whole, which must have
- * all platforms that are wanted. Throws a {@link Fault}.
+ * Returns what an image name currently resolves to: the image of the one requested platform, else the whole image,
+ * which must have all requested platforms. Throws a {@link Fault}.
  */
 export type BaseFinder = (
   access: Access,

@@ -20,38 +20,38 @@ import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
 import type { Submission } from './submission.ts';
 
-/** An image that is made: by a build, or by changing an existing image. */
+/** An image that is made by a build, or by changing an existing image. */
 export interface MadeImage {
   readonly plan: BuildPlan;
   readonly ticket: BuildTicket;
-  /** Registries have shown everything that it is made of without credentials. */
+  /** True if registries have shown all its parts without credentials. */
   readonly isPublic: boolean;
 }
 
-/** An existing image, as it was requested. */
+/** An existing image, as requested. */
 export interface AskedBase {
   readonly access: Access;
   readonly document: Document;
-  /** Undefined where it was asked for by its digest. */
+  /** Undefined for an image that was requested by its digest. */
   readonly tag: string | undefined;
 }
 
-/** What is to be made. */
+/** The image to make. */
 export interface MakeWish {
   readonly submission: Submission;
   readonly caller: Caller;
-  /** The image that it starts from; undefined for a recipe. */
+  /** The image to start from; undefined for a recipe. */
   readonly base?: AskedBase | undefined;
-  /** What is baked into it. */
+  /** Changes to make in the image itself. */
   readonly change: ImageChange;
-  /** Aborts when the caller has left. */
+  /** Aborts when the caller disconnects. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Plans and starts what a request wants made. Both methods throw {@link Fault}. */
+/** Plans and starts the builds that requests require. Both methods throw {@link Fault}. */
 export interface BuildIntake {
   plan(wish: MakeWish): Promise<BuildPlan>;
-  /** Finds the image, or starts to make it. The caller must have a right to everything that is in it. */
+  /** Finds the image, or starts to make it. The caller must have a right to all its parts. */
   make(wish: MakeWish, onBegin: OnBegin): Promise<MadeImage>;
 }
 
@@ -64,7 +64,7 @@ export interface BuildIntakeDeps {
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly rights: Pick<RightWatch, 'note'>;
   readonly ownHost: string;
-  /** True for the repositories that the service uses in its own right. */
+  /** Returns true for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
 }
 
@@ -72,8 +72,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   const { builds, places, takeContext, registry, pusher, ownHost, isOfService } = deps;
 
   /**
-   * A build is done in the service's own right to what is hosted here and to its own repositories elsewhere, so
-   * who names one of them must have shown theirs.
+   * Checks the caller's right to the service's own repositories. A build uses the service's own right to hosted images
+   * and to its repositories elsewhere, so a caller that names one of them must have shown its own right.
    */
   const requireOwnRight = async (
     field: string,
@@ -107,17 +107,17 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return planBuild({ ...submission, context }, places, change);
   };
 
-  /** Checks the rights of the caller. Returns true where no part requires credentials. */
+  /** Checks the rights of the caller. Returns true if no part requires credentials. */
   const requireRights = async (
     { submission, caller, base }: MakeWish,
     plan: BuildPlan,
   ): Promise<boolean> => {
     const credentials = deps.credentialsOf(caller.grant);
-    // Its name may be longer than what was asked for, and another right hold for it.
+    // Its name may be longer than the requested one, and another right may apply to it.
     const named = submission.buildRepository && plan.target;
     await requireOwnRight('buildRepository', named, credentials);
     await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
-    // The check also applies to an existing image, which contains what the base images contain.
+    // The check also applies to an existing image: it contains the content of the base images.
     const baseImages = recipeIn(plan)?.baseImages ?? [];
     const bases = await checkBaseImages(baseImages, registry, credentials);
     for (const { access, reference } of bases) deps.rights.note(access, reference);
@@ -148,8 +148,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 }
 
 /**
- * Makes sure that everybody may pull an image: what is made of it goes where everybody may pull. Throws a
- * {@link Fault} (400).
+ * Checks that everyone may pull an image: images made of it are stored where everyone may pull. Throws a {@link Fault}
+ * (400).
  */
 async function requireOpen(
   { access, reference }: ShownBase,
@@ -169,7 +169,7 @@ async function requireOpen(
   }
 }
 
-// What a registry has to do with.
+// Phases that involve a registry.
 const registryPhases: readonly unknown[] = ['credentials', 'upstream', 'push'];
 
 /** Adds the name of the field to failures of its registry. */
@@ -182,7 +182,7 @@ async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** A caller with a login gets more time, and its own place in the queue from any address. */
+/** Returns the asker. A caller with a login gets more time, and its own place in the queue from any address. */
 function askerOf({
   user,
   scope,

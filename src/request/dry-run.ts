@@ -19,30 +19,30 @@ import type { FindServed } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import { changeOf } from './wanted-change.ts';
 
-/** What a request would do. Nothing of it is done. */
+/** The result that a request would have. Nothing is done. */
 export interface Forecast {
-  /** The image that exists or would be made; the names of served images end with it. */
+  /** The existing or planned image; the names of served images end with it. */
   readonly image: string;
   /** The digest that the image name resolves to; undefined for an image that does not exist. */
   readonly digest: string | undefined;
-  /** `os/architecture` each. */
+  /** Platforms in the form `os/architecture`. */
   readonly platforms: readonly string[];
-  /** Key of the build, and what the builder would be given. */
+  /** Key of the build, and the recipe for the builder. */
   readonly build: { readonly key: string; readonly containerFile: string | undefined } | undefined;
-  /** Nothing would have to be made. */
+  /** True if nothing would have to be made. */
   readonly isCached: boolean;
   readonly registries: readonly RegistryForecast[];
 }
 
-/** What the caller may do with a repository. */
+/** The caller's rights to a repository. */
 export interface RegistryForecast {
   readonly repository: string;
-  /** What the credentials are called, and whose they are; undefined for none. */
+  /** Name and owner of the credentials; undefined for none. */
   readonly credentials: { readonly name: string; readonly owner: string } | undefined;
   readonly canPull: boolean;
-  /** Undefined where nothing would be pushed. */
+  /** Undefined if nothing would be pushed. */
   readonly canPush: boolean | undefined;
-  /** The reasons why the caller cannot, in words. */
+  /** Why the caller cannot pull or push. */
   readonly problems: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export type DryRun = (
   submission: Submission,
   version: ApiVersion,
   caller: Caller,
-  /** Aborts when the caller has left. */
+  /** Aborts when the caller disconnects. */
   signal?: AbortSignal,
 ) => Promise<Forecast>;
 
@@ -71,7 +71,7 @@ export interface DryRunDeps {
 export function createDryRun(deps: DryRunDeps): DryRun {
   const { registry, pusher, identities } = deps;
 
-  /** Checks what would be done to a repository, and returns the result. */
+  /** Checks the access to a repository, and returns the result. */
   const lookAt = async (
     image: Reference,
     grant: Caller['grant'],
@@ -93,7 +93,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     };
   };
 
-  /** What would be made. */
+  /** Returns the image that would be made. */
   const forecastOf = async (
     { submission, caller, signal }: Asked,
     base: AskedBase | undefined,
@@ -123,7 +123,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
           : [],
       ),
     ]);
-    // The service looked with its own rights: a caller without access must not learn that the image exists.
+    // The service checked with its own rights: a caller without access must not learn that the image exists.
     const mayHave = inIt.every(({ canPull }) => canPull);
     return {
       image: pullName(plan),
@@ -180,7 +180,10 @@ interface Asked {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Why something cannot be done, in words; undefined when it can. What is not there yet is no problem where it is made. */
+/**
+ * Returns why an operation is impossible; undefined if it is possible. A missing image is not a problem if it would be
+ * made.
+ */
 async function problemOf(
   work: Promise<unknown>,
   mayBeMissing = false,
@@ -194,14 +197,14 @@ async function problemOf(
   }
 }
 
-/** Those that were asked for, or those there are. */
+/** Returns the requested platforms, or else those of the image. */
 function platformsOf(submission: Submission, document: Document | undefined): readonly string[] {
   const wanted = wantedPlatforms(submission);
   if (wanted.length > 0) return wanted.map(formatPlatform);
   return document ? platformsIn(document) : [];
 }
 
-/** Returns the platforms of an index. Those of a single image are in its config, which is not fetched for this. */
+/** Returns the platforms of an index. A single image has its platform in its config, which is not fetched for this. */
 function platformsIn(document: Document): string[] {
   const manifest = parseManifest(document);
   return manifest.kind === 'index' ? offeredPlatforms(manifest.manifests) : [];

@@ -7,9 +7,9 @@ import { parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
- * Checks the rules that relate several fields of a submission, in the order in which they are reported.
- * Throws a {@link Fault}: 400 for a broken rule, naming the field and the remedy.
- * Source: container service specification, sections 2.1, 2.3 and 7.
+ * Checks the rules between several fields of a submission, in the order in which they are reported. Throws a {@link
+ * Fault}: 400 for a broken rule, with the field and the remedy. Source: container service specification, sections 2.1,
+ * 2.3 and 7.
  */
 export function checkRules(
   submission: Submission,
@@ -77,7 +77,7 @@ function checkFreeze(submission: Submission, places: Pick<BuildPlaces, 'frozen'>
 function checkRepository(field: string, value: string | undefined): void {
   if (value === undefined) return;
   const { tag, digest } = inField(field, () => parseReference(value));
-  // Without a path the port of a registry looks like a tag.
+  // Without a path, the port of a registry looks like a tag.
   if (!value.includes('/')) {
     refuse(
       `'${field}' is incomplete: write registry/path, such as registry.example.com/team/build`,
@@ -95,13 +95,13 @@ function checkTimestamp(timestamp: string | undefined): void {
   }
 }
 
-/** `Date` takes 30 February for the first days of March. */
+/** `Date` accepts 30 February as one of the first days of March. */
 function isDay(day: string): boolean {
   const date = new Date(`${day}T00:00:00Z`);
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
 }
 
-// As much as a file that lists them may have.
+// The size limit of a file that lists packages.
 const maxPackageText = 256 * 1024;
 
 function checkPackages({ packages }: Submission): void {
@@ -118,7 +118,7 @@ function textLength(texts: readonly string[]): number {
   return texts.reduce((sum, { length }) => sum + length, 0);
 }
 
-// Linux passes 2 MiB of arguments and environment to a program by default, the environment of its image included.
+// By default, Linux passes 2 MiB of arguments and environment to a program, including the environment of its image.
 const maxConfigText = 1024 * 1024;
 
 function checkConfig({ containerConfig }: Submission): void {

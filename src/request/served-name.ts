@@ -5,8 +5,8 @@ import type { ContainerRequest } from './container-request.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 
 /**
- * Returns the container request that an image name of this server stands for; undefined for other images. Throws a
- * {@link Fault}: 400 for a token that is unknown or has ended, 403 where the name alone is not enough to pull.
+ * Returns the container request that an image name of this server refers to; undefined for other images. Throws a
+ * {@link Fault}: 400 for an unknown or ended token, 403 where the name alone is not enough to pull.
  */
 export type FindServed = (image: Reference) => Promise<ContainerRequest | undefined>;
 
@@ -15,7 +15,7 @@ export interface FindServedDeps {
   readonly ownHost: string;
   /** The prefix of the repositories of served names. */
   readonly servedPrefix: string;
-  /** True where a served name is enough to pull its image. */
+  /** True if a served name is enough to pull its image. */
   readonly isOpen: boolean;
 }
 
@@ -64,16 +64,16 @@ async function getLive(
   }
 }
 
-/** The name without the token, which gives access. */
+/** Returns the name without the token: the token gives access. */
 function nameOf({ targetImage, image }: ContainerRequest): string {
   return targetImage.slice(targetImage.lastIndexOf(`/${image.repository}`) + 1);
 }
 
-// As much as one request may bring.
+// The limit of one request.
 const maxChangeText = 1024 * 1024;
 const maxChanges = 4;
 
-/** Returns a change that is made to what another change has made. Throws a {@link Fault} (400) for too many of them. */
+/** Returns a change that is applied after another change. Throws a {@link Fault} (400) for too many changes. */
 export function onTopOf(before: ImageChange, change: ImageChange): ImageChange {
   const both = { ...change, onTopOf: before };
   if (changesIn(both).length > maxChanges || JSON.stringify(both).length > maxChangeText) {

@@ -24,7 +24,7 @@ export interface Submission extends Claim, BuildFields {
     | undefined;
 }
 
-/** The version of the API that a request uses: the deprecated one has fewer fields. */
+/** The API version of a request: the deprecated version has fewer fields. */
 export type ApiVersion = 'v1alpha1' | 'v1alpha2';
 
 /** Returns true if an image must be built, frozen or converted; false if an existing image is served. */

@@ -6,19 +6,19 @@ import type { Access } from '../../upstream/access.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import type { FindServed } from '../served-name.ts';
 
-/** An image that is to be inspected, and where its documents are. */
+/** An image to inspect, and access to its documents. */
 export interface InspectedImage {
   readonly access: Access;
   readonly root: Document;
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
 }
 
-/** What a served name is as clients pull it; undefined for other images. Throws a `Fault`. */
+/** Returns the image of a served name as clients pull it; undefined for other images. Throws a `Fault`. */
 export type OpenServed = (image: Reference) => Promise<InspectedImage | undefined>;
 
 export interface OpenServedDeps {
   readonly findServed: FindServed;
-  /** Finds what is served, in the right of who made the container request. */
+  /** Finds the served image, with the rights of the caller that made the container request. */
   readonly findImage: (
     request: ContainerRequest,
   ) => Promise<Pick<InspectedImage, 'access' | 'root'> & { owns(digest: Digest): boolean }>;
@@ -30,7 +30,7 @@ export function createOpenServed({ findServed, findImage, documents }: OpenServe
     const request = await findServed(name);
     if (!request) return undefined;
     const image = await findImage(request);
-    // What was written for the image is here, and at no registry.
+    // Documents written for the image are here, and not in any registry.
     const written = async (digest: Digest, mediaType: string) =>
       image.owns(digest) ? documents.local(digest, mediaType) : undefined;
     return {

@@ -5,7 +5,7 @@ import type { Access } from '../../upstream/access.ts';
 import { readPart } from '../../upstream/exchange/answer.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 
-/** What a SIF file in a registry says of itself; only what stands before its file system is fetched. */
+/** Returns the metadata of a SIF file in a registry. Fetches only the part before its file system. */
 export async function describeSif(
   registry: RegistryClient,
   access: Access,
@@ -16,7 +16,7 @@ export async function describeSif(
     if (last < offset) return Buffer.alloc(0);
     const opened = await registry.openBlob(access, digest, { offset, last, redirects: 'follow' });
     if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
-    // A registry that knows no ranges begins at the start.
+    // A registry without range support starts at the beginning.
     return readPart(opened.answer.body, offset - opened.offset, length);
   });
   const { version, architecture, createdAt, id, definition, metadata, ociConfig } = sif;

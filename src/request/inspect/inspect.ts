@@ -16,7 +16,7 @@ import { orasScheme } from '../asked-image.ts';
 import type { InspectedImage, OpenServed } from './inspect-served.ts';
 import { describeSif } from './inspect-sif.ts';
 
-/** Metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
+/** Returns the metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
 export type Inspect = (
   image: string,
   platform: Platform | 'all',
@@ -40,7 +40,7 @@ export function createInspect(deps: InspectDeps): Inspect {
     if (isIndex && platform === 'all') {
       return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
     }
-    // A single image is shown whatever its platform is: there is nothing to choose.
+    // A single image is shown for any platform: there is no choice.
     const chosen =
       isIndex && platform !== 'all'
         ? await withAdvice(selectImage(documents, access, image, root, platform))
@@ -58,7 +58,7 @@ async function open(
   return { access, root: await bases.resolve(access, image), documents };
 }
 
-/** Names the parameter by which another platform is chosen. */
+/** Adds the name of the parameter that selects another platform. */
 async function withAdvice(selected: Promise<Document>): Promise<Document> {
   try {
     return await selected;
@@ -124,7 +124,7 @@ const runtimeNames: Readonly<Record<string, string>> = {
   Labels: 'labels',
 };
 
-/** The members of an image config under the names of the specification; what is empty is left out. */
+/** Returns the members of an image config under the names of the specification; omits empty ones. */
 function describeConfig(config: JsonObject): JsonObject {
   const runtime: JsonObject = {};
   for (const [name, value] of Object.entries(asObject(config.config) ?? {})) {

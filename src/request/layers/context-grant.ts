@@ -5,15 +5,15 @@ import type { Caller } from '../container-request.ts';
 
 /** The right to upload build contexts into a hosted repository. */
 export interface ContextGrant {
-  /** Host that names of hosted images begin with. */
+  /** Host at the beginning of names of hosted images. */
   readonly registry: string;
   readonly repository: string;
-  /** Bearer token for pulls from the repository and pushes into it. */
+  /** Bearer token to pull from the repository and push to it. */
   readonly token: string;
   readonly expiresInSeconds: number;
 }
 
-/** Returns the right of a caller. Throws a `Fault` (429, 507) for a caller whose network has reached its limits. */
+/** Returns the grant of a caller. Throws a `Fault` (429, 507) for a caller whose network has reached its limits. */
 export type GrantContexts = (caller: Pick<Caller, 'network' | 'user'>) => Promise<ContextGrant>;
 
 export interface ContextGrantDeps {

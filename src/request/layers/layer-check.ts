@@ -9,7 +9,10 @@ import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
 const blockSize = 512;
 const lateBytes = 512 * 1024;
 
-/** The digest of the tar file inside a gzip file; throws a {@link Fault} when it is no gzip file, no tar file, or unpacks to more than the limits allow. */
+/**
+ * Computes the digest of the tar file inside a gzip file. Throws a {@link Fault} for a file that is not a gzip file,
+ * does not contain a tar file, or unpacks to more than the limits allow.
+ */
 export interface TarDigester {
   /** Takes the next bytes of the gzip file; resolves when they are unpacked. */
   write(bytes: Uint8Array): Promise<void>;
@@ -18,19 +21,19 @@ export interface TarDigester {
 }
 
 export interface UnpackLimits {
-  /** Bytes that may still be unpacked for this request: all its layers take from it. */
+  /** Bytes that may still be unpacked for this request: all its layers share them. */
   readonly room: { left: number; readonly limit: number };
-  /** Waits for a turn to unpack a piece; resolves with what ends the turn. */
+  /** Waits for a turn to unpack a piece; resolves with a function that ends the turn. */
   readonly takeTurn: () => Promise<() => void>;
 }
 
-// The output is hashed on another thread, and each way there has its price.
+// Another thread hashes the output, and each transfer to it has a cost.
 const pieceBytes = 128 * 1024;
-// Up to here no ratio is too high: a tar file may consist of zeros.
+// Up to this size, any ratio is accepted: a tar file may consist of zeros.
 const anyRatioBytes = 256 * 1024 * 1024;
 const maxRatio = 200;
 
-/** @param name how messages call the layer */
+/** @param name name of the layer in messages */
 export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDigester {
   const hash = createLateHash();
   const gunzip = createGunzip({ chunkSize: pieceBytes });
@@ -52,7 +55,7 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
   });
   sink.resume();
   const finished = pipeline(gunzip, sink);
-  // Whoever writes or ends hears of the failure; until then it must not count as unhandled.
+  // Calls that write or end report the failure; until then it must not count as unhandled.
   finished.catch(() => {});
   const failure = (error: unknown): Fault =>
     error instanceof Fault ? error : notGzip(name, error);
@@ -68,7 +71,7 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       try {
         if (gunzip.destroyed) return await unlessFailed(finished);
         await unlessFailed(new Promise(resolve => gunzip.write(own, () => resolve())));
-        // A write that failed calls back before the pipeline has ended.
+        // The callback of a failed write comes before the pipeline has ended.
         if (gunzip.destroyed) await unlessFailed(finished);
       } finally {
         endTurn();
@@ -78,7 +81,7 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
     async end() {
       gunzip.end();
       await finished.catch(error => Promise.reject(failure(error)));
-      // zlib passes over what follows the end of the last member; Go's reader, in docker, does not.
+      // zlib ignores bytes after the end of the last member; Go's reader, in docker, does not.
       if (gunzip.bytesWritten < given)
         throw notGzip(name, undefined, ' only: it has bytes after its end');
       if (size < blockSize) throw notTar(name);
@@ -92,7 +95,10 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
   };
 }
 
-/** A header's checksum fits, or the archive is empty and begins with zeros. Source: POSIX.1-2017, pax, ustar Interchange Format. */
+/**
+ * Returns true if the checksum of a header fits, or if the archive is empty and begins with zeros. Source:
+ * POSIX.1-2017, pax, ustar Interchange Format.
+ */
 function isTarHeader(block: Buffer): boolean {
   if (block.every(byte => byte === 0)) return true;
   const stored = Number.parseInt(block.toString('latin1', 148, 156).replace(/[\0 ]+$/, ''), 8);
@@ -103,7 +109,7 @@ function isTarHeader(block: Buffer): boolean {
   return sum === stored;
 }
 
-/** A hash that goes to another thread once there is enough to hash: small layers are faster without. */
+/** Creates a hash that moves to another thread once there is enough to hash: small layers are faster without. */
 function createLateHash(): FlowHash {
   let small: Buffer[] | undefined = [];
   let bytes = 0;
@@ -122,7 +128,7 @@ function createLateHash(): FlowHash {
         small.push(chunk as Buffer);
         return;
       }
-      // While one piece is hashed, the next is unpacked.
+      // While one piece is being hashed, the next is unpacked.
       await before;
       before = hash ? hash.update(chunk) : open().then(() => hash?.update(chunk));
       before.catch(() => {});

@@ -3,26 +3,27 @@ import { Turns } from '../../upstream/transport/turns.ts';
 import type { Caller } from '../container-request.ts';
 
 export interface FetchLimits {
-  /** Longest time of one fetch, in ms. */
+  /** Timeout of one fetch (ms). */
   readonly timeoutMs: number;
-  /** Fetches at once for one user, or for one network without a login. */
+  /** Concurrent fetches of one user, or of one network without a login. */
   readonly perCaller?: number;
-  /** Fetches at once for all who have a login, and as many for all others. */
+  /** Concurrent fetches of all callers with a login, and as many for all others. */
   readonly atOnce?: number;
-  /** How long a fetch waits for its turn, in ms. */
+  /** How long a fetch waits for its turn (ms). */
   readonly waitMs?: number;
-  /** How long a fetch continues after its last caller has left (ms): clients often retry after a timeout. */
+  /** How long a fetch continues after its last caller has disconnected (ms): clients often retry after a timeout. */
   readonly lingerMs?: number;
 }
 
-/** The caller of a fetch; its signal is aborted when it leaves. */
+/** The caller of a fetch; its signal is aborted when it disconnects. */
 export interface FetchCaller extends Pick<Caller, 'network' | 'user'> {
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Runs a fetch for all who ask for the same key. It ends in time, and soon after its last caller has left. Rejects with
- * a {@link Fault} (503) when too many fetches are under way, and with the signal's reason for a caller that has left.
+ * Runs one fetch for all callers with the same key. It ends at its timeout, and soon after its last caller has
+ * disconnected. Rejects with a {@link Fault} (503) when too many fetches are running, and with the signal's reason for
+ * a caller that has disconnected.
  */
 export type LayerFetches<T> = (
   key: string,
@@ -46,7 +47,7 @@ export function createLayerFetches<T>({
 }: FetchLimits): LayerFetches<T> {
   const running = new Map<string, Shared<T>>();
   const ofCaller = new Turns(perCaller, tooMany);
-  // Strangers cannot keep those with a login from theirs.
+  // Anonymous callers cannot block the fetches of callers with a login.
   const ofAll = new Turns(atOnce, tooMany);
 
   const inTime = async (stop: AbortController, fetch: () => Promise<T>): Promise<T> => {
@@ -84,7 +85,7 @@ export function createLayerFetches<T>({
   ): Shared<T> => {
     const stop = new AbortController();
     const done = inTurn(caller, stop, () => fetch(stop.signal)).finally(() => end(key, shared));
-    // Its callers may all have left.
+    // All its callers may have disconnected.
     done.catch(() => {});
     const shared: Shared<T> = { done, stop, callers: 0 };
     running.set(key, shared);

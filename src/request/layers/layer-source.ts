@@ -7,21 +7,21 @@ import type { CredentialSource } from '../../upstream/auth/credentials.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { Registries } from '../../upstream/registry-settings.ts';
 
-/** Bytes of a layer file, and how many they are where the server says so. */
+/** Bytes of a layer file, and their number if the server reports it. */
 export interface LayerBytes {
   readonly body: ByteSource;
   readonly contentLength: number | undefined;
 }
 
-/** Where the files behind layer URLs come from. Both methods throw a `Fault`. */
+/** Provides the files behind layer URLs. Both methods throw a `Fault`. */
 export interface LayerSource {
-  /** Checks that the caller may read the URL, also when its content is kept here already. */
+  /** Checks that the caller may read the URL, even if its content is already kept here. */
   admit(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<void>;
   open(url: URL, grant: SealedGrant | undefined, signal?: AbortSignal): Promise<LayerBytes>;
 }
 
 export interface LayerSourceDeps {
-  /** Fetches from addresses that are open to everybody. */
+  /** Fetches from public addresses. */
   readonly fetch: (url: URL, signal?: AbortSignal) => Promise<LayerBytes>;
   readonly registry: RegistryClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
@@ -29,9 +29,9 @@ export interface LayerSourceDeps {
 }
 
 /**
- * Layer URLs come from strangers, so what the operator lists for a registry (its address, its credentials) does
- * not hold for them. Only a blob of a listed registry is fetched from there, in the right in which the caller
- * would pull it.
+ * Anonymous callers may submit layer URLs, so the operator's entries for a registry (its address, its credentials) do
+ * not apply to them. Only a blob of a listed registry is fetched from there, with the right with which the caller would
+ * pull it.
  */
 export function createLayerSource(deps: LayerSourceDeps): LayerSource {
   const { fetch, registry, credentialsOf, registries } = deps;
@@ -66,7 +66,7 @@ interface Blob {
   readonly digest: Digest;
 }
 
-/** The blob that a URL names at a listed registry; undefined for all other URLs. */
+/** Returns the blob that a URL names at a listed registry; undefined for all other URLs. */
 function blobOf({ host, pathname }: URL, registries: Registries): Blob | undefined {
   const registry = canonicalRegistry(host);
   if (!registries.has(registry)) return undefined;

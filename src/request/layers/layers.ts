@@ -17,13 +17,13 @@ import type { LayerSource } from './layer-source.ts';
 import { createUnpackTurns } from './unpack-turns.ts';
 
 export interface LayerLimits {
-  /** Layers in one request. */
+  /** Maximum number of layers in one request. */
   readonly maxCount: number;
-  /** Bytes of a gzip file in the request itself. */
+  /** Maximum bytes of a gzip file in the request itself. */
   readonly maxInlineBytes: number;
-  /** Bytes of a gzip file behind a URL. */
+  /** Maximum bytes of a gzip file behind a URL. */
   readonly maxUrlBytes: number;
-  /** Bytes that the layers of one request may unpack to. */
+  /** Maximum unpacked bytes of all layers of one request. */
   readonly maxTarBytes: number;
   /** Timeout for fetching a URL (ms). */
   readonly fetchTimeout: number;
@@ -41,32 +41,32 @@ export interface LayerDeps {
 
 export interface LayerIntake {
   /**
-   * Takes the layers into the content store, verified; what is behind a URL in the right of the caller. Throws
+   * Verifies the layers and takes them into the content store. Fetches URLs with the rights of the caller. Throws
    * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
    */
   take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
-  /** The same for a build context, which comes in the form of a layer. */
+  /** Takes in a build context, which arrives in the form of a layer. */
   takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
 
 /** The caller: its rights are used for URLs, and its share for content. */
 export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> {
-  /** Aborted when the caller leaves: a fetch without waiting callers ends. */
+  /** Aborted when the caller disconnects: a fetch without waiting callers ends. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** The layers of one request. */
 interface Intake extends LayerCaller {
-  /** The network in whose share the content counts. */
+  /** The network whose share the content counts towards. */
   readonly payer: string | undefined;
   readonly unpacked: UnpackLimits['room'];
 }
 
-/** What the bytes of a layer turned out to be. */
+/** The measured digests and size of a layer. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
 const maxUrlLength = 8192;
-// A server that is slower than this for so long keeps a connection and its memory for next to nothing.
+// A slower server occupies a connection and its memory for too little data.
 const minBytesPerSecond = 16 * 1024;
 const patienceMs = 60_000;
 
@@ -111,10 +111,10 @@ export function createLayerIntake({
       const tarDigest = await tar.end();
       const gzipSize = file.size;
       const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;
-      // Before it is here, so that the cache does not remove it at once.
+      // Before the commit, so that the cache does not remove it immediately.
       await cachedBlobs.adopt(file.digest());
       const gzipDigest = await file.commit();
-      // The cache removes what was not used since it looked, and a commit alone is not a use.
+      // The cache removes content that was unused since its last check, and a commit alone does not count as a use.
       if (!(await content.claim(gzipDigest))) throw removedMeanwhile(name);
       if (isNew) await room.keep(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
@@ -150,7 +150,7 @@ export function createLayerIntake({
     const size = Math.floor((base64.length * 3) / 4);
     if (size > limits.maxInlineBytes + 2) throw tooLarge(name, limits.maxInlineBytes);
     const bytes = Buffer.from(base64, 'base64');
-    // Strict base64 is what decodes to the same text when it is encoded again.
+    // Strict base64 is unchanged after decoding and encoding.
     if (bytes.toString('base64') !== base64) {
       throw malformed(`${name}.location is not base64 after 'data:'`);
     }
@@ -202,8 +202,8 @@ export function createLayerIntake({
     });
     const text = await fetched.find(url.href, Date.now());
     const before = text === undefined ? undefined : (JSON.parse(text) as Measured);
-    // What was fetched before is taken again only for the digest that the client expects now: the
-    // address may have other content by now.
+    // Content from an earlier fetch is used only for the digest that the client expects now: the address may have other
+    // content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
     if (isSame && (await claimed(before.gzipDigest))) return before;
     // A caller without space left must not fail the fetch of others.
@@ -254,7 +254,7 @@ export function createLayerIntake({
   };
 }
 
-/** The source, which ends when it is too slow for too long. Only the time that it is waited for counts. */
+/** Returns the source. It ends when it is too slow for too long; only the time spent waiting for it counts. */
 function requireFlow(source: ByteSource, { host }: URL): ByteSource {
   let waitedMs = 0;
   let size = 0;
@@ -280,7 +280,7 @@ function requireFlow(source: ByteSource, { host }: URL): ByteSource {
   };
 }
 
-/** A file name that ends with an architecture marks a layer for images of that architecture only. */
+/** Returns the architecture at the end of a file name. It marks a layer for images of that architecture only. */
 export function architectureIn(location: string): string | undefined {
   const { pathname } = new URL(location);
   const name = /[-_.](amd64|x86_64|arm64|aarch64)\.(?:tar\.gz|tgz)$/.exec(pathname)?.[1];

@@ -4,8 +4,8 @@ import type { LayerCaller, LayerIntake } from './layers.ts';
 import { type UploadedContexts, uploadedScheme } from './uploaded-contexts.ts';
 
 /**
- * Takes the build context of a request: one that comes in the form of a layer, or one that the caller has uploaded.
- * Throws a `Fault`.
+ * Takes in the build context of a request: one in the form of a layer, or one that the caller has uploaded. Throws a
+ * `Fault`.
  */
 export type TakeContext = (context: SubmittedLayer, caller: LayerCaller) => Promise<SentContext>;
 

@@ -2,7 +2,10 @@ import { Fault } from '../../foundation/fault.ts';
 import { Turns } from '../../upstream/transport/turns.ts';
 import type { Caller } from '../container-request.ts';
 
-/** Waits for a turn to unpack a piece; resolves with what ends the turn. Throws a {@link Fault} (503) when none came in time. */
+/**
+ * Waits for a turn to unpack a piece; resolves with a function that ends the turn. Throws a {@link Fault} (503) when
+ * none came in time.
+ */
 export type TakeUnpackTurn = (
   caller: Pick<Caller, 'network' | 'user'>,
   signal?: AbortSignal,
@@ -11,8 +14,8 @@ export type TakeUnpackTurn = (
 const waitMs = 60_000;
 
 /**
- * Limits how many layers are unpacked at the same moment: by default two, and one of a caller. To unpack occupies a
- * thread of the pool that files are read and written with.
+ * Limits how many layers are unpacked at the same moment. Default: two, and one per caller. Unpacking occupies a thread
+ * of the pool that also reads and writes files.
  */
 export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
   const own = new Turns(ofCaller, tooBusy);

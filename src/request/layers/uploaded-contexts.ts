@@ -12,21 +12,21 @@ import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
 import type { Caller } from '../container-request.ts';
 import type { SubmittedLayer } from '../submission.ts';
 
-/** What a location begins with that names an uploaded build context. */
+/** Scheme of locations that name an uploaded build context. */
 export const uploadedScheme = /^oci:\/\//i;
 
 /** A build context that is in the content store. */
 export interface TakenContext {
   /** Digest of its manifest. */
   readonly digest: Digest;
-  /** Digest of the tar file that it would be inside a request. */
+  /** Digest of the tar file that the request would contain instead. */
   readonly tarDigest: Digest;
 }
 
 export interface UploadedContexts {
   /**
-   * Finds the build context that a caller has uploaded, and checks all of it. Throws a {@link Fault}: 400 says what is
-   * wrong with it.
+   * Finds the build context that a caller has uploaded, and verifies all of it. Throws a {@link Fault}: 400 describes
+   * the error in it.
    */
   take(
     context: SubmittedLayer,
@@ -40,7 +40,7 @@ export interface UploadedContextsDeps {
   readonly ownHost: string;
 }
 
-// Contexts are hashed as fast as the disk reads: more at once would only wait for each other.
+// Contexts are hashed as fast as the disk reads: more concurrent ones would only wait for each other.
 const hashedAtOnce = 2;
 const mostWaiting = 100;
 
@@ -50,7 +50,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
   // Callers without a login do not delay those with one.
   const queues = { users: hashQueue(), strangers: hashQueue() };
 
-  /** The digest of the manifest that a location names, which must be in the caller's own repository. */
+  /** Returns the digest of the manifest that a location names. It must be in the caller's own repository. */
   const digestIn = async (
     location: string,
     caller: Pick<Caller, 'network' | 'user'>,
@@ -71,7 +71,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
 
   const measure = async (digest: Digest, signal: AbortSignal | undefined): Promise<Digest> => {
     const context = await openUploadedContext(content, digest);
-    // From here on no sweep takes it before the build is written down.
+    // From here on, no cleanup removes it before the build is stored.
     for (const part of context.parts) {
       if (!(await content.claim(part))) throw expired();
     }

@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** Names a container request; who has it may pull. It is never logged and never stored as it is. */
+/** Identifies a container request; anyone who has it may pull. It is never logged, and never stored in plain form. */
 export type ContainerToken = string & { readonly __brand: 'ContainerToken' };
 
-// Base 32 (RFC 4648) in lower case: fits a repository name, and 20 bytes give 32 characters.
+// Base 32 (RFC 4648) in lower case: valid in a repository name, and 20 bytes give 32 characters.
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const randomByteCount = 20;
 const pattern = /^[a-z2-7]{32}$/;
 
-/** A new token of 160 random bits. */
+/** Returns a new token of 160 random bits. */
 export function createToken(): ContainerToken {
   let text = '';
   let buffer = 0;
@@ -28,12 +28,12 @@ export function isToken(text: string): text is ContainerToken {
   return pattern.test(text);
 }
 
-/** What the token is stored under. */
+/** Returns the hash under which the token is stored. */
 export function hashToken(token: ContainerToken): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-/** Tells requests apart in logs without giving access. */
+/** Returns a label that identifies the request in logs without giving access. */
 export function tokenLabel(token: ContainerToken): string {
   return hashToken(token).toString('hex').slice(0, 12);
 }

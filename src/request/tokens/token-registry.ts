@@ -12,29 +12,29 @@ import {
 } from './container-token.ts';
 
 export interface TokenRegistry {
-  /** Makes the request durable and returns it with its token and times. */
+  /** Stores the request and returns it with its token and times. */
   issue(
     make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
   ): Promise<ContainerRequest>;
   /** Returns the live request of a token. Throws a {@link Fault} that says whether it is unknown, expired or revoked. */
   get(token: string): Promise<ContainerRequest>;
-  /** The request of a token whether it is live or not, while it is remembered. */
+  /** Returns the request of a token, live or ended, while it is remembered. */
   describe(token: string): Promise<ContainerRequest>;
-  /** Ends it now; throws when there is none. */
+  /** Ends the request now; throws if it does not exist. */
   revoke(token: string): Promise<void>;
-  /** Deletes what ended long ago, and corrects what was dated by a clock that was wrong. */
+  /** Deletes requests that ended long ago, and corrects dates from a wrong clock. */
   purge(signal?: AbortSignal): Promise<void>;
 }
 
 interface Live {
   readonly request: ContainerRequest;
-  /** What it takes in memory, about. */
+  /** Approximate size in memory. */
   readonly bytes: number;
 }
 
 type IssuedMember = 'token' | 'label' | 'createdAt' | 'expiresAt';
 
-/** What {@link TokenRegistry.issue} has stored, without the token. */
+/** Returns the request that {@link TokenRegistry.issue} has stored, without the token. */
 export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMember> {
   return JSON.parse(body);
 }
@@ -45,7 +45,7 @@ const cachedBytes = 32 * 1024 * 1024;
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
 const rememberMs = 3 * 24 * 3600 * 1000;
-// A request that was made later than this from now was made by a clock that was wrong.
+// A request dated further in the future than this was made by a wrong clock.
 const futureMs = 3_600_000;
 
 /**
@@ -60,7 +60,7 @@ export function createTokenRegistry(
 ): TokenRegistry {
   const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
 
-  // Rises with each revocation: what was read before one may have been revoked meanwhile.
+  // Increases with each revocation: a request read before one may have been revoked since.
   let revocations = 0;
 
   const find = async (token: string) => {
@@ -86,7 +86,7 @@ export function createTokenRegistry(
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
       const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId };
       await store.insert(hashToken(token), row);
-      // Kept in memory once it is pulled: many never are.
+      // Cached once it is pulled: many requests never are.
       return { ...body, ...identity(token), createdAt, expiresAt };
     },
 
@@ -123,7 +123,7 @@ export function createTokenRegistry(
 
     async purge(signal) {
       await store.purge(now() - rememberMs, signal);
-      // What was made in the future would live until then, and as long as usual after that.
+      // A request dated in the future would live until then, and for the usual time after that.
       const redated = await store.redate(now(), now() + lifeMs + futureMs, signal);
       if (redated > 0) live.clear();
     },
