@@ -12,8 +12,8 @@ export class StillBuilding extends Fault {
 }
 
 /**
- * What the build of a request has made. Waits for it, but not too long: throws {@link StillBuilding} then,
- * and another {@link Fault} for a build that failed.
+ * Returns the image that the build of a request has made. Waits for the build for a limited time: then throws {@link
+ * StillBuilding}. Throws another {@link Fault} for a failed build.
  *
  * @param patienceMs below the 30 s after which containerd (from 2.3 on) gives up on an answer
  * @param logUrlOf address of the log of a build
@@ -37,7 +37,7 @@ export function createBuiltBy(
   };
 }
 
-// The address of the log has to fit behind it.
+// Leaves room for the address of the log.
 const mostHeadline = 300;
 
 function failed(reason: string | null, logUrl: string): Fault {

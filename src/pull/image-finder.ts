@@ -8,17 +8,20 @@ import type { Access } from '../upstream/access.ts';
 import type { LookAtRight, Standing } from './pull-right.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 
-/** Returns the image of a container request. Throws a {@link Fault} for a caller who has no right to it any more. */
+/** Returns the image of a container request. Throws a {@link Fault} for a caller that no longer has a right to it. */
 export type ImageFinder = (request: ContainerRequest) => Promise<PulledImage>;
 
-// About 4000 usual images. How large an image is in memory depends on its registry.
+// About 4000 usual images. The size of an image in memory depends on its registry.
 const keptBytes = 64 * 1024 * 1024;
 
 export interface ImageFinderDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly lookAtRight: LookAtRight;
-  /** Returns what the build of a request has made, and waits a while for it. Throws a {@link Fault} with the state of the build. */
+  /**
+   * Returns the image that the build of a request has made, and waits a while for it. Throws a {@link Fault} with the
+   * state of the build.
+   */
   readonly builtBy: (request: ContainerRequest) => Promise<ManifestName>;
 }
 
@@ -26,7 +29,7 @@ type MadeRoot = Pick<MadeImage, 'root' | 'members'>;
 
 interface Kept extends Standing {
   readonly image: PulledImage;
-  /** From then on the right is checked before its time ends, so that no pull waits for it. */
+  /** From this time on the right is checked early, so that no pull waits for the check. */
   readonly renewAt: number;
 }
 
@@ -53,7 +56,7 @@ export function createImageFinder({
   ): Promise<MadeRoot> => {
     const root = await documents.local(served.digest, served.mediaType);
     if (root) return { root, members };
-    // The content store has lost it, or another replica took the request: making it again gives the same bytes.
+    // The content store has lost it, or another replica handled the request: making it again gives the same bytes.
     const made = await makeRoot(base, access, change);
     if (made.root.digest === served.digest) return made;
     throw new Fault(

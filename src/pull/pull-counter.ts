@@ -4,13 +4,13 @@ const windowMs = 30_000;
 const maxClients = 100_000;
 
 /**
- * Tells the pulls apart from the requests they are made of. One pull asks for several manifests, often
- * for the same one twice: what one client asks through one token within half a minute is one pull.
+ * Counts pulls, not requests. One pull requests several manifests, often the same one twice: all requests of one client
+ * through one token within half a minute are one pull.
  */
 export interface PullCounter {
-  /** True while a pull of the client is counted already. */
+  /** Returns true while a pull of the client is already counted. */
   isRunning(client: string, token: string): boolean;
-  /** From now on it is. */
+  /** Marks a pull of the client as counted. */
   begin(client: string, token: string): void;
 }
 

@@ -2,7 +2,7 @@ import { Fault } from '../foundation/fault.ts';
 import { isDigest } from '../oci/digest.ts';
 import { isRepository, isTag } from '../oci/reference.ts';
 
-/** What a request below `/v2/<prefix>/` asks for. Source: OCI distribution specification 1.1, Endpoints. */
+/** The parts of a request below `/v2/<prefix>/`. Source: OCI distribution specification 1.1, Endpoints. */
 export interface PullPath {
   readonly kind: 'manifests' | 'blobs' | 'tags' | 'referrers';
   readonly token: string;
@@ -14,8 +14,8 @@ export interface PullPath {
 const kinds = new Set(['manifests', 'blobs', 'tags', 'referrers']);
 
 /**
- * Reads `<token>/<repository>/<kind>/<reference>`, the path behind `/v2/<prefix>/` without its query.
- * The repository may have any of the words in it: the last two segments decide. Throws {@link Fault}.
+ * Reads `<token>/<repository>/<kind>/<reference>`, the path after `/v2/<prefix>/` without its query. The repository may
+ * contain any of the keywords: the last two segments decide. Throws {@link Fault}.
  */
 export function parsePullPath(path: string): PullPath {
   const last = path.lastIndexOf('/');
@@ -40,7 +40,7 @@ export function parsePullPath(path: string): PullPath {
   return { kind: kind as PullPath['kind'], token: path.slice(0, first), repository, reference };
 }
 
-/** A path segment as it is meant: clients need not escape the colon of a digest, but they may (RFC 3986, section 2.2). */
+/** Returns a decoded path segment: clients may escape the colon of a digest, but need not (RFC 3986, section 2.2). */
 export function decodeSegment(segment: string): string {
   try {
     return segment.includes('%') ? decodeURIComponent(segment) : segment;
@@ -49,7 +49,7 @@ export function decodeSegment(segment: string): string {
   }
 }
 
-/** Throws a {@link Fault} unless the last segment of a path can be what its kind wants. */
+/** Throws a {@link Fault} unless the last segment of a path is valid for its kind. */
 export function checkReference(kind: string, reference: string): void {
   if (kind === 'tags') {
     if (reference === 'list') return;

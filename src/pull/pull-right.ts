@@ -11,13 +11,14 @@ import { type Access, accessTo } from '../upstream/access.ts';
 /** The access with which the image of a container request is served, and how long it is valid. */
 export interface Standing {
   readonly access: Access;
-  /** ms, of `performance.now`. */
+  /** In ms of `performance.now`. */
   readonly until: number;
 }
 
 /**
- * Looks at the right behind a container request: that its caller is still let in, has which credentials now, and
- * is shown the image with them; for a built image also what it is made of. Throws a `Fault` where it has ended.
+ * Checks the right to a container request: that its caller is still admitted, which credentials it has now, and that
+ * registries show it the image with them. For a built image, also checks the images it is made of. Throws a `Fault` if
+ * the right has ended.
  */
 export type LookAtRight = (request: ContainerRequest) => Promise<Standing>;
 
@@ -26,9 +27,9 @@ export interface LookAtRightDeps {
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly builds: Pick<Builds, 'get'>;
   readonly watch: Pick<RightWatch, 'look'>;
-  /** How long an answer is used, ms. */
+  /** How long an answer is used (ms). */
   readonly lifeMs: number;
-  /** How long the last answer of a platform counts while it does not answer, ms. */
+  /** How long the last answer of a platform counts while the platform does not answer (ms). */
   readonly graceMs: number;
 }
 
@@ -38,7 +39,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   const { identities, accessToBuilt, builds, watch, lifeMs, graceMs } = deps;
   const latest = boundedCache<string, Question & { readonly at: number }>(keptQuestions);
 
-  /** What a built image is made of, and what it is. */
+  /** Returns the images that a built image is made of, and the image itself. */
   const partsOf = async (request: ContainerRequest, access: Access): Promise<Shown[]> => {
     const { plan, digest } = await builds.get(request.buildId ?? '');
     const recipe = recipeIn(JSON.parse(plan) as BuildPlan);
@@ -53,7 +54,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     return [...(await Promise.all(shown)), ...(isShown ? [{ access, reference: made }] : [])];
   };
 
-  /** What has to be shown now, with the credentials that the caller has now. */
+  /** Returns the images to check now, with the current credentials of the caller. */
   const questionOf = async (request: ContainerRequest): Promise<Question> => {
     const { image, isBuilt, fixed, caller } = request;
     const { grant } = caller;
@@ -66,7 +67,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     return { access, parts: fixed ? [{ access, reference: fixed.base.digest }] : [] };
   };
 
-  /** The same; while a platform does not answer, what it said last counts for a time. */
+  /** Like `questionOf`, but while a platform does not answer, its last answer counts for a time. */
   const latestQuestionOf = async (request: ContainerRequest): Promise<Question> => {
     const at = performance.now();
     const last = latest.get(request.token);

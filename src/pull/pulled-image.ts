@@ -6,26 +6,26 @@ import { manifestType, parseManifest } from '../oci/manifest.ts';
 import { isElsewhere } from '../oci/media-type.ts';
 import type { Access } from '../upstream/access.ts';
 
-/** A served image, and what is known to belong to it. */
+/** A served image, and its known content. */
 export interface PulledImage {
   readonly root: Document;
   readonly access: Access;
   /** Returns a manifest, config or layer of the image; undefined for content that is not known to belong to it. */
   member(digest: Digest): Promise<Member | undefined>;
   /**
-   * True for content that was written or taken in for this image, or that its registry has shown to the caller:
-   * it is served from what is kept, whatever the registry says now. The image only names the rest.
+   * Returns true for content that was written or submitted for this image, or that its registry has shown to the
+   * caller. Kept copies of it are served without asking the registry again. The image only names all other content.
    */
   owns(digest: Digest): boolean;
-  /** Adds what a manifest of the image names. */
+  /** Adds the content that a manifest of the image names. */
   learn(manifest: Document): void;
-  /** Returns about how much memory the image takes; it grows with what it learns. */
+  /** Returns the approximate size of the image in memory; it grows with `learn`. */
   bytes(): number;
 }
 
 /** Content that a manifest names. */
 export interface Member extends Pick<Descriptor, 'mediaType' | 'digest' | 'size'> {
-  /** The manifest says that the content may be elsewhere. */
+  /** True if the manifest says that the content may be elsewhere. */
   readonly isElsewhere: boolean;
 }
 
@@ -33,7 +33,7 @@ const bytesOfMember = 300;
 const bytesOfDigest = 100;
 
 export interface PulledImageParts extends Pick<PulledImage, 'root' | 'access'> {
-  /** Digests of the content for which {@link PulledImage.owns} is true. */
+  /** Digests of content for which {@link PulledImage.owns} returns true. */
   readonly owned: ReadonlySet<Digest>;
   readonly documents: Pick<Documents, 'local'>;
   /** Called when {@link PulledImage.bytes} has grown. */
@@ -96,7 +96,7 @@ export function createPulledImage({
     async member(digest) {
       const found = members.get(digest);
       if (found) return found;
-      // Every caller waits for the search: content of the image must not seem foreign meanwhile.
+      // Every caller waits for the search: otherwise content of the image would seem foreign.
       searched ??= search(entries).then(onGrow);
       await searched;
       return members.get(digest);

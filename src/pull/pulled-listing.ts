@@ -9,7 +9,7 @@ import type { ContainerRequest } from '../request/container-request.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { PulledImage } from './pulled-image.ts';
 
-/** A page of a listing: what the registry said, written again. */
+/** A page of a listing: the answer of the registry, rewritten. */
 export interface PulledListing {
   readonly contentType: string;
   readonly body: object;
@@ -20,10 +20,10 @@ export interface PulledListing {
 }
 
 /**
- * What a registry lists about a served image: `tags/list`, or `referrers/<digest>`. The tags are those that the
- * served name answers, which is its own; clients find signatures by tags that they make themselves. Where the
- * service asks for referrers in its own right, many callers build into the repository: each sees those of its
- * own image only. Throws {@link Fault}.
+ * Returns a registry's list about a served image: `tags/list`, or `referrers/<digest>`. The only tag is that of the
+ * served name; clients find signatures by tags that they compute themselves. Where the service requests referrers in
+ * its own right, many callers build into the repository: each caller sees only those of its own image. Throws {@link
+ * Fault}.
  */
 export async function listingOf(
   registry: RegistryClient,
@@ -48,7 +48,7 @@ export async function listingOf(
 }
 
 /**
- * What clients have listed under the tag of a subject, at a registry without the referrers API.
+ * Returns the referrers that clients have listed under the tag of a subject, at a registry without the referrers API.
  * Source: OCI distribution specification 1.1, Referrers Tag Schema.
  */
 async function taggedReferrers(
@@ -120,7 +120,10 @@ function readAs({ access }: PulledImage, path: string, read: () => Page): Page {
 
 const longestQuery = 2000;
 
-/** The query in the `Link` of a registry, whose path is its own. Written again: it goes into a header. */
+/**
+ * Returns the query in the `Link` header of a registry, which has another path. The query is rewritten: it goes into a
+ * header.
+ */
 function nextPage(link: string | undefined): string | undefined {
   const query = /<[^>]*\?([^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
   if (query === undefined || query.length > longestQuery) return undefined;

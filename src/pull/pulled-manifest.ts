@@ -8,11 +8,11 @@ import type { ContainerRequest } from '../request/container-request.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { PulledImage } from './pulled-image.ts';
 
-// Where registries have no referrers API, clients keep signatures and other referrers under tags made
-// from the subject's digest. Sources: distribution specification, Referrers Tag Schema; cosign's tags.
+// At registries without the referrers API, clients keep signatures and other referrers under tags derived from the
+// subject's digest. Sources: distribution specification, Referrers Tag Schema; cosign's tags.
 const referrersTag = /^sha256-([0-9a-f]{64})(?:\.[a-z]+)?$/;
 
-// Clients ask for a signature or a bill of materials several times in a row.
+// Clients request a signature or a bill of materials several times in a row.
 const recentMs = 30_000;
 const recentBytes = 16 * 1024 * 1024;
 
@@ -27,7 +27,7 @@ export function createManifestFinder(
   documents: Documents,
   registry: RegistryClient,
 ): ManifestFinder {
-  // By token and digest. The registry has shown them to the caller a moment ago.
+  // By token and digest: manifests that the registry has just shown to the caller.
   const recent = cacheOfBytes<string, Document>(recentBytes, ({ bytes }) => bytes.length, {
     ttl: recentMs,
   });
@@ -40,10 +40,10 @@ export function createManifestFinder(
     return document;
   };
 
-  /** A manifest that the image does not name; `about` is what it says something about, where that is known. */
+  /** Returns a manifest that the image does not name; `about` is its subject, if known. */
   const unnamed = async (image: PulledImage, reference: string, about?: Digest) => {
     const document = await registry.getManifest(image.access, reference);
-    // The registry knows who may see it, but for where the service asks in its own right.
+    // The registry checks who may see it, except where the service asks in its own right.
     if (!image.access.isService) return document;
     const subject = about ?? subjectOf(document);
     if (!subject || !(await image.member(subject))) throw notOfImage(image, reference);

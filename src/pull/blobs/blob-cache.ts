@@ -5,11 +5,11 @@ import type { Access } from '../../upstream/access.ts';
 import type { TransferReader } from './transfer.ts';
 import type { OpenWhole, Transfers } from './transfers.ts';
 
-/** Keeps copies of upstream blobs, up to a size; one transfer fills the copy and feeds all who wait for it. */
+/** Keeps copies of upstream blobs, up to a size. One transfer fills the copy and serves all waiting readers. */
 export interface BlobCache {
   /**
-   * Joins the transfer of a blob, or begins it. Bytes come as they arrive; the last ones only once the digest is
-   * right. Rejects with what `isUnwritable` knows when no copy can be kept.
+   * Joins the transfer of a blob, or begins it. Bytes are passed on as they arrive; the last ones only after the digest
+   * is verified. Rejects with an error for which `isUnwritable` is true when no copy can be kept.
    */
   join(
     place: BlobPlace,
@@ -17,11 +17,11 @@ export interface BlobCache {
     openWhole: OpenWhole,
     signal: AbortSignal,
   ): Promise<TransferReader>;
-  /** True for a copy of what this repository, or any of this registry, has shown. */
+  /** Returns true for a copy of a blob that this repository, or any repository of this registry, has shown. */
   isFrom(digest: Digest, place: BlobPlace | string): Promise<boolean>;
-  /** Notes that a repository has what is copied here. */
+  /** Records that a repository has the copied blob. */
   shownBy(digest: Digest, place: BlobPlace): void;
-  /** Notes that a cached copy was used. */
+  /** Records the use of a cached copy. */
   used(digest: Digest): void;
 }
 
@@ -32,7 +32,7 @@ export interface BlobCacheDeps {
   readonly content: ContentStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly transfers: Transfers;
-  /** Bytes; the least recently used copies beyond it are removed. */
+  /** Maximum bytes; the least recently used copies beyond it are removed. */
   readonly maxBytes: number;
 }
 
@@ -56,7 +56,7 @@ export function createBlobCache({
     join(place, digest, openWhole, signal) {
       let wasHere = true;
       const open: OpenWhole = async stop => {
-        // Before the transfer: what comes to need the content later adopts it.
+        // Checked before the transfer: later uses of the content adopt it.
         wasHere = (await content.size(digest)) !== undefined;
         return openWhole(stop);
       };

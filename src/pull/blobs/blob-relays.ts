@@ -4,13 +4,13 @@ import type { FoundBlob } from './found-blob.ts';
 import type { Transfers, WantedBlob } from './transfers.ts';
 
 /**
- * Relays whole blobs that are not kept. The first client gets the bytes as they come. Clients that want the same
- * blob meanwhile share one more transfer, through a file that goes with the last of them. So a blob has two
- * upstream transfers at most, and only one of them ever waits for a slow client.
+ * Relays whole blobs that are not kept. The first client receives the bytes as they arrive. Other clients of the same
+ * blob meanwhile share one more transfer, through a file that is removed with the last of them. So a blob has at most
+ * two upstream transfers, and only one of them ever waits for a slow client.
  */
 export interface BlobRelays {
   /**
-   * @param key the blob, its repository and the credentials it is asked for with
+   * @param key the blob, its repository and the credentials of the request
    * @param direct opens the blob for one client alone
    */
   open(
@@ -73,7 +73,7 @@ function isNoRoom(error: unknown): boolean {
   return isDiskFull(error) || (error instanceof Fault && error.kind === 'storage-full');
 }
 
-/** The source; its reader destroys it in the end, whatever the end is. */
+/** Returns the source; its reader destroys it in every case. */
 function whenDestroyed(source: ByteSource, onDestroy: () => void): ByteSource {
   return {
     read: () => source.read(),

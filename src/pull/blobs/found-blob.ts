@@ -1,22 +1,22 @@
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 
-/** Which bytes are wanted, both ends included; the whole blob when absent. */
+/** The requested bytes, both ends included; the whole blob if absent. */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** Where a blob's bytes come from. `size` is that of the whole blob. */
+/** Source of a blob's bytes. `size` is the size of the whole blob. */
 export type FoundBlob =
   | { readonly kind: 'redirect'; readonly location: URL }
   | {
       readonly kind: 'stream';
       readonly size: number;
-      /** The wanted part of it. */
+      /** Source of the requested part. */
       readonly source: ByteSource;
-      /** What comes from the content store or through it was verified on its way in, and need not be again. */
+      /** True for bytes from the content store or through it: they were verified when they were stored. */
       readonly isVerified: boolean;
     };
 
-/** Makes a range from the size of the blob, which a client may leave open; undefined for the whole. */
+/** Computes a range from the size of the blob, because a client may omit the end; undefined for the whole blob. */
 export type RangeOf = (size: number) => ByteRange | undefined;

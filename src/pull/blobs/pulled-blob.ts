@@ -12,9 +12,9 @@ import type { BlobRelays } from './blob-relays.ts';
 import type { ByteRange, FoundBlob, RangeOf } from './found-blob.ts';
 
 export interface BlobFinder {
-  /** Size of the blob in bytes. */
+  /** Returns the size of the blob in bytes. */
   head(image: PulledImage, digest: Digest, signal: AbortSignal): Promise<number>;
-  /** The blob, or the part of it. The caller reads the source to its end or destroys it. */
+  /** Returns the blob, or the requested part. The caller reads the source to its end or destroys it. */
   open(
     image: PulledImage,
     digest: Digest,
@@ -38,8 +38,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   const { content, registry, cache, relays, modeOf, ownHost, stallMs } = deps;
 
   /**
-   * Content that is kept, but only what is known to belong to the image, and is its own or has come from
-   * its registry: what a manifest names proves nothing about what another registry has.
+   * Returns the size of kept content, but only of content that belongs to the image and is its own or has come from its
+   * registry. A name in a manifest does not prove that another registry has the content.
    */
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
@@ -49,14 +49,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     }
     const mayServe = image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest)));
     const size = mayServe ? await content.size(digest) : undefined;
-    // Kept through another image, whose manifest is right.
+    // Kept through another image, whose manifest is correct.
     if (size !== undefined && size !== member.size) throw wrongSize(digest, size, member.size);
     return { member, size };
   };
 
-  /** True where the repository has the blob: a registry may have the blob in another repository only. */
+  /** Returns true if the repository has the blob: a registry may have it in another repository only. */
   const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
-    // A hosted repository takes no manifest of what it has not.
+    // A hosted repository accepts no manifest of content that it does not have.
     if (access.registry === ownHost || (await cache.isFrom(digest, access))) return true;
     if (!(await cache.isFrom(digest, access.registry))) return false;
     const isThere = await registry.headBlob(access, digest).then(
@@ -86,7 +86,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     });
   };
 
-  /** The bytes from `start` to `end` as they come from the registry, mended when it breaks off. */
+  /** Returns the bytes from `start` to `end` as they arrive from the registry; resumes an interrupted transfer. */
   const relayed = async (
     image: PulledImage,
     digest: Digest,
@@ -122,7 +122,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return { kind: 'stream', size: total, source, isVerified: false };
   };
 
-  /** Size of the whole blob, by a HEAD where neither answer nor manifest has it. */
+  /** Returns the size of the whole blob, with a HEAD request if neither answer nor manifest has it. */
   const totalOf = async (
     image: PulledImage,
     digest: Digest,
@@ -212,7 +212,9 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   };
 }
 
-/** In the service's own right the registry lets everything out: what the image does not name is not asked for. */
+/**
+ * In the service's own right the registry returns everything: content that the image does not name is not requested.
+ */
 function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fault {
   return new Fault('blob-unknown', `The image of ${repository} has no blob ${digest}`, {
     phase: 'request',

@@ -5,28 +5,31 @@ import type { Ingest, IngestReader } from '../../storage/content/ingest.ts';
 
 /** A reader of a transfer. */
 export interface TransferReader {
-  /** Bytes of the whole blob. */
+  /** Size of the whole blob in bytes. */
   readonly size: number;
-  /** The bytes from `start` to `end`, both included. Destroying it leaves the transfer. */
+  /** Returns the bytes from `start` to `end`, both included. Destroying the source leaves the transfer. */
   read(start: number, end: number): ByteSource;
-  /** Leaves without having read. */
+  /** Leaves without reading. */
   leave(): void;
 }
 
 export interface TransferOptions {
   readonly ingest: Ingest;
   readonly digest: Digest;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
   /** Called when the last reader leaves before the transfer has finished. */
   readonly onAbandoned: () => void;
-  /** Called when no reader can join: it failed, or its copy was removed with its last reader. */
+  /** Called when no reader can join any more: the transfer failed, or its copy was removed with its last reader. */
   readonly onOver: () => void;
-  /** True to keep the copy as content; otherwise it goes with its last reader. */
+  /** True to keep the copy as content; otherwise it is removed with its last reader. */
   readonly isKept: boolean;
 }
 
-/** One transfer into a file and its readers: bytes come as they arrive, the last of them once the digest is right. */
+/**
+ * One transfer into a file, with its readers. Bytes are passed on as they arrive; the last ones only after the digest
+ * is verified.
+ */
 export class Transfer {
   readonly #options: TransferOptions;
   #readers = 0;
@@ -40,12 +43,12 @@ export class Transfer {
     this.#isKept = options.isKept;
   }
 
-  /** True when the copy has become content, or is going to. */
+  /** True when the copy has become content, or will. */
   get isKept(): boolean {
     return this.#isKept;
   }
 
-  /** Copies the source; rejects when it breaks, or is not what the digest promises. */
+  /** Copies the source; rejects when it breaks off or does not match the digest. */
   async run(source: ByteSource): Promise<void> {
     const { ingest, digest, size, onOver } = this.#options;
     try {
@@ -104,12 +107,12 @@ export class Transfer {
     return reader.read({ start, end, available, onClose });
   }
 
-  /** Waits for bytes behind `position`; returns up to where they may be given out. */
+  /** Waits for bytes after `position`; returns the end of the available bytes. */
   async #waitFor(position: number, end: number): Promise<number> {
     const { ingest, size } = this.#options;
     for (;;) {
       if (this.#isWhole) return end + 1;
-      // The last byte waits for the digest, so that no client takes a broken blob for a complete one.
+      // The last byte waits for the digest, so that no client mistakes a broken blob for a complete one.
       const available = Math.min(ingest.size, size - 1, end + 1);
       if (available > position) return available;
       if (this.#failure) throw this.#failure;
@@ -117,7 +120,7 @@ export class Transfer {
     }
   }
 
-  /** Makes content of the copy. Where that fails, the copy goes with its last reader. */
+  /** Turns the copy into content. If that fails, the copy is removed with its last reader. */
   async #keep(): Promise<void> {
     try {
       await this.#options.ingest.commit();
@@ -126,7 +129,7 @@ export class Transfer {
     }
   }
 
-  /** A copy that is not kept goes with its last reader; what is open stays readable. */
+  /** Removes the copy, unless it is kept; open files stay readable. */
   #end(): void {
     const { ingest, onOver } = this.#options;
     if (this.#isKept) return;

@@ -3,21 +3,21 @@ import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { Transfer, type TransferReader } from './transfer.ts';
 
-/** Opens the upstream blob whole; the source resumes what breaks off. */
+/** Opens the whole upstream blob; the source resumes interrupted transfers. */
 export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source: ByteSource }>;
 
-/** Transfers of blobs from their registries, each shared by everybody who wants the same blob at the same time. */
+/** Transfers of blobs from their registries, each shared by all concurrent readers of the same blob. */
 export interface Transfers {
   /** Joins the transfer with this key, or begins it. */
   join(key: string, wanted: WantedBlob, signal: AbortSignal): Promise<TransferReader>;
-  /** True while there is a transfer with this key. */
+  /** Returns true while a transfer with this key exists. */
   has(key: string): boolean;
 }
 
 export interface WantedBlob {
   readonly digest: Digest;
   readonly openWhole: OpenWhole;
-  /** Called with the size when all of it is kept as content. Absent: the copy goes with its last reader. */
+  /** Called with the size when all of it is kept as content. If absent, the copy is removed with its last reader. */
   readonly onKept?: ((size: number) => Promise<void>) | undefined;
 }
 
