@@ -73,7 +73,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
   /**
    * Checks the caller's right to the service's own repositories. A build uses the service's own right to hosted images
-   * and to its repositories elsewhere, so a caller that names one of them must have shown its own right.
+   * and to its repositories elsewhere, so a caller that names one of them must have that right itself.
    */
   const requireOwnRight = async (
     field: string,

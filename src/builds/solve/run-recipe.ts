@@ -181,8 +181,8 @@ function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
 }
 
 /**
- * A command line selects the requested frontend; the build argument names another image. Source: BuildKit's Dockerfile
- * frontend, `builder/build.go`.
+ * With `cmdline`, the builder's own frontend reads the file, whatever its syntax line names. The build argument names
+ * another image. Source: BuildKit's Dockerfile frontend, `builder/build.go`.
  */
 function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
   if (frontend === undefined) return {};

@@ -21,7 +21,7 @@ export interface BaseImageOptions extends StageOptions {
   readonly namedContexts?: Readonly<Record<string, string>>;
 }
 
-// Each is checked: its registry must show it to the caller.
+// Each registry is asked whether the caller may pull its image.
 const maxImages = 100;
 
 /**
@@ -62,7 +62,7 @@ export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {})
   return [...images.values()].sort((one, other) => one.line - other.line);
 }
 
-/** A replacement of a stage does not require that stage's own sources. */
+/** Returns the stages that the target requires. A replaced stage requires none of its own sources. */
 function neededStages(
   stages: readonly Stage[],
   target: string | undefined,
