@@ -16,7 +16,7 @@ export interface TokenRegistry {
   issue(
     make: (token: ContainerToken) => Omit<ContainerRequest, IssuedMember>,
   ): Promise<ContainerRequest>;
-  /** Returns the live request of a token. Throws a {@link Fault} that says whether it is unknown, expired or revoked. */
+  /** Returns the live request of a token. Throws a {@link Fault}: the token is unknown, expired or revoked. */
   get(token: string): Promise<ContainerRequest>;
   /** Returns the request of a token, live or ended, while it is remembered. */
   describe(token: string): Promise<ContainerRequest>;
