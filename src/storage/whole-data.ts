@@ -9,16 +9,16 @@ import type { Rows } from './rows/rows.ts';
 
 const adoption = "run 'sluice verify --adopt-content'";
 
-/** While it is there, the data directory is not whole. */
+/** While this file exists, the data directory is incomplete. */
 export const unfinishedRestore = 'restore.unfinished';
 
 /**
- * Makes sure that the parts of a data directory belong together, before anything is made in the place of one
- * that is missing: rows without their content are broken, content without its rows would be swept away. The
- * database and the content carry the same id. A directory that is new, or whose making was cut short, is whole.
+ * Makes sure that the parts of a data directory belong together, before a missing part is replaced: rows without
+ * their content are broken, and a sweep would remove content without its rows. The database and the content carry the
+ * same id. A directory that is new, or whose creation was interrupted, counts as complete.
  */
 
-/** Throws a {@link Fault} where there is content without a database. To be called before the database is opened. */
+/** Throws a {@link Fault} when there is content without a database. Call it before the database is opened. */
 export async function requireDatabase(data: string): Promise<void> {
   if (existsSync(join(data, unfinishedRestore))) {
     throw incomplete(
@@ -34,10 +34,10 @@ export async function requireDatabase(data: string): Promise<void> {
 }
 
 /**
- * Throws a {@link Fault} where the content is missing or belongs to another database. To be called before the
- * content is opened.
+ * Throws a {@link Fault} when the content is missing or belongs to another database. Call it before the content is
+ * opened.
  *
- * @param adopt takes the content for that of the database, whatever it is
+ * @param adopt accepts any content as that of the database
  */
 export async function requireContent(
   data: string,
@@ -53,7 +53,7 @@ export async function requireContent(
   const id = adopt || idOfRows === undefined ? randomUUID() : idOfRows;
   writeOnce(join(root, 'id'), id);
   syncDirectoriesNow(data, undefined);
-  // The file first: rows with an id have had content with it.
+  // The file comes first: rows with an id have had content with it.
   await identity.setId(readId(root) ?? id, { replaces: adopt });
 }
 
@@ -76,7 +76,7 @@ async function requireMatch(
   );
 }
 
-/** Throws a {@link Fault} where the key is missing that secrets in the database were encrypted with. */
+/** Throws a {@link Fault} when the key that encrypted secrets in the database is missing. */
 export async function requireSecretsKey(
   data: string,
   { identity }: Pick<Rows, 'identity'>,

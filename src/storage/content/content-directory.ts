@@ -16,25 +16,25 @@ import { scratchFile } from './scratch-file.ts';
 export interface ContentDirectoryOptions {
   /** The rows of the content. Absent: the store has none, and nobody sweeps it. */
   readonly uses?: ContentUses;
-  /** The server, of which there is one: a command leaves what is under way alone. */
+  /** True for the server, which is the only one. A command leaves unfinished work alone. */
   readonly isOwner?: boolean;
-  /** Changes nothing: damaged content stays where it is. For backups, which may be on a disk that cannot be written to. */
+  /** Changes nothing: damaged content stays where it is. For backups, which may be on a read-only disk. */
   readonly isReadOnly?: boolean;
-  /** The last process ended amidst its work: what it has named may not be on the disk yet. */
+  /** The last process ended during its work: content that it named may not be on the disk yet. */
   readonly wasKilled?: boolean;
-  /** Buffers for what is read. Default: a pool for this store alone. */
+  /** Buffers for reads. Default: a pool for this store alone. */
   readonly slabs?: SlabPool;
   /** How long a check of content counts (ms). Default: a day. */
   readonly trustMs?: number;
   /** Called when content was found damaged and set aside. */
   readonly onDamaged?: (digest: Digest) => void;
-  /** Asked before anything is written; unlimited unless given. */
+  /** Called before each write. Default: unlimited space. */
   readonly space?: DiskSpace;
 }
 
 const dayMs = 86_400_000;
 
-/** Opens, and creates where absent, the content store in the directory `root`. */
+/** Opens the content store in the directory `root`, and creates it where it is absent. */
 export async function openContentDirectory(
   root: string,
   {
@@ -62,7 +62,7 @@ export async function openContentDirectory(
       return { path, file: await open(path, 'wx', 0o600) };
     } catch (error) {
       absent(error as NodeJS.ErrnoException);
-      // Not what is above it: where that is gone, it is the disk that is.
+      // Does not create the parent directory: when that is missing, its disk is not mounted.
       await mkdir(temporary, { mode: 0o700 }).catch(unlessThere);
       return { path, file: await open(path, 'wx', 0o600) };
     }
@@ -86,7 +86,7 @@ export async function openContentDirectory(
       await rename(from, path);
     }
   };
-  /** Puts a document in its place, which a power failure may undo. */
+  /** Puts a document in its place. A power failure may undo this. */
   const place = async (digest: Digest, bytes: Buffer): Promise<void> => {
     const { path, file } = await openDraft();
     try {
@@ -102,7 +102,7 @@ export async function openContentDirectory(
   };
   const readWhole = async (digest: Digest): Promise<Buffer | undefined> => {
     const bytes = await readFile(pathOf(digest)).catch(absent);
-    // A disk can rot; a document is small enough to make sure each time it comes from there.
+    // Disks can rot. A document is small enough to be checked at each read.
     return bytes && digestOf(bytes, splitDigest(digest).algorithm) === digest ? bytes : undefined;
   };
   const syncOne = async (digest: Digest): Promise<void> => {
@@ -133,7 +133,7 @@ export async function openContentDirectory(
   const writing = new Map<Digest, Promise<void>>();
   const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
     const arrive = await presence.enter(digest, bytes.length);
-    // What is there may be safe already, and a new file is not yet: it does not take its place.
+    // An existing file may be safe on the disk already, and a new file is not: the existing one stays.
     const isNew = !(await readWhole(digest));
     const put = async () => {
       if (isNew) await place(digest, bytes);
@@ -145,7 +145,7 @@ export async function openContentDirectory(
         await syncOne(digest);
       }
     } catch (error) {
-      // Nobody may come to rely on it.
+      // Nothing must come to rely on it.
       if (isNew) await rm(pathOf(digest), { force: true });
       throw error;
     }
@@ -158,9 +158,9 @@ export async function openContentDirectory(
   const setAside = async (digest: Digest, file: number) => {
     if (isReadOnly) return;
     const path = pathOf(digest);
-    // Nobody comes to refer to it from now on. It goes also where that cannot be written down.
+    // Nothing can refer to it from now on. The file is removed even when the mark cannot be written.
     const isMarked = await uses.condemn(digest).catch(() => false);
-    // Meanwhile somebody may have put the right bytes in its place.
+    // Another process may have put the right bytes in its place in the meantime.
     if ((await stat(path).catch(absent))?.ino === file) {
       await mkdir(damaged, { recursive: true, mode: 0o700 });
       const now = new Date();
@@ -294,7 +294,7 @@ function unlessThere(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error;
 }
 
-/** Brings the names of all content to the disk; its bytes were there before it was named. */
+/** Brings the names of all content to the disk. The bytes got there before the content was named. */
 async function syncAll(root: string, sync: DiskSync): Promise<void> {
   const algorithms = await readdir(join(root, 'blobs')).catch(absent);
   for (const algorithm of algorithms ?? []) {

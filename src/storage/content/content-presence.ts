@@ -4,8 +4,8 @@ import type { Digest } from '../../oci/digest.ts';
 import { type ContentUses, longestRemovalMs } from './content-uses.ts';
 
 /**
- * Keeps bytes and their rows in order, for any implementation of a content store: a row comes before its bytes and goes
- * after them.
+ * Keeps bytes and their rows in order, for any implementation of a content store: a row is entered before its bytes
+ * and deleted after them.
  */
 export interface ContentPresence {
   /**
@@ -37,7 +37,7 @@ export function createContentPresence(uses: ContentUses, bytes: ContentBytes): C
   const remove = async (digest: Digest, mark: () => Promise<boolean>): Promise<boolean> => {
     const began = performance.now();
     if (!(await mark())) return false;
-    // A process that was held up leaves it to another one, which may have begun already.
+    // A process that was held up leaves the removal to another one, which may have begun already.
     if (performance.now() - began > longestRemovalMs) return false;
     const wasHere = await bytes.remove(digest);
     await uses.forget(digest);
@@ -66,7 +66,7 @@ export function createContentPresence(uses: ContentUses, bytes: ContentBytes): C
       if (await uses.claim(digest)) return true;
       const state = await uses.announce(digest, size);
       if (state === 'going') return false;
-      // It may have been removed before it was announced, but not since.
+      // The content may have been removed before it was announced, but not since.
       return (await bytes.size(digest)) !== undefined && uses.arrive(digest);
     },
 

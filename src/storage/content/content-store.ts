@@ -46,19 +46,16 @@ export interface ContentStore {
    * @param expected bytes, if known; rejects when there is no space for them
    */
   scratch(expected?: number): Promise<ScratchFile>;
-  /**
-   * Counts content as used now, so that no sweep takes it before what needs it is written down; false when it is not
-   * here.
-   */
+  /** Counts content as used now, so that no sweep removes it before a row refers to it; false when it is not here. */
   claim(digest: Digest): Promise<boolean>;
   /**
    * Removes content that `mark` has marked as `going` in its row; true when it was here. Readers that have it open
    * continue.
    *
-   * @param mark marks it, and returns false when it is to stay
+   * @param mark marks it, and returns false when the content must stay
    */
   remove(digest: Digest, mark: () => Promise<boolean>): Promise<boolean>;
-  /** Removes content, whatever needs it; true when it was here. */
+  /** Removes content, even when something needs it; true when it was here. */
   discard(digest: Digest): Promise<boolean>;
   /**
    * Reads all bytes, also after a recent check, and removes damaged content, whatever needs it. Does not remove content
@@ -67,12 +64,12 @@ export interface ContentStore {
   discardDamaged(digest: Digest): Promise<Proof>;
   /**
    * Lists all content; for regular work, not for requests.
-   * @param begin where to begin, as a fraction (0 to 1) of the whole
+   * @param begin position of the start, as a fraction (0 to 1) of the whole
    */
   list(begin?: number): AsyncIterable<KeptContent>;
   /** Removes unfinished content and scratch files that were not written to since the moment; returns their number. */
   removeLeftovers(since: number): Promise<number>;
-  /** Removes damaged content that was set aside before the moment; returns how much. */
+  /** Removes damaged content that was set aside before the moment; returns the number of files removed. */
   removeDamaged(before: number): Promise<number>;
 }
 

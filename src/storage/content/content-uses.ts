@@ -1,11 +1,11 @@
 import type { Digest } from '../../oci/digest.ts';
 
-/** `coming`: its bytes may not be whole yet. `going`: they are being removed. */
+/** `coming`: its bytes may be incomplete. `going`: its bytes are being removed. */
 export type ContentState = 'coming' | 'here' | 'going';
 
 /**
- * Which content is here and when it was used last, as all processes see it. The row of a content is entered before its
- * bytes and deleted after them, so that no two processes bring and remove the same content at the same time. See
+ * Says which content is here and when it was used last, for all processes. The row of a content is entered before its
+ * bytes and deleted after them, so that no two processes add and remove the same content at the same time. See
  * docs/adr/0035-rows-say-what-is-used.md.
  */
 export interface ContentUses {
@@ -18,7 +18,7 @@ export interface ContentUses {
   arrive(digest: Digest): Promise<boolean>;
   /** Counts content that is `here` as used now; false for all other content. */
   claim(digest: Digest): Promise<boolean>;
-  /** Marks content as `going`, whatever needs it; false when it is `going` already. */
+  /** Marks content as `going`, even when something needs it; false when it is `going` already. */
   condemn(digest: Digest): Promise<boolean>;
   /** Takes over a removal that its process has not finished within a minute; false when there is none. */
   takeOver(digest: Digest): Promise<boolean>;
@@ -36,9 +36,12 @@ export const withoutRows: ContentUses = {
   async forget() {},
 };
 
-/** A process removes bytes within this time after it has marked them as `going`, or not at all (ms). */
+/**
+ * A process removes bytes within this time after it has marked them as `going` (ms). After that it does not remove
+ * them.
+ */
 export const longestRemovalMs = 10_000;
-/** A removal that is older has no process any more, and may be taken over (ms). */
+/** A removal that is older has lost its process, and another one may take it over (ms). */
 export const abandonedRemovalMs = 60_000;
-/** Content that was announced longer ago is not on its way any more (ms). */
+/** Content that was announced longer ago will not arrive any more (ms). */
 export const abandonedArrivalMs = 3_600_000;

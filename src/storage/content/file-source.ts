@@ -8,28 +8,30 @@ export interface FileSourceOptions {
   /** First and last byte to read, both included. */
   readonly start: number;
   readonly end: number;
-  /** Where buffers come from. Default: buffers for this source alone. */
+  /** Source of the buffers. Default: buffers for this source alone. */
   readonly slabs?: SlabPool | undefined;
   /**
-   * For a file that is still being written: waits until there are bytes behind the position, and returns up
-   * to where (excluded) they may be read. Rejects when they will never come.
+   * For a file that is still being written: waits until there are bytes after the position, and returns the position
+   * (excluded) up to which they may be read. Rejects when they will never come.
    */
   readonly available?: ((position: number) => Promise<number>) | undefined;
   /** Called once, when the source is closed. */
   readonly onClose?: (() => void) | undefined;
 }
 
-// A reader that gives a buffer back within this time (ms) is fast: it gets large buffers while there are any, two in
-// turns, so that one is read into while the other is being written. Others get one small buffer at a time: of a
-// thousand clients each holds 32 KiB.
+// A reader that gives a buffer back within this time (ms) is fast. It gets large buffers while there are any, two in
+// turns: one is filled while the other is written out. Other readers get one small buffer at a time: each of a
+// thousand clients holds 32 KiB.
 const fastMs = 50;
 
-/** Returns a source of the bytes of a file. It holds at most two buffers of the pool, one when its reader is slow. */
+/**
+ * Returns a source of the bytes of a file. It holds at most two buffers of the pool, or one when its reader is slow.
+ */
 export function fileSource(options: FileSourceOptions): ByteSource {
   return new FileSource(options);
 }
 
-/** Returns a source of a whole file of so many bytes. */
+/** Returns a source of a whole file of the given size. */
 export function wholeFile(path: string, size: number): ByteSource {
   return fileSource({ open: () => open(path, 'r'), start: 0, end: size - 1 });
 }

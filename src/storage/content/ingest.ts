@@ -6,30 +6,30 @@ import type { SlabPool } from './buffers.ts';
 import { type ByteSource, drain } from './byte-source.ts';
 import { fileSource, wholeFile } from './file-source.ts';
 
-/** Content on its way in. It becomes visible only as a whole. */
+/** Content on its way in. It becomes visible only when it is complete. */
 export interface Ingest {
   /**
-   * Opens what is written for reading, up to `size` at any time. The reader stays valid during and after a commit, and
-   * after an abort.
+   * Opens the written bytes for reading, up to `size` at any time. The reader stays valid during and after a commit,
+   * and after an abort.
    */
   openToRead(): IngestReader;
   /** Bytes written so far. */
   readonly size: number;
   /** Appends; resolves when the bytes are written, so the caller may reuse the buffers. One call at a time. */
   write(...parts: readonly Uint8Array[]): Promise<void>;
-  /** The digest of what was written so far. */
+  /** Returns the digest of the bytes written so far. */
   digest(): Digest;
-  /** Goes over to another algorithm; what is written already is read again for it. */
+  /** Switches to another algorithm, and reads the written bytes again for it. */
   hashWith(algorithm: DigestAlgorithm): Promise<void>;
-  /** Makes it durable and visible under its digest, which it returns. */
+  /** Makes the content durable and visible under its digest, which it returns. */
   commit(): Promise<Digest>;
-  /** Removes it; harmless after a commit. */
+  /** Removes the content; does nothing after a commit. */
   abort(): Promise<void>;
 }
 
 /** A reader of content on its way in. The caller either reads or closes it. */
 export interface IngestReader {
-  /** Returns the bytes of the range as a source; to be called once. Destroying the source closes the reader. */
+  /** Returns the bytes of the range as a source; call it once. Destroying the source closes the reader. */
   read(range: ReadRange): ByteSource;
   /** Closes a reader that was not read. */
   close(): void;
@@ -40,8 +40,8 @@ export interface ReadRange {
   readonly start: number;
   readonly end: number;
   /**
-   * Waits until there are bytes behind the position, and returns up to where (excluded) they may be read. Rejects when
-   * they will never come.
+   * Waits until there are bytes after the position, and returns the position (excluded) up to which they may be read.
+   * Rejects when they will never come.
    */
   readonly available: (position: number) => Promise<number>;
   /** Called once, when the source is closed. */
@@ -54,18 +54,18 @@ export interface Draft {
   readonly file: FileHandle;
 }
 
-/** Where content has its place once it is whole. */
+/** The place of complete content. */
 export interface Home {
   pathOf(digest: Digest): string;
   /** Brings the bytes of a file to the disk. */
   sync(file: FileHandle): Promise<void>;
-  /** Space for it; given back when the last byte is written. */
+  /** Space for it; returned when the last byte is written. */
   readonly space: SpacePromise;
   /** Buffers for its readers. */
   readonly slabs: SlabPool;
-  /** Enters content that is about to be moved there; returns what to call when it was. */
+  /** Enters content that is about to be moved there; returns a function to call after the move. */
   enter(digest: Digest, size: number): Promise<() => Promise<void>>;
-  /** Moves a file there, durably. */
+  /** Moves a file there durably. */
   adopt(path: string, digest: Digest): Promise<void>;
 }
 
@@ -84,14 +84,14 @@ export function startIngest(
       return await open(path, 'r');
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      // A commit has moved it.
+      // A commit has moved the file.
       return await open(home.pathOf(digest()), 'r');
     }
   };
 
   return {
     openToRead() {
-      // At once: an abort removes the name of the file.
+      // Opens the file at once: an abort removes its name.
       const opened = reopen();
       opened.catch(() => {});
       return {
@@ -152,7 +152,7 @@ export async function writeFully(
 ): Promise<number> {
   const total = parts.reduce((sum, { length }) => sum + length, 0);
   let { bytesWritten: done } = await file.writev([...parts], position);
-  // A disk that is nearly full takes less than it is given.
+  // A disk that is nearly full writes fewer bytes than requested.
   const rest = done < total ? Buffer.concat(parts) : undefined;
   while (rest && done < total) {
     done += (await file.write(rest, done, total - done, position + done)).bytesWritten;

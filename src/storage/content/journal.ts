@@ -7,9 +7,9 @@ import { type Digest, digestOf, isDigest, splitDigest } from '../../oci/digest.t
 import { syncDirectory } from '../directory/sync-directory.ts';
 
 /**
- * Keeps small documents safe until the disk has their own files. A file for each would be brought to the disk
- * four times a request; here all that come at once are appended to one file, which is brought there once. When
- * that file is large, the whole file system is synced in the background and the file is removed.
+ * Keeps small documents safe until their own files are on the disk. Separate files would need four disk flushes a
+ * request. Instead, all documents that come at once are appended to one file, which is flushed once. When that file
+ * is large, the whole file system is synced in the background and the file is removed.
  */
 export interface Journal {
   /**
@@ -20,14 +20,14 @@ export interface Journal {
   add(digest: Digest, bytes: Buffer, place: () => Promise<void>): Promise<void>;
   /** Resolves when all documents that were added before would survive a power failure. */
   settle(): Promise<void>;
-  /** Closes it; what is in it is restored by the next start. */
+  /** Closes the journal; the next start restores its documents. */
   close(): Promise<void>;
 }
 
 export interface JournalDeps {
-  /** Makes sure that the file of a document is in its place, and whole. */
+  /** Makes sure that the file of a document is in its place and complete. */
   readonly restore: (digest: Digest, bytes: Buffer) => Promise<void>;
-  /** Brings the file of one document to the disk; for where all files cannot be synced at once. */
+  /** Brings the file of one document to the disk; used where all files cannot be synced at once. */
   readonly sync: (digest: Digest) => Promise<void>;
 }
 
@@ -55,14 +55,14 @@ interface Waiting extends Entry {
 }
 
 const segmentBytes = 16 * 1024 * 1024;
-// Writers wait for the disk beyond that.
+// Above this size, writers wait for the disk.
 const mostBytes = 4 * segmentBytes;
 const restoredAtOnce = 32;
-// Between attempts to let go of files, where one has failed.
+// Time between attempts to release files, after one has failed.
 const retryMs = 30_000;
 const run = promisify(execFile);
 
-/** Opens the journal in a directory; what the last process left in it is restored first. */
+/** Opens the journal in a directory, after it has restored the documents that the last process left there. */
 export async function openJournal(
   directory: string,
   { restore, sync }: JournalDeps,
@@ -71,7 +71,7 @@ export async function openJournal(
     try {
       await run('sync', ['--file-system', directory]);
     } catch {
-      // No such program, or one that cannot do that.
+      // The program does not exist, or cannot sync a file system.
       for (const digest of digests) await sync(digest);
     }
   };
@@ -107,7 +107,10 @@ export async function openJournal(
       retired.splice(retired.indexOf(segment), 1);
     }
   };
-  /** Lets go of the retired files in the background. Where that fails it is tried again later, at last by the next start. */
+  /**
+   * Releases the retired files in the background. A failed attempt is repeated later, at the latest by the next
+   * start.
+   */
   const emptyOut = (): void => {
     emptying = empty()
       .catch(() => {
@@ -141,20 +144,20 @@ export async function openJournal(
     try {
       await segment.file.appendFile(block);
     } catch (error) {
-      // What follows a record that is cut short is not read again.
+      // Records after a truncated one are not read at the next start.
       await segment.file.truncate(segment.size).catch(() => retire(segment));
       throw error;
     }
     try {
       await segment.file.datasync();
     } catch (error) {
-      // The system does not say what of it is on the disk, and forgets that it could not write it.
+      // The system does not say which bytes are on the disk, and forgets that it could not write the others.
       await retire(segment);
       throw error;
     }
   };
   const flush = sharedFlush(async () => {
-    // Before anything is waited for: who comes later waits for the next flush.
+    // Takes the entries before the first wait: later callers wait for the next flush.
     const entries = waiting;
     waiting = [];
     if (entries.length === 0) return;
@@ -208,7 +211,7 @@ function headOf(digest: Digest, { length }: Buffer): Buffer {
   return Buffer.from(`${digest} ${length}\n`);
 }
 
-/** The documents up to the first that is not whole: what follows was not acknowledged. */
+/** Returns the documents before the first incomplete one: anything after that was not acknowledged. */
 function* entriesOf(text: Buffer): Generator<Entry> {
   for (let at = 0; at < text.length; ) {
     const end = text.indexOf('\n', at);

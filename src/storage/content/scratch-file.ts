@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import type { SpacePromise } from '../directory/disk-space.ts';
 import { type Draft, writeFully } from './ingest.ts';
 
-/** A file on this machine that a program can read. It stays where it is until it is disposed of. */
+/** A file on this machine that a program can read. It stays in place until it is disposed of. */
 export interface LocalFile extends AsyncDisposable {
   readonly path: string;
 }

@@ -8,18 +8,18 @@ const defaultPatienceMs = 60_000;
 const pauseMs = 200;
 
 export interface LockOptions {
-  /** ms to wait for it. Default: a minute. */
+  /** Time to wait for the lock (ms). Default: a minute. */
   readonly patienceMs?: number;
-  /** Says who may have it, and what to do. */
+  /** Says who may hold the lock, and what to do. */
   readonly message?: string;
 }
 
 /**
- * Takes the data directory for this server alone, until it is disposed of or the process ends, however
- * it ends. Two servers would remove each other's uploads, and do each other's builds. One that is still
- * stopping is waited for.
+ * Locks the data directory for this server alone, until the lock is disposed of or the process ends, however it ends.
+ * Two servers would remove each other's uploads and run each other's builds. Waits for a server that is still
+ * stopping.
  *
- * @param onWait called once when somebody else has it
+ * @param onWait called once when another process holds the lock
  * @throws {@link Fault} when it is not free in time
  */
 export async function lockData(
@@ -32,7 +32,7 @@ export async function lockData(
 ): Promise<Disposable> {
   const path = join(directory, 'server.lock');
   makePrivateFile(path);
-  // The lock of a database is one of the kernel's on its file, and Node has no other way to take one.
+  // The lock of a database is a kernel lock on its file, and Node has no other way to take one.
   const database = new Database(path, { timeout: 0 });
   let isWaiting = false;
   for (const began = performance.now(); ; await sleep(pauseMs)) {

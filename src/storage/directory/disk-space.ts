@@ -2,37 +2,37 @@ import { stat, statfs } from 'node:fs/promises';
 import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 
-/** The space on the disk of the data directory, of which a reserve is kept free. */
+/** The space on the disk of the data directory. A reserve of it is kept free. */
 export interface DiskSpace {
   /**
-   * Counts bytes that are about to be written. Throws a {@link Fault} (507) when they would go into the
-   * reserve; 0 asks whether anything at all may be written.
+   * Counts bytes that are about to be written. Throws a {@link Fault} (507) when they would use the reserve. With 0
+   * it checks whether anything at all may be written.
    */
   take(bytes: number): void;
-  /** Promises space for bytes that are written later. Throws as `take` does. */
+  /** Reserves space for bytes that are written later. Throws as `take` does. */
   promise(bytes: number): SpacePromise;
-  /** Looks at the disk: what was written before is on it by then, or never will be. */
+  /** Reads the free space of the disk. Bytes written before the call are on the disk by then, or never will be. */
   look(): Promise<void>;
   /** True when the directory is on this disk. */
   has(directory: string): Promise<boolean>;
 }
 
-/** Space that is left to somebody who writes in many pieces, however long that takes. */
+/** Space reserved for a writer of many pieces, however long that takes. */
 export interface SpacePromise {
-  /** Asks for more. */
+  /** Reserves more bytes. */
   add(bytes: number): void;
   /**
-   * Counts the next bytes that are written: those before are written by then. Throws a {@link Fault} (507) while space is
-   * low, or when more is written than was promised and there is no space for that.
+   * Counts the next bytes that are written: the earlier ones are on the disk by then. Throws a {@link Fault} (507)
+   * while space is low, or when the writer exceeds the reserved bytes and there is no space for that.
    */
   spend(bytes: number): void;
-  /** Gives back what was not written. */
+  /** Returns the bytes that were not written. */
   end(): void;
 }
 
 const unlimitedPromise: SpacePromise = { add() {}, spend() {}, end() {} };
 
-/** For commands, which make room or repair. */
+/** For commands, which free disk space or repair data. */
 export const unlimitedSpace: DiskSpace = {
   take() {},
   promise: () => unlimitedPromise,
@@ -40,24 +40,25 @@ export const unlimitedSpace: DiskSpace = {
   has: async () => true,
 };
 
-// A reserve that is right for a server would be all of a small disk.
+// The right reserve for a server could take all of a small disk.
 const largestShare = 0.05;
 const reservedInodes = 1000;
 const largestInodeShare = 0.01;
-// Writes begin again only when there is clearly more than the reserve, so that they do not come and go.
+// Writes resume only when there is clearly more free space than the reserve, so that they do not stop and start
+// repeatedly.
 const enough = 1.1;
 
-/** @param reserveBytes kept free, but at most 5 % of the disk */
+/** @param reserveBytes bytes to keep free, at most 5 % of the disk */
 export async function createDiskSpace(
   directory: string,
   reserveBytes: number,
   log: Logger,
 ): Promise<DiskSpace> {
-  /** Bytes that may be written, as the last look found them. */
+  /** Bytes that may be written, according to the last look. */
   let found = 0;
   /** Bytes written since then. */
   let written = 0;
-  /** Bytes that are promised and not written yet, which no look sees. */
+  /** Bytes that are reserved and not written yet, which no look sees. */
   let promised = 0;
   let isLow = false;
   let looking: Promise<void> | undefined;
@@ -72,7 +73,7 @@ export async function createDiskSpace(
     const wasLow = isLow;
     isLow = freeBytes < reserve * factor || (files > 0 && ffree < inodes * factor);
     found = freeBytes - reserve;
-    // What is written while the disk is looked at may be in its answer, or not.
+    // The result may or may not include bytes that were written during the look.
     written -= before;
     if (isLow === wasLow) return;
     const figures = { freeBytes, reserveBytes: Math.round(reserve), freeInodes: ffree };

@@ -1,7 +1,7 @@
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** True when there is any content below the root of a content store; makes nothing. */
+/** True when there is any content below the root of a content store; creates nothing. */
 export async function hasContent(root: string): Promise<boolean> {
   return hasFile(join(root, 'blobs'));
 }

@@ -4,7 +4,7 @@ import { writeOnce } from './write-once.ts';
 
 const keyBytes = 32;
 
-/** The secret in a file, readable for its owner alone; a new one is made where there is no file. */
+/** Returns the secret in a file that only its owner can read. Creates a new secret where there is no file. */
 export function readKeyFile(path: string): Buffer {
   if (!existsSync(path)) writeOnce(path, randomBytes(keyBytes));
   const key = readFileSync(path);

@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync } from 'node:fs';
 import { chmod, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What a data directory has at its top, and whatever was there before, is for its owner alone. */
+/** Only the owner may read these entries at the top of a data directory, older ones included. */
 const directories = [
   '.',
   'content',
@@ -17,8 +17,8 @@ const directoryMode = 0o700;
 const fileMode = 0o600;
 
 /**
- * Takes all rights of other users away from the data directory and from the files at its top: rows, keys, locks. What is
- * deeper cannot be reached without them. Returns the paths whose modes this user may not change.
+ * Takes all rights of other users away from the data directory and from the files at its top: rows, keys, locks.
+ * Other users cannot reach deeper files without these rights. Returns the paths whose modes this user may not change.
  */
 export async function makePrivate(data: string): Promise<string[]> {
   const refused: string[] = [];
@@ -30,8 +30,9 @@ export async function makePrivate(data: string): Promise<string[]> {
 }
 
 /**
- * Makes an empty file for its owner alone where there is none; SQLite gives its log the mode of the database. One that is
- * there stays untouched: to close a file that a connection of this process has open would end the locks of that.
+ * Makes an empty file, for its owner alone, where there is none. SQLite gives its log the mode of the database. An
+ * existing file stays untouched: closing a file that a connection of this process has open would end the locks of
+ * that connection.
  */
 export function makePrivateFile(path: string): void {
   if (!existsSync(path)) closeSync(openSync(path, 'a', fileMode));

@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Brings the names in a directory to the disk: a file that was made or renamed is safe only then. */
+/** Brings the names in a directory to the disk. Only then is a new or renamed file safe. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r');
   try {
@@ -13,7 +13,7 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 /**
- * The same, while nothing else is done, for a directory and for what was made above it.
+ * Does the same synchronously, for a directory and the new directories above it.
  * @param made the topmost directory that is new, as `mkdirSync` returns it
  */
 export function syncDirectoriesNow(path: string, made: string | undefined): void {

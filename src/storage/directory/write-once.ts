@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { syncDirectoriesNow } from './sync-directory.ts';
 
 /**
- * Makes a file, readable for its owner alone, unless there is one: whole or not at all, whoever else makes it
- * meanwhile and whenever the power fails.
+ * Makes a file that only its owner can read, unless it exists. The file is complete or absent, even when other
+ * processes make it at the same time or the power fails.
  */
 export function writeOnce(path: string, bytes: string | Uint8Array): void {
   const draft = `${path}.${randomUUID()}`;

@@ -3,8 +3,8 @@ import type { FlowAlgorithm, FlowHash } from './flow-hash.ts';
 import { HashThreads } from './hash-threads.ts';
 
 /**
- * Below this size a body is hashed where it is: the way to the thread and back takes longer than
- * hashing (about 0.5 ms a MiB), and the main loop is not held up.
+ * A smaller body is hashed on the main thread: the way to the hash thread and back takes longer than hashing (about
+ * 0.5 ms a MiB), and the main loop is not held up.
  */
 const inlineBytes = 1024 * 1024;
 

@@ -8,27 +8,29 @@ interface Waiting {
   reject(reason: Error): void;
 }
 
-/** A hash in work on a thread. */
+/** A hash in progress on a thread. */
 interface Job {
-  /** First asked, first answered. */
+  /** Answers come in the order of the orders. */
   readonly waiting: Waiting[];
   lost: Error | null;
 }
 
 /**
- * Threads that hash. A thread starts when it is first needed, and again after it has died; they keep the process
+ * Threads that hash. A thread starts when it is first needed, and again after it has died. Threads keep the process
  * alive only while an answer is due.
  */
 export class HashThreads {
   readonly #threads: HashThread[] = [];
   readonly #limit: number;
 
-  /** At most `limit` threads; by default one for each processor but one (the main thread's), four at most. */
+  /**
+   * Starts at most `limit` threads. Default: the number of processors minus one (for the main thread), at most four.
+   */
   constructor(limit = Math.max(1, Math.min(4, availableParallelism() - 1))) {
     this.#limit = limit;
   }
 
-  /** Starts a hash on the thread with the fewest. */
+  /** Starts a hash on the thread with the fewest hashes. */
   open(algorithm: FlowAlgorithm): FlowHash {
     let best = this.#threads.reduce<HashThread | undefined>(
       (least, thread) => (least === undefined || thread.jobs < least.jobs ? thread : least),
@@ -42,7 +44,7 @@ export class HashThreads {
     return best.open(algorithm);
   }
 
-  /** Ends all threads; hashes in work are lost. */
+  /** Ends all threads; hashes in progress are lost. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.map(thread => thread.stop()));
   }
@@ -52,12 +54,12 @@ class HashThread {
   readonly #worker: Worker;
   readonly #jobs = new Map<number, Job>();
   #lastId = 0;
-  /** Answers due. */
+  /** Number of answers due. */
   #due = 0;
 
   constructor(onExit: () => void) {
     this.#worker = new Worker(new URL('./hash-worker.ts', import.meta.url), {
-      // The thread holds no bytes itself; without a limit its heap grows to the process's.
+      // The thread holds no bytes itself. Without a limit its heap grows to the size of the process's heap.
       resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
     });
     let cause: Error | undefined;
@@ -103,7 +105,9 @@ class HashThread {
     await this.#worker.terminate();
   }
 
-  /** Bytes that are not shared memory are copied once and moved, or the memory under them would be copied. */
+  /**
+   * Copies bytes that are not shared memory once and moves the copy. Otherwise the memory under them would be copied.
+   */
   #askWithCopy(job: Job, id: number, bytes: Uint8Array<ArrayBuffer>): Promise<string> {
     return this.#ask(job, { id, bytes }, [bytes.buffer]);
   }

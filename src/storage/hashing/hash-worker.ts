@@ -1,13 +1,13 @@
 import { createHash, type Hash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 
-/** What the hash thread is asked. Orders of one hash come in the order of its bytes. */
+/** An order to the hash thread. Orders of one hash come in the order of its bytes. */
 export type HashOrder =
   | { readonly id: number; readonly open: 'sha256' | 'sha512' }
   | { readonly id: number; readonly bytes: Uint8Array }
   | { readonly id: number; readonly close: 'digest' | 'abort' };
 
-/** One answer for each order with bytes (they are read), and one with the hex digest. */
+/** One answer for each order with bytes (the bytes are read), and one with the hex digest. */
 export interface HashAnswer {
   readonly id: number;
   readonly hex?: string;

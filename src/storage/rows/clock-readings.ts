@@ -4,15 +4,15 @@ import type { Database } from './database.ts';
 export interface ClockReading {
   /** Since the epoch. */
   readonly wallMs: number;
-  /** Since the machine was started. */
+  /** Since the machine started. */
   readonly uptimeMs: number;
-  /** The wall clock can be relied on from this moment (since the epoch) on. */
+  /** The wall clock is reliable from this moment on (ms since the epoch). */
   readonly steadyFromMs: number;
 }
 
 export interface ClockReadingStore {
   read(): Promise<ClockReading | undefined>;
-  /** One that cannot be written down is left out. */
+  /** Drops a reading that cannot be written. */
   write(reading: ClockReading): void;
 }
 

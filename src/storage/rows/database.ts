@@ -9,26 +9,26 @@ import { createLogFlush } from './file/log-flush.ts';
 import { migrations } from './migrations.ts';
 import { createWriter, type Writer, type WriterDeps } from './writer.ts';
 
-/** Rows. Reads are synchronous; changes that somebody waits for go through the writer. */
+/** Rows. Reads are synchronous; changes that a caller waits for go through the writer. */
 export interface Database extends Sqlite.Database, Writer {
-  /** Writes what is under way and closes it. */
+  /** Finishes the writes in progress and closes the database. */
   end(): Promise<void>;
 }
 
-/** What a server adds, whose one thread must not wait for the disk or for a lock. */
+/** Additions for a server, whose only thread must not wait for the disk or for a lock. */
 export interface ServerUse {
-  /** Brings to the disk what rows refer to. */
+  /** Brings the content that rows refer to to the disk. */
   readonly settleFirst?: () => Promise<void>;
-  /** Called when the log cannot be copied into the database file, and grows until that works. */
+  /** Called when the log cannot be copied into the database file. The log grows until that works. */
   readonly onFailedCopy?: (reason: string) => void;
 }
 
 const commandPatienceMs = 60_000;
 
 /**
- * Opens, and creates where absent, the SQLite file and brings its schema up to date. A directory that is
- * made for it is for its owner alone, whether a server or a command comes first.
- * Write-ahead logging: see docs/adr/0023-acknowledged-is-durable.md for what makes a change durable.
+ * Opens the SQLite file, creates it where it is absent, and brings its schema up to date. A directory that it creates
+ * is for its owner alone, for a server and a command alike. Write-ahead logging: see
+ * docs/adr/0023-acknowledged-is-durable.md for what makes a change durable.
  *
  * @param server for the server; absent for a command
  * @throws {@link Fault} when the file was written by a newer version.
@@ -38,7 +38,7 @@ export function openDatabase(path: string, server?: ServerUse): Database {
   const made = isInMemory ? undefined : mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   if (!isInMemory) makePrivateFile(path);
   const database = new Sqlite(path);
-  // Before anything is written, or else it has no effect: free pages can be given back to the disk.
+  // This must precede the first write, or it has no effect. It allows free pages to be returned to the disk.
   database.pragma('auto_vacuum = INCREMENTAL');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
@@ -68,8 +68,8 @@ function forServer(
       throw error;
     }
     if (!isDoubtful) return;
-    // The system forgets what it could not write, and the next flush succeeds without it: only what was
-    // copied into the database file since then is safe.
+    // The system forgets a failed write, and the next flush succeeds without it. Only bytes that were copied into the
+    // database file since then are safe.
     await checkpoints.complete();
     isDoubtful = false;
   };
@@ -89,7 +89,7 @@ function withWriter(database: Sqlite.Database, disk: Disk): Database {
   const { release = async () => {} } = disk;
   const writer = createWriter({ database, settleFirst, flush, pause });
   const end = async () => {
-    // Runs after what is under way.
+    // Runs after the writes in progress.
     await writer.commit(() => {}).catch(() => {});
     await release();
     database.close();
@@ -109,7 +109,7 @@ function migrate(database: Sqlite.Database): void {
   for (const [position, sql] of migrations.entries()) {
     if (position < current) continue;
     const step = database.transaction(() => {
-      // The server and a command may begin at once: who comes second finds the step taken.
+      // The server and a command may start at once: the second one finds the step done.
       if (Number(database.pragma('user_version', { simple: true })) > position) return;
       database.exec(sql);
       database.pragma(`user_version = ${position + 1}`);

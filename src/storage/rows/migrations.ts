@@ -1,4 +1,4 @@
-/** The schema, step by step. A step that was released is never changed: add another. */
+/** The schema, step by step. Never change a released step: add another. */
 export const migrations: readonly string[] = [
   `
   CREATE TABLE requests (
@@ -186,7 +186,7 @@ export const migrations: readonly string[] = [
   ALTER TABLE builds ADD COLUMN sealed_grant TEXT;
   ALTER TABLE builds ADD COLUMN file TEXT;
   `,
-  // Sums are kept in rows, since adding them up takes seconds once there are millions; what is asked has an index.
+  // Rows hold the sums, because adding them up takes seconds with millions of rows. Each query has an index.
   `
   CREATE TABLE sums (
     name TEXT PRIMARY KEY,
@@ -287,7 +287,7 @@ export const migrations: readonly string[] = [
   CREATE INDEX builds_unfinished ON builds (finished_at) WHERE finished_at IS NULL;
   CREATE INDEX builds_by_keep ON builds (kept_until) WHERE finished_at IS NOT NULL;
   `,
-  // What callers without an access token keep here, by network; the network '' has the sums of all.
+  // Content that callers without an access token keep here, by network; the network '' has the sums of all.
   `
   CREATE TABLE anonymous_use (
     network TEXT PRIMARY KEY,
@@ -336,7 +336,7 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE cached_blobs ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0;
   `,
-  // Of several processes that enter a build of the same image, one succeeds.
+  // When several processes enter a build of the same image, one succeeds.
   `
   UPDATE builds SET finished_at = created_at, succeeded = 0, kept_until = created_at + 2592000000,
     reason = 'A newer build makes this image'

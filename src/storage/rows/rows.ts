@@ -22,9 +22,9 @@ import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-ro
 import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows.ts';
 
 /**
- * All rows of a server. Every store is an interface that a database across the network can fulfil: its methods are
- * asynchronous, and what must be atomic is one method. Another database is another function that returns `Rows`, and
- * must pass `test/rows/conformance.ts`.
+ * All rows of a server. A database across the network can fulfil the interface of every store: its methods are
+ * asynchronous, and each atomic change is one method. To add another database, write another function that returns
+ * `Rows`. It must pass `test/rows/conformance.ts`.
  */
 export interface Rows {
   readonly requests: RequestStore;
@@ -50,7 +50,7 @@ export interface Rows {
   auditLog(onError: (error: unknown) => void): AuditLog;
   /** Resolves when every earlier change would survive a power failure. */
   settle(): Promise<void>;
-  /** Finishes the work under way and closes the database. */
+  /** Finishes the work in progress and closes the database. */
   end(): Promise<void>;
 }
 

@@ -3,33 +3,32 @@ import type { Database as Sqlite } from 'better-sqlite3';
 import { databaseLocked, isDatabaseBusy } from '../../foundation/fault.ts';
 
 /**
- * Changes rows without holding the event loop. What is written at the same moment shares one transaction and
- * one flush of the disk. While another process holds the write lock, the write is tried again until its
- * patience ends; reads go on.
+ * Changes rows without holding the event loop. Changes of the same moment share one transaction and one flush of the
+ * disk. While another process holds the write lock, the write is retried until its patience ends; reads continue.
  */
 export interface Writer {
   /**
-   * Runs the work in a transaction. Resolves with its result once the change would survive a power failure.
-   * Rejects with what the work throws, and its changes are undone then; with a `Fault` (503) when the
-   * lock was not free in time. The work is synchronous and runs at most once.
+   * Runs the work in a transaction. Resolves with its result once the change would survive a power failure. Rejects
+   * with the error of the work, after its changes are undone; rejects with a `Fault` (503) when the lock was not free
+   * in time. The work is synchronous and runs at most once.
    */
   write<T>(work: () => T, options?: WriteOptions): Promise<T>;
-  /** The same, but resolves as soon as readers see the change: for what may be lost with the power. */
+  /** Does the same, but resolves as soon as readers see the change: for changes that a power failure may undo. */
   commit<T>(work: () => T, options?: WriteOptions): Promise<T>;
   /** Resolves when everything that was committed before would survive a power failure. */
   settle(): Promise<void>;
 }
 
 export interface WriteOptions {
-  /** ms to wait for the write lock; default: 10 seconds. */
+  /** Time to wait for the write lock (ms). Default: 10 seconds. */
   readonly patienceMs?: number;
 }
 
 export interface WriterDeps {
   readonly database: Sqlite;
   /**
-   * Brings what rows refer to to the disk. Called before each transaction: a row may reach the disk with the flush of
-   * another one, or by itself, and must not refer to what is lost with the power.
+   * Brings the content that rows refer to to the disk. Called before each transaction: a row may reach the disk with
+   * the flush of another one, or by itself, and must not refer to content that a power failure would lose.
    */
   readonly settleFirst: () => Promise<void>;
   /** Brings all committed changes to the disk. */
@@ -41,12 +40,12 @@ export interface WriterDeps {
 interface Job {
   readonly work: () => unknown;
   readonly isDurable: boolean;
-  /** As `performance.now()` counts. */
+  /** On the scale of `performance.now()`. */
   readonly deadline: number;
   readonly done: PromiseWithResolvers<unknown>;
 }
 
-/** What became of a job in its transaction. */
+/** The result of a job in its transaction. */
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 const defaultPatienceMs = 10_000;
@@ -64,7 +63,7 @@ export function createWriter({ database, settleFirst, flush, pause }: WriterDeps
   const inGroup = database.transaction((jobs: readonly Job[], outcomes: Outcome[]) => {
     const began = performance.now();
     hasBegun = true;
-    // A savepoint copies each page before it is changed. A job that is alone needs none: its transaction is undone.
+    // A savepoint copies each page before it changes. A single job needs none: its transaction is undone as a whole.
     const [alone] = jobs.length === 1 ? jobs : [];
     if (alone) {
       outcomes.push({ value: alone.work() });
@@ -89,7 +88,7 @@ export function createWriter({ database, settleFirst, flush, pause }: WriterDeps
   /** Runs the first jobs of the queue in one transaction; false when the lock is not free. */
   const runGroup = async (): Promise<boolean> => {
     const outcomes: Outcome[] = [];
-    // What comes later may refer to what is not on the disk yet.
+    // Later jobs may refer to content that is not on the disk yet.
     const ready = [...queue];
     const unsettled = await settleFirst().then(
       () => undefined,
@@ -132,7 +131,7 @@ export function createWriter({ database, settleFirst, flush, pause }: WriterDeps
   const run = async (): Promise<void> => {
     isRunning = true;
     let pauseMs = firstPauseMs;
-    // What comes within one turn of the event loop is written together: a transaction costs more than a row.
+    // Jobs of one turn of the event loop are written together: a transaction costs more than a row.
     await turn();
     while (queue.length > 0) {
       await pause();

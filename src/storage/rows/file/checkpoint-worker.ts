@@ -5,7 +5,7 @@ import type { Checkpointed, CheckpointOrder } from './checkpoint-order.ts';
 
 const { path } = workerData as { readonly path: string };
 const database = new Database(path, { fileMustExist: true });
-// Syncs the log before it is copied, and the file before the log is begun again.
+// Syncs the log before it is copied, and the file before the log restarts.
 database.pragma('synchronous = NORMAL');
 
 parentPort?.on('message', (order: CheckpointOrder) => {
@@ -21,8 +21,8 @@ function answer(order: CheckpointOrder): Checkpointed {
   try {
     const [row] = database.pragma('wal_checkpoint(PASSIVE)') as [Row];
     const isWhole = row.busy === 0 && row.log === row.checkpointed;
-    // The next writer begins the log again and waits for the disk meanwhile: so it is this one. The number
-    // of the schema stays as it is.
+    // The next writer restarts the log and waits for the disk meanwhile, so this thread is that writer. The schema
+    // number stays the same.
     if (order === 'finish' && isWhole) {
       database.pragma(`user_version = ${database.pragma('user_version', { simple: true })}`);
     }

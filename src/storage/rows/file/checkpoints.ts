@@ -4,7 +4,10 @@ import type { Checkpointed, CheckpointOrder } from './checkpoint-order.ts';
 
 /** Keeps the write-ahead log short, from another thread: the main one never waits for the disk. */
 export interface Checkpoints {
-  /** Resolves when the next transaction may begin; undefined for at once. Called before each. */
+  /**
+   * Resolves when the next transaction may begin; returns undefined when it may begin at once. Called before each
+   * one.
+   */
   pause(): Promise<void> | undefined;
   /** Copies everything in the log into the database file. Throws when that fails. */
   complete(): Promise<void>;
@@ -16,7 +19,7 @@ const retryMs = 30_000;
 // 16 MiB.
 const longestLogPages = 4096;
 
-/** @param path the file of an open database, which makes no checkpoints itself */
+/** @param path file of an open database that makes no checkpoints itself */
 export function createCheckpoints(
   path: string,
   onFailure: (reason: string) => void = () => {},
@@ -45,7 +48,7 @@ export function createCheckpoints(
       worker = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), {
         workerData: { path },
       });
-      // A thread that fails is seen by who waits for it.
+      // The caller that waits for the thread sees its failure.
       worker.on('error', () => {});
       worker.unref();
     }

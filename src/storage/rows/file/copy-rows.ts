@@ -5,7 +5,7 @@ import { makePrivateFile } from '../../directory/private-modes.ts';
 import { syncDirectory } from '../../directory/sync-directory.ts';
 import type { Database } from '../database.ts';
 
-// So many pages are copied before the time is looked at.
+// Pages copied between two looks at the clock.
 const pagesAtOnce = 2000;
 const longestCopyMs = 30 * 60_000;
 
@@ -27,8 +27,8 @@ export async function copyRows(
     if (performance.now() > end) throw tooSlow(directory, limitMs);
     return pagesAtOnce;
   };
-  // One transaction for all steps: without it the copy begins again whenever the server has written. The log of the
-  // server cannot begin again meanwhile, hence the limit.
+  // One transaction covers all steps: without it the copy restarts whenever the server has written. The log of the
+  // server cannot restart meanwhile, hence the limit.
   database.exec('BEGIN');
   try {
     database.prepare('SELECT 1 FROM data_directory').get();
@@ -44,7 +44,7 @@ export async function copyRows(
   await syncDirectory(directory);
 }
 
-/** Removes the file of a database and what SQLite keeps beside it, which it would take for a part of the next one. */
+/** Removes a database file and SQLite's files beside it, which SQLite would take for a part of the next one. */
 export async function removeDatabase(path: string): Promise<void> {
   for (const end of ['', '-journal', '-wal', '-shm']) await rm(`${path}${end}`, { force: true });
 }

@@ -1,16 +1,16 @@
 import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
-// Less than this is used again soon.
+// A smaller number of pages is used again soon.
 const keptPages = 4096;
-// A page to move costs more than a row: what refers to it is written too.
+// Moving a page costs more than a row: SQLite also writes the pages that refer to it.
 const mostPages = 256;
 
-/** The space in a database file that nothing is in. */
+/** The unused space in a database file. */
 export interface FreeSpace {
   readonly freeBytes: number;
   readonly fileBytes: number;
-  /** False for a file of a version before, which gives space back only when it is written again as a whole. */
+  /** False for a file of an earlier version, which returns space only when it is rewritten as a whole. */
   readonly isReturnable: boolean;
 }
 
@@ -26,7 +26,7 @@ export function freeSpace(database: Database): FreeSpace {
   };
 }
 
-/** Gives the free pages of the file back to the disk, a few at a time, but for some that are used again soon. */
+/** Returns the free pages of the file to the disk, a few at a time, except for some that are used again soon. */
 export async function returnFreePages(database: Database, signal?: AbortSignal): Promise<void> {
   if (!freeSpace(database).isReturnable) return;
   const free = () => Number(database.pragma('freelist_count', { simple: true }));

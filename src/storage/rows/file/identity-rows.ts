@@ -1,18 +1,18 @@
 import type { Database } from '../database.ts';
 
-/** Which content belongs to the rows, and what the rows need beside themselves. */
+/** Says which content belongs to the rows, and what else the rows need. */
 export interface IdentityStore {
   /** Returns the id that the rows share with their content; undefined for rows that never had content. */
   id(): Promise<string | undefined>;
-  /** Gives the rows an id where they have none, or in place of the one they have. */
+  /** Gives the rows an id where they have none, or replaces the one they have. */
   setId(id: string, options?: { readonly replaces?: boolean }): Promise<void>;
   /** True when rows refer to content that must exist. */
   needsContent(): Promise<boolean>;
   /** True when rows hold secrets that were encrypted with the key of the data directory. */
   hasSecrets(): Promise<boolean>;
-  /** Reads a row. Throws where that is not possible. */
+  /** Reads a row. Throws when that fails. */
   proveRead(): Promise<void>;
-  /** Changes a row durably. Throws where that is not possible within the time. */
+  /** Changes a row durably. Throws when that fails within the time. */
   proveWrite(patienceMs: number): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export function createIdentityStore(database: Database): IdentityStore {
        WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'`,
   );
   const read = database.prepare('SELECT 1 FROM requests LIMIT 1');
-  // A row that stays as it was would not be written.
+  // SQLite would not write an unchanged row.
   const write = database.prepare('UPDATE data_directory SET proof = 1 - proof');
 
   return {

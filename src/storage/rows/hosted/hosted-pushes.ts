@@ -53,12 +53,12 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
     if (isOver(queries.repositoryBytes(repository) + size, maxRepositoryBytes)) {
       return 'maxRepositoryBytes';
     }
-    // Content that another repository has takes no more room.
+    // Content that another repository has takes no additional space.
     if (maxTotalBytes === undefined || queries.isHeld(digest)) return undefined;
     return isOver(queries.totalBytes() + size, maxTotalBytes) ? 'maxTotalBytes' : undefined;
   };
 
-  /** Returns why a manifest is not put; undefined where nothing prevents it. */
+  /** Returns why a manifest is not put; undefined when nothing prevents it. */
   const refusalOf = (push: ManifestPush): ManifestPushed | undefined => {
     const { repository, manifest, blobs, manifests, limits } = push;
     const { digest, size } = manifest;

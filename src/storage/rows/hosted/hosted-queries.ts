@@ -5,7 +5,7 @@ import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
 
 const manifestColumns =
   'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
-/** The condition of a row that is in the repository of a name. */
+/** Condition for a row that is in the repository with a name. */
 export const inRepository = 'repository = (SELECT id FROM repositories WHERE name = ?)';
 
 /** Reads of single repositories, for use within transactions. */
@@ -74,7 +74,7 @@ export function createHostedQueries(database: Database) {
     blobSize: (repository: string, digest: Digest) =>
       blobSize.get(repository, digest) as number | undefined,
     holdersOf: (digest: Digest, limit: number) => holders.all(digest, limit) as string[],
-    /** A manifest of the repository that refers to the content. */
+    /** Returns a manifest of the repository that refers to the content. */
     needs: (repository: string, part: Digest) => needs.get(repository, part) as Digest | undefined,
     repositoryBytes: (repository: string) => Number(repositoryBytes.get(repository) ?? 0),
     bytesBelow: (name: string) => Number(bytesBelow.get({ name }) ?? 0),

@@ -4,7 +4,7 @@ import { inSmallSteps } from '../small-steps.ts';
 import { type HostedQueries, inRepository } from './hosted-queries.ts';
 import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts';
 
-// Of an image that is deleted: a lock file, and what a user has attached.
+// Referrers of an image that is deleted: a lock file, and the user's attachments.
 const mostReferrers = 100;
 
 export function createHostedRemovals(database: Database, queries: HostedQueries): HostedRemovals {
@@ -92,8 +92,8 @@ export interface ImageRemoval {
   removeManifest(repository: string, digest: Digest): boolean;
   removeTag(repository: string, tag: string): boolean;
   /**
-   * Removes the tag where it stands for the image, and the image itself unless it has another tag, with all that exists
-   * for it alone: the images of an index, and what has it as its subject.
+   * Removes the tag if it refers to the image. Removes the image too unless it has another tag, with everything that
+   * exists for it alone: the images of an index, and the manifests with the image as their subject.
    */
   removeImage(image: HostedImage): void;
 }
@@ -115,7 +115,7 @@ export function createImageRemoval(database: Database, queries: HostedQueries): 
   const removeTag = (repository: string, tag: string) =>
     removeTagRow.run(repository, tag).changes > 0;
 
-  /** Removes a manifest that no tag and no index names, and then what it named. */
+  /** Removes a manifest that no tag and no index names, and then the manifests that it named. */
   const removeUnneeded = (repository: string, digest: Digest): void => {
     const isNamed = queries.isTagged(repository, digest) || queries.needs(repository, digest);
     if (isNamed || !queries.manifest(repository, digest)) return;

@@ -12,13 +12,13 @@ export interface HostedManifest {
   readonly annotations: string | null;
 }
 
-/** A manifest that has a subject, without its annotations, which may be long. */
+/** A manifest that has a subject. Its annotations are left out because they may be long. */
 export type HostedReferrer = Pick<HostedManifest, 'digest' | 'artifactType'>;
 
 /**
- * What belongs to which hosted repository; the bytes are in the content store. A repository exists from the first push
- * to it until nothing is in it. Each method that changes something is one transaction, and resolves when the change
- * would survive a power failure, unless its description says otherwise.
+ * Records the content of each hosted repository; the bytes are in the content store. A repository exists from the
+ * first push to it until it is empty. Each method that changes something is one transaction, and resolves when the
+ * change would survive a power failure, unless its description says otherwise.
  */
 export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
   hasRepository(repository: string): Promise<boolean>;
@@ -42,12 +42,12 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
 
   /** True when a repository has it, as a blob or as a manifest. */
   isHeld(digest: Digest): Promise<boolean>;
-  /** As {@link isHeld}, but ignores the orphans that were put there before the moment. */
+  /** Like {@link isHeld}, but ignores orphans that were put there before the moment. */
   isNeeded(digest: Digest, linkedBefore: number): Promise<boolean>;
-  /** Blobs, or manifests, of all repositories: at most so many after a place in their order. */
+  /** Returns up to so many blobs, or manifests, of all repositories after a place in their order. */
   blobsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
   manifestsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
-  /** The same blobs, and whether a manifest needs them. */
+  /** Returns the same blobs, and whether a manifest needs each of them. */
   loneBlobsAfter(place: HostedPlace, limit: number): Promise<PossibleOrphan[]>;
   /** Resolves when every earlier change would survive a power failure. */
   settle(): Promise<void>;
@@ -57,7 +57,7 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
 export interface HostedSums {
   /** Bytes of all blobs and manifests of a repository. */
   repositoryBytes(repository: string): Promise<number>;
-  /** Bytes of a repository and of those below it; content that several of them have counts for each. */
+  /** Bytes of a repository and of those below it; content that is in several of them counts once for each. */
   bytesBelow(repository: string): Promise<number>;
   /** Bytes of all hosted content, each counted once. */
   totalBytes(): Promise<number>;
@@ -65,14 +65,13 @@ export interface HostedSums {
 
 export interface HostedPushes {
   /**
-   * Puts a manifest with its tags into a repository, after a check of the limits and of all that it refers to, and
-   * counts its content as used.
-   * Changes nothing where the result is not `put`.
+   * Puts a manifest with its tags into a repository, and counts its content as used. Checks the limits and all
+   * content that the manifest refers to first. Changes nothing unless the result is `put`.
    */
   putManifest(push: ManifestPush): Promise<ManifestPushed>;
   /**
-   * Counts content as used and makes it a blob of the repository, and no longer a mere copy of an upstream blob. Returns
-   * what prevents it.
+   * Counts content as used and makes it a blob of the repository. It is then no longer a mere copy of an upstream
+   * blob. Returns the reason for a refusal.
    */
   putBlob(push: BlobPush): Promise<BlobRefusal | undefined>;
 }
@@ -89,7 +88,7 @@ export interface HostedRemovals {
    * removed ones. Does not wait for the disk.
    */
   removeOrphans(orphans: readonly HostedRow[], linkedBefore: number): Promise<HostedRow[]>;
-  /** Counts a blob as put into its repository at the moment. Does not wait for the disk. */
+  /** Sets the time at which a blob was put into its repository. Does not wait for the disk. */
   redate(row: HostedRow, at: number): Promise<void>;
   /** Removes empty repositories, a few at a time. */
   removeEmpty(signal?: AbortSignal): Promise<void>;
@@ -105,7 +104,7 @@ export interface HostedLimits {
 /** The limit that a push reaches. */
 export type HostedLimit = keyof HostedLimits;
 
-/** Why a blob is not put: a limit, or its content is not here any more. */
+/** Why a blob is not put: a limit, or its content is no longer here. */
 export type BlobRefusal = HostedLimit | 'gone';
 
 export interface BlobPush extends HostedContent {
@@ -131,13 +130,13 @@ export interface NeededPart {
 }
 
 export interface NeededBlob extends NeededPart {
-  /** The repository need not have it. */
+  /** True when the repository need not have it. */
   readonly isOptional: boolean;
 }
 
 export type ManifestPushed =
   | { readonly kind: 'put' }
-  /** Its content is not here any more. */
+  /** Its content is no longer here. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'limit'; readonly limit: HostedLimit }
   | { readonly kind: 'missing-blob' | 'missing-manifest'; readonly part: NeededPart }
@@ -152,7 +151,7 @@ export type BlobRemoval =
   | { readonly kind: 'removed' | 'unknown' }
   | { readonly kind: 'needed'; readonly manifest: Digest };
 
-/** An image of a hosted repository, by the tag that it was pushed under. */
+/** An image of a hosted repository, and the tag that it was pushed under. */
 export interface HostedImage {
   readonly repository: string;
   readonly tag: string;

@@ -8,38 +8,38 @@ export interface AnonymousLimits {
   readonly maxRequests: number | undefined;
   readonly maxFiles: number | undefined;
   readonly maxBytes: number | undefined;
-  /** Of one network: an address, or a /64 of IPv6. */
+  /** Limit of one network: an IPv4 address, or a /64 of IPv6. */
   readonly maxNetworkRequests: number | undefined;
   readonly maxNetworkFiles: number | undefined;
   readonly maxNetworkBytes: number | undefined;
 }
 
 /**
- * The part of the disk that callers without an access token may fill. Callers that are known have no network here:
- * nothing holds for them.
+ * The part of the disk that callers without an access token may fill. Known callers have no network here, and no
+ * limits apply to them.
  */
 export interface AnonymousShare {
   /** Throws a {@link Fault} (429, 507) when no further container request can be kept. */
   admitRequest(network: string | undefined): Promise<void>;
-  /** Makes room for content on its way in. Throws a {@link Fault} (429, 507) when none is left. */
+  /** Reserves room for content on its way in. Throws a {@link Fault} (429, 507) when none is left. */
   take(network: string | undefined, bytes?: number): Promise<Room>;
 }
 
-/** Room for one content. */
+/** Room for one piece of content. */
 export interface Room extends Disposable {
-  /** Throws a {@link Fault} (429, 507) when there is no space for so many more bytes. */
+  /** Throws a {@link Fault} (429, 507) when there is no space for the additional bytes. */
   grow(bytes: number): Promise<void>;
-  /** The content is here now, and was not before. */
+  /** Notes that the content is here now, and was not before. */
   keep(digest: Digest): Promise<void>;
-  /** Gives the room back, but for what was kept. */
+  /** Returns the room, except for content that was kept. */
   [Symbol.dispose](): void;
 }
 
 const unlimited: Room = { async grow() {}, async keep() {}, [Symbol.dispose]() {} };
-// Requests end, and content goes after them.
+// Requests expire, and their content is removed after them.
 const retryAfterSeconds = 3600;
 
-// So old may a count of requests be; those that were admitted since are in it.
+// Maximum age of a count of requests. Requests admitted since then are added to it.
 const countLifeMs = 50;
 
 type What = keyof AnonymousUse;
@@ -91,7 +91,7 @@ export function createAnonymousShare(
     }
   };
 
-  /** Takes room before the look at what is there, so that callers at the same moment count each other. */
+  /** Reserves room before it looks at the rows, so that simultaneous callers count each other. */
   const reserve = async (network: string, files: number, bytes: number): Promise<void> => {
     add(network, files, bytes);
     try {
@@ -102,7 +102,7 @@ export function createAnonymousShare(
     }
   };
 
-  // Two rows are not read for each of thousands of requests a second.
+  // Avoids reading two rows for each of thousands of requests a second.
   const recent = boundedCache<string, Promise<{ requests: number }>>(1000, { ttl: countLifeMs });
   const requestsOf = (network: string | undefined): Promise<{ requests: number }> => {
     const key = network ?? allNetworks;

@@ -1,24 +1,24 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
 
-/** What is kept for callers without an access token: container requests and content. */
+/** Container requests and content kept for callers without an access token. */
 export interface AnonymousUse {
   readonly requests: number;
   /** Number of contents, each a file. */
   readonly files: number;
-  /** Of the content and of the requests. */
+  /** Bytes of the content and of the requests. */
   readonly bytes: number;
 }
 
-/** Which content callers without an access token have brought here, by the network they called from. */
+/** Records which content callers without an access token have brought here, by their network. */
 export interface AnonymousUseStore {
-  /** Of one network, or of all. */
+  /** Returns the use of one network, or of all. */
   of(network: string | undefined): Promise<AnonymousUse>;
   /** Enters content that was not here before. */
   enter(digest: Digest, network: string, size: number): Promise<void>;
   /** Subtracts content that was removed. */
   forget(digest: Digest): Promise<void>;
-  /** Up to so many digests after one, in their order. */
+  /** Returns up to so many digests after one, in their order. */
   digestsAfter(digest: string, limit: number): Promise<Digest[]>;
 }
 

@@ -5,33 +5,33 @@ import { createHostedQueries } from '../hosted/hosted-queries.ts';
 import { createImageRemoval } from '../hosted/hosted-removals.ts';
 import type { HostedImage } from '../hosted/hosted-store.ts';
 
-/** A build as it is kept. Times are ms since the epoch. */
+/** A build as it is stored. Times are ms since the epoch. */
 export interface BuildRow {
-  /** `<key>_<number>`: who has it may see the build and its log. */
+  /** `<key>_<number>`: anyone who has it may see the build and its log. */
   readonly id: string;
   readonly key: string;
-  /** Random, since a key is in the name of its image, and can be computed by who guesses the recipe. */
+  /** Random, because a key is in the name of its image, and anyone who guesses the recipe can compute it. */
   readonly number: number;
   /** The image that it makes, `registry/repository:tag`. */
   readonly target: string;
-  /** What is to be built, as JSON text; no credentials are in it. */
+  /** The plan of the build, as JSON text, without credentials. */
   readonly plan: string;
-  /** Who asked for it; empty for a build of an earlier version. */
+  /** The caller that requested it; empty for a build of an earlier version. */
   readonly owner: string;
   readonly isTrusted: boolean;
-  /** What it takes to act for who asked, sealed; null for nobody known. */
+  /** Sealed authority to act for that caller; null for an unknown caller. */
   readonly grant: string | null;
   readonly createdAt: number;
-  /** When it left the queue. */
+  /** When the build left the queue. */
   readonly startedAt: number | null;
-  /** How often a server has started it, except for the times when a server stopped and left it to the next one. */
+  /** Number of times that a server has started it, except when a stopping server left it to the next one. */
   readonly starts: number;
   readonly finishedAt: number | null;
   readonly succeeded: boolean | null;
-  /** What was pushed. */
+  /** Digest of the pushed image. */
   readonly digest: Digest | null;
   readonly mediaType: string | null;
-  /** Why it failed, for its user. */
+  /** Why it failed, shown to its user. */
   readonly reason: string | null;
   readonly lockFile: string | null;
   /** The one file of an artifact: a SIF file. */
@@ -48,46 +48,50 @@ export type BuildOutcome =
     }
   | { readonly succeeded: false; readonly reason: string };
 
-/** A build at the moment that a caller looked at it. */
+/** A build at the moment when a caller looked at it. */
 export type SeenBuild = Pick<BuildRow, 'id' | 'finishedAt'>;
 
 export interface EnteredBuild {
   readonly row: BuildRow;
-  /** False for a build that was there before. */
+  /** False for a build that existed before. */
   readonly isNew: boolean;
 }
 
-/** What is known of a build before it begins. */
+/** Data of a build before it begins. */
 export type NewBuild = Pick<BuildRow, 'key' | 'target' | 'plan' | 'owner' | 'isTrusted' | 'grant'>;
 
 export interface BuildStore {
   /**
-   * Enters a new build of a target under a random number. Enters nothing where a build of the target is unfinished, or
-   * where the newest one is not as the caller has seen it: of two callers, the second gets the build of the first.
+   * Enters a new build of a target under a random number. Enters nothing when a build of the target is unfinished, or
+   * when the newest one differs from the one that the caller has seen: of two callers, the second gets the build of
+   * the first.
    *
    * @param seen the newest build of the target when the caller looked; undefined for none
    */
   insert(build: NewBuild, seen: SeenBuild | undefined, at: number): Promise<EnteredBuild>;
   find(id: string): Promise<BuildRow | undefined>;
-  /** The newest build of a target, or the newest that made this digest. */
+  /** Returns the newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
-  /** Notes that a build starts, and counts that. */
+  /** Notes that a build starts, and counts the start. */
   start(id: string, at: number): Promise<void>;
-  /** Takes back the count of a start, for a build that a server leaves to the next one in good order. */
+  /** Takes back the count of a start, for a build that a stopping server leaves to the next one. */
   leave(id: string): Promise<void>;
   /**
-   * Resolves when the result would survive a power failure, however long another process keeps it from that.
-   * @param keptUntil when it may be removed; a request for it puts that off until its own end
+   * Resolves when the result would survive a power failure, however long another process delays that.
+   * @param keptUntil when it may be removed; a request for it extends that to the request's expiry
    */
   finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
-  /** Up to so many of those that are queued or run, or did when the process ended, in the order of their rows. */
+  /**
+   * Returns up to so many builds that are queued or running, or were when the process ended, in the order of their
+   * rows.
+   */
   unfinished(afterRow: number, limit: number): Promise<UnfinishedBuild[]>;
-  /** Up to so many finished builds that need not be kept at the moment. */
+  /** Returns up to so many finished builds that need not be kept at the moment. */
   expired(at: number, limit: number): Promise<ExpiredBuild[]>;
   /**
-   * Removes a build that need not be kept at the moment; false when a request has come for it.
+   * Removes a build that need not be kept at the moment; false when a request for it has come.
    *
-   * @param image what it has made, where that goes with it: unless something else refers to it
+   * @param image the image to remove with it, unless something else refers to that image
    */
   remove(id: string, at: number, image?: HostedImage): Promise<boolean>;
 }
@@ -102,7 +106,7 @@ export interface UnfinishedBuild extends BuildRow {
 const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt, starts,
   finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
 
-// What `randomInt` takes at most.
+// Upper limit of `randomInt`.
 const numbers = 2 ** 48 - 1;
 
 export function createBuildStore(database: Database): BuildStore {
@@ -180,12 +184,12 @@ export function createBuildStore(database: Database): BuildStore {
   };
 }
 
-/** Returns true where the newest build of a target is another one than the caller has seen, or has ended since. */
+/** Returns true when the newest build of a target is not the one that the caller has seen, or has finished since. */
 export function isNews(last: SeenBuild, seen: SeenBuild | undefined): boolean {
   return last.id !== seen?.id || last.finishedAt !== seen.finishedAt;
 }
 
-/** As SQLite has it: no truth values, and less in what was written before there was more. */
+/** A row as SQLite stores it: without booleans, and with fewer columns in rows of earlier versions. */
 type StoredRow = Omit<BuildRow, 'owner' | 'isTrusted' | 'succeeded'> & {
   owner: string | null;
   isTrusted: number | null;

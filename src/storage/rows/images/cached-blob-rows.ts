@@ -4,36 +4,39 @@ import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { condemnSql, isHeldSql } from './content-rows.ts';
 
-/** Which content is a copy of an upstream blob, and when it was used last. */
+/** Records which content is a copy of an upstream blob, and when it was used last. */
 export interface CachedBlobStore {
-  /** Enters a copy of what a registry has sent. */
+  /** Enters a copy of a blob that a registry has sent. */
   enter(copy: CachedCopy): Promise<void>;
   /** Notes a use of a copy; does nothing for other content. A use that cannot be written is dropped. */
   touch(digest: Digest, at: number): void;
   has(digest: Digest): Promise<boolean>;
   /** True for a copy that nothing else here may need. */
   isMereCopy(digest: Digest): Promise<boolean>;
-  /** True for a copy that this registry has sent, or one with the same bytes; or for one that a repository has. */
+  /** True for a copy that this registry has sent, for one with the same bytes, and for one that a repository has. */
   isFrom(digest: Digest, place: string): Promise<boolean>;
-  /** Notes that a repository, `registry/repository`, has what a copy is of; left out like a use. */
+  /**
+   * Notes that a repository, `registry/repository`, has the blob of a copy. A note that cannot be written is dropped,
+   * like a use.
+   */
   addSource(digest: Digest, place: string): void;
-  /** Bytes of all cached blobs; kept as a sum. */
+  /** Returns the bytes of all cached blobs; kept as a sum. */
   total(): Promise<number>;
-  /** The least recently used blob. */
+  /** Returns the least recently used blob. */
   oldest(): Promise<{ digest: Digest; size: number } | undefined>;
   /**
-   * Forgets a copy. Returns true where nothing else here may need its content, which is marked as `going` then. Content
-   * that something else may need is left to the sweep, which knows whether it is needed.
+   * Forgets a copy. Returns true when nothing else here may need its content, which is then marked as `going`.
+   * Content that something else may need is left to the sweep, which knows whether it is needed.
    */
   drop(digest: Digest): Promise<boolean>;
   /**
-   * Notes that something else needs the content: the cache does not remove it from the moment of the call. Resolves when
-   * that is written down.
+   * Notes that something else needs the content: from the call on, the cache does not remove it. Resolves when the
+   * note is written.
    */
   adopt(digest: Digest): Promise<void>;
   /**
-   * Counts the copies that were used after the moment, which is still to come, by a clock that was wrong, as used at
-   * it; returns how many.
+   * Finds copies that a wrong clock has dated after the moment, dates their use to the moment, and returns their
+   * number.
    */
   redate(at: number, signal?: AbortSignal): Promise<number>;
 }
@@ -42,7 +45,7 @@ export interface CachedCopy {
   readonly digest: Digest;
   /** Bytes. */
   readonly size: number;
-  /** All the places that are meant by it. */
+  /** All places that count as this source. */
   readonly places: readonly string[];
   /** ms since the epoch */
   readonly at: number;
@@ -50,7 +53,7 @@ export interface CachedCopy {
   readonly wasHere: boolean;
 }
 
-// A registry can show the same blob in as many repositories as it likes.
+// A registry can show the same blob in any number of repositories.
 const mostSources = 1000;
 // Far more than are adopted while one blob is copied.
 const mostAdopted = 100_000;
@@ -84,9 +87,9 @@ export function createCachedBlobStore(database: Database): CachedBlobStore {
      (SELECT digest FROM cached_blobs WHERE used_at > @at LIMIT @limit)`,
   );
   const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
-  // What was adopted lately: a copy of it may be on its way in or out.
+  // Recently adopted content: a copy of it may be on its way in or out.
   const adopted = boundedCache<Digest, true>(mostAdopted);
-  // Readers of the copy do not wait for that.
+  // Readers of the copy do not wait for the write.
   const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
   return {
     enter: ({ digest, size, places, at, wasHere }) =>

@@ -7,18 +7,18 @@ import {
 } from '../../content/content-uses.ts';
 import type { Database } from '../database.ts';
 
-/** Which content is here and when it was used last; what a sweep asks of it. */
+/** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {
-  /** Up to so many contents after a digest, in the order of their digests. */
+  /** Returns up to so many contents after a digest, in the order of their digests. */
   after(digest: string, limit: number, linkedBefore: number): Promise<ContentRow[]>;
-  /** Those of the digests that have no row. */
+  /** Returns the digests that have no row. */
   unknown(digests: readonly Digest[]): Promise<Digest[]>;
   /**
    * Marks content as `going` when it was not used since the moment and no row refers to it; true when it did. Resolves
    * when the mark would survive a power failure.
    */
   markUnused(digest: Digest, usedBefore: number): Promise<boolean>;
-  /** Counts content as used now that a wrong clock has dated in the future. */
+  /** Counts content as used now when a wrong clock has dated its use in the future. */
   redate(digest: Digest): Promise<void>;
 }
 
@@ -35,9 +35,11 @@ export interface ContentRow {
 
 type StoredRow = Omit<ContentRow, 'isReferred'> & { readonly isReferred: number };
 
-/** Counts content as used, within the transaction that comes to refer to it. */
+/** Counts content as used, within the transaction that adds a reference to it. */
 export const claimSql = `UPDATE contents SET used_at = @at WHERE digest = @digest AND state = 'here'`;
-/** Marks content as going, whatever needs it; also within the transaction that has ended the last reference. */
+/**
+ * Marks content as going, even when something needs it; also within the transaction that removes the last reference.
+ */
 export const condemnSql = `INSERT INTO contents (digest, size, used_at, state) VALUES (@digest, 0, @at, 'going')
   ON CONFLICT (digest) DO UPDATE SET state = 'going', used_at = excluded.used_at WHERE contents.state <> 'going'`;
 /** Asks whether a hosted repository has content, as a blob or as a manifest. */
@@ -98,7 +100,7 @@ export function createContentRowStore(database: Database): ContentRowStore {
       }),
     forget: digest =>
       database.commit(() => {
-        // What callers without a login have brought takes no room of theirs any more.
+        // Content of callers without a login takes none of their room any more.
         if (forget.run(digest).changes > 0) forgetShare.run(digest);
       }),
 

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
-/** What the layers fetched from URLs turned out to be, so that each is fetched once. Times are ms since the epoch. */
+/** The digests of layers fetched from URLs, so that each is fetched once. Times are ms since the epoch. */
 export interface FetchedLayerStore {
-  /** Counts it as used at the moment, once an hour. */
+  /** Returns an entry, and counts it as used at the moment, at most once an hour. */
   find(location: string, at: number): Promise<string | undefined>;
-  /** One that cannot be written down is fetched again. */
+  /** Adds an entry. If it cannot be written, the layer is fetched again. */
   put(location: string, body: string, at: number): void;
-  /** Removes those that were used last before the moment, or after `latest`; returns how many. */
+  /** Removes entries that were used last before the moment, or after `latest`; returns how many. */
   purge(usedBefore: number, latest: number, signal?: AbortSignal): Promise<number>;
 }
 

@@ -2,7 +2,7 @@ import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
-/** A container request as it is kept: times in ms since the epoch, the rest as JSON text. */
+/** A container request as it is stored: times in ms since the epoch, the rest as JSON text. */
 export interface RequestRow {
   readonly createdAt: number;
   readonly expiresAt: number;
@@ -11,9 +11,9 @@ export interface RequestRow {
 }
 
 export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
-  /** The network that it came from, for a caller without a login. */
+  /** The network of a caller without a login. */
   readonly network?: string | undefined;
-  /** The build that it waits for, which is kept for as long as the request. */
+  /** The build that it waits for. The build is kept for as long as the request. */
   readonly buildId?: string | undefined;
 }
 
@@ -22,15 +22,15 @@ export interface RequestStore {
   /** Resolves when the request would survive a power failure. */
   insert(tokenHash: Buffer, row: NewRequestRow): Promise<void>;
   find(tokenHash: Buffer): Promise<RequestRow | undefined>;
-  /** True when there was such a request and it was not revoked before; resolves when that is durable. */
+  /** True when the request existed and was not revoked before; resolves when the revocation is durable. */
   revoke(tokenHash: Buffer, at: number): Promise<boolean>;
-  /** Up to so many requests after a place in the order of their ends; those that were revoked have no body. */
+  /** Returns up to so many requests after a place in the order of their ends; revoked ones have no body. */
   endingAfter(place: RequestPlace, limit: number): Promise<EndingRequest[]>;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
   /**
-   * Moves the requests to the moment `at` that were made after it, by a clock that was wrong, and keeps their life as
-   * long as it was; returns how many.
+   * Finds requests that a wrong clock has dated after the moment `at`, moves them to `at`, and keeps their lifetime.
+   * Returns how many.
    * @param endsAfter no request that is made at `at` ends later than this
    */
   redate(at: number, endsAfter: number, signal?: AbortSignal): Promise<number>;
@@ -51,7 +51,7 @@ interface InsertedRow extends NewRequestRow {
   readonly tokenHash: Buffer;
 }
 
-/** Requests that are written by one statement after the other, as one change. */
+/** Requests that are written by consecutive statements, as one change. */
 interface Group {
   readonly rows: InsertedRow[];
   readonly openedAt: number;
@@ -59,9 +59,9 @@ interface Group {
   written: Promise<void>;
 }
 
-// So that nobody who joins late has less patience left than the first.
+// Short, so that the last request of a group has about as much patience left as the first.
 const longestGroupMs = 50;
-// So that to write it takes some milliseconds.
+// A group of this size takes some milliseconds to write.
 const mostInGroup = 500;
 const largestGroupBytes = 256 * 1024;
 
@@ -87,7 +87,7 @@ export function createRequestStore(database: Database): RequestStore {
     `DELETE FROM requests WHERE id IN
      (SELECT id FROM requests WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
   );
-  // From the last end on: the rows in question are there, and no other row that is found again and again.
+  // Starts at the last end: this finds the rows in question, and no other row again and again.
   const redate = database.prepare(
     `UPDATE requests SET expires_at = expires_at - created_at + @at, created_at = @at WHERE id IN
      (SELECT id FROM requests WHERE expires_at > @endsAfter AND created_at > @at
@@ -99,8 +99,8 @@ export function createRequestStore(database: Database): RequestStore {
     if (buildId !== undefined) keepBuild.run(expiresAt, buildId);
   };
 
-  // What comes while the last ones are on their way to the disk is written together: a change of its own
-  // for each costs more than the rows.
+  // Requests that arrive while the previous group is being flushed are written together: a separate change for each
+  // costs more than the rows.
   let group: Group | undefined;
   const openGroup = (): Group => {
     const opened: Group = {
@@ -145,8 +145,8 @@ export function createRequestStore(database: Database): RequestStore {
 }
 
 /**
- * Adds requests to the sums of anonymous use, a network at a time: a trigger would change the same two rows for each of
- * them. Their removal does have a trigger.
+ * Adds requests to the sums of anonymous use, one network at a time: a trigger would change the same two rows for
+ * each request. Their removal does have a trigger.
  */
 function useOfRequests(database: Database): (rows: readonly InsertedRow[]) => void {
   const add = database.prepare(

@@ -2,20 +2,20 @@ import type { Database } from '../database.ts';
 
 export type Metric = 'builds' | 'pulls' | 'mounted';
 
-/** Where a count is asked for: one day (`yyyy-mm-dd`, UTC), one organisation, both or everything. */
+/** The scope of a count: one day (`yyyy-mm-dd`, UTC), one organisation, both or everything. */
 export interface UsageQuery {
   readonly day?: string | undefined;
   readonly org?: string | undefined;
 }
 
 export interface UsageStore {
-  /** Adds one event of an organisation, or of nobody's when `org` is undefined. */
+  /** Adds one event of an organisation; of no organisation when `org` is undefined. */
   add(metric: Metric, day: string, org: string | undefined): void;
-  /** All events that match, those without an organisation among them. */
+  /** Returns the number of all events that match, including those without an organisation. */
   count(metric: Metric, query: UsageQuery): Promise<number>;
   /** Events by organisation; those without one are left out. */
   countByOrg(metric: Metric, query: UsageQuery): Promise<Record<string, number>>;
-  /** Writes what was added since the last time; what cannot be written is kept for the next. */
+  /** Writes the events added since the last call. Events that cannot be written are kept for the next call. */
   flush(): Promise<void>;
 }
 
@@ -27,8 +27,8 @@ interface Waiting {
 }
 
 /**
- * Counters by metric, day and organisation. Additions are gathered in memory and written together,
- * so that a pull never waits for the disk; queries see them at once.
+ * Counters by metric, day and organisation. Additions are gathered in memory and written together, so that a pull
+ * never waits for the disk. Queries include them at once.
  */
 export function createUsageStore(database: Database): UsageStore {
   const insert = database.prepare(
@@ -36,7 +36,7 @@ export function createUsageStore(database: Database): UsageStore {
      ON CONFLICT (metric, day, org) DO UPDATE SET count = count + excluded.count`,
   );
   const select = 'SELECT org, SUM(count) AS count FROM usage WHERE metric = @metric';
-  // One statement for each form of the question, so that each has its index.
+  // One statement for each form of the query, so that each has its index.
   const all = database.prepare(`${select} GROUP BY org`);
   const ofDay = database.prepare(`${select} AND day = @day GROUP BY org`);
   const ofOrg = database.prepare(`${select} AND org = @org GROUP BY org`);
@@ -67,7 +67,7 @@ export function createUsageStore(database: Database): UsageStore {
       throw error;
     }
   };
-  /** Counts by organisation, those that are not written yet among them. */
+  /** Counts by organisation, including unwritten events. */
   const counts = (metric: Metric, { day, org }: UsageQuery): Map<string, number> => {
     const asked = {
       metric,

@@ -2,10 +2,10 @@ import type { Database } from '../database.ts';
 import type { Listed, NotAdded, Page } from '../page.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
-/** An access token of the built-in platform as it is kept: without its value. Times are ms since the epoch. */
+/** An access token of the built-in platform as it is stored: without its value. Times are ms since the epoch. */
 export interface AccessTokenRow {
   readonly id: number;
-  /** Id of the user it belongs to. */
+  /** Id of the user that it belongs to. */
   readonly user: number;
   readonly name: string;
   readonly createdAt: number;
@@ -16,20 +16,23 @@ export interface AccessTokenRow {
 
 /** Access tokens by the hash of their value; the value itself is not in the database. */
 export interface AccessTokenStore {
-  /** Returns why it adds nothing, where the user does not exist, has one of this name, or has the most already. */
+  /**
+   * Adds a token. Returns the reason when it adds nothing: the user does not exist, has a token of this name, or has
+   * the maximum number.
+   */
   insert(
     tokenHash: Buffer,
     row: Pick<AccessTokenRow, 'user' | 'name' | 'createdAt' | 'expiresAt'>,
     most: number,
   ): Promise<AccessTokenRow | NotAdded>;
   findByHash(tokenHash: Buffer): Promise<AccessTokenRow | undefined>;
-  /** Those of one user, or of all; oldest first. */
+  /** Returns the tokens of one user, or of all; oldest first. */
   list(user: number | undefined, page: Page): Promise<Listed<AccessTokenRow>>;
-  /** Notes the day of use, where it is another than before; a note that cannot be written is dropped. */
+  /** Notes the day of use when it has changed; a note that cannot be written is dropped. */
   touch(id: number, day: string): Promise<void>;
-  /** Removes a token, of the user where one is given, and returns it; undefined when there was none. */
+  /** Removes a token, of the user if one is given, and returns it; undefined when it does not exist. */
   remove(id: number, user?: number): Promise<AccessTokenRow | undefined>;
-  /** Removes those that ended before the moment; returns how many. */
+  /** Removes tokens that expired before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 

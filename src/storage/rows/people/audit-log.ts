@@ -8,7 +8,7 @@ export interface AuditEntry {
   readonly at: number;
   /** `account admin`, `user ada@example.org`, `command line (root)`. */
   readonly actor: string;
-  /** Address that it came from; null for the command line. */
+  /** Address of the client; null for the command line. */
   readonly client: string | null;
   /** `token.create` and the like. */
   readonly action: string;
@@ -19,23 +19,23 @@ export type Deed = Pick<AuditEntry, 'actor' | 'action' | 'target'> & {
   readonly client?: string | undefined;
 };
 
-/** What was administered, kept for a time. No secret is in it. */
+/** The administrative actions, kept for a time. The log contains no secrets. */
 export interface AuditLog {
-  /** Notes what has been done. It is written with the next turn of the event loop; a failure is reported, not thrown. */
+  /** Notes an action. It is written with the next turn of the event loop; a failure is reported, not thrown. */
   add(deed: Deed): void;
-  /** The newest first, of those before an id where one is given. */
+  /** Returns the newest entries first; with an id, only entries before it. */
   list(page: {
     readonly before?: number | undefined;
     readonly limit: number;
   }): Promise<AuditEntry[]>;
-  /** Writes what {@link add} has noted; reports a failure and tries again later. */
+  /** Writes the entries that {@link add} has noted; reports a failure and retries later. */
   flush(): Promise<void>;
-  /** Removes entries older than a moment (ms since the epoch), and the oldest above a number of entries. */
+  /** Removes entries older than a moment (ms since the epoch), and the oldest entries above a maximum number. */
   purge(before: number, maxEntries: number, signal?: AbortSignal): Promise<void>;
 }
 
 const longestText = 300;
-// Entries that cannot be written wait, for instance for disk space. More than this are dropped.
+// Entries that cannot be written wait, for instance for disk space. Entries above this number are dropped.
 const maxWaiting = 10_000;
 const retryMs = 5000;
 

@@ -1,22 +1,22 @@
 import type { Database } from '../database.ts';
 import type { Listed, NotAdded, Page } from '../page.ts';
 
-/** Whose credentials they are. */
+/** The owner of credentials. */
 export interface CredentialOwner {
   readonly kind: 'user' | 'workspace';
   readonly id: number;
 }
 
-/** Credentials of the built-in platform as they are kept. */
+/** Credentials of the built-in platform as they are stored. */
 export interface CredentialRow {
   readonly id: string;
   readonly owner: CredentialOwner;
   readonly name: string;
   readonly description: string | null;
   readonly provider: string;
-  /** What is no secret, as JSON text. */
+  /** The public part, as JSON text. */
   readonly shown: string;
-  /** All of it, encrypted. */
+  /** All of the credentials, encrypted. */
   readonly sealed: string;
   /** ms since the epoch */
   readonly createdAt: number;
@@ -25,14 +25,17 @@ export interface CredentialRow {
 }
 
 export interface CredentialStore {
-  /** Returns why it adds nothing, where the owner does not exist, has some of this name, or has the most already. */
+  /**
+   * Adds credentials. Returns the reason when it adds nothing: the owner does not exist, has credentials of this
+   * name, or has the maximum number.
+   */
   insert(row: Omit<CredentialRow, 'usedDay'>, most: number): Promise<'added' | NotAdded>;
   find(id: string): Promise<CredentialRow | undefined>;
-  /** Those of one owner, or of all; oldest first. */
+  /** Returns the credentials of one owner, or of all; oldest first. */
   list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<CredentialRow>>;
-  /** Notes the day of use, where it is another than before; a note that cannot be written is dropped. */
+  /** Notes the day of use when it has changed; a note that cannot be written is dropped. */
   touch(id: string, day: string): Promise<void>;
-  /** True when there were such credentials. */
+  /** Removes credentials; true when they existed. */
   remove(id: string): Promise<boolean>;
 }
 

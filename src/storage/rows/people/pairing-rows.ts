@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
-/** A key pair that a platform encrypts secrets with. */
+/** A key pair. The platform encrypts secrets with its public key. */
 export interface PairingRow {
   readonly id: string;
   /** DER of the SubjectPublicKeyInfo, base64. */
@@ -13,12 +13,12 @@ export interface PairingRow {
 
 export interface PairingStore {
   insert(service: string, endpoint: string, row: PairingRow): Promise<void>;
-  /** The youngest of a service at an endpoint; of any service there without one. */
+  /** Returns the youngest pairing of a service at an endpoint; without a service, the youngest of any service there. */
   youngest(endpoint: string, service?: string): Promise<PairingRow | undefined>;
   find(id: string): Promise<PairingRow | undefined>;
-  /** Counts it as made at the moment. */
+  /** Sets the creation time to the moment. */
   redate(id: string, at: number): Promise<void>;
-  /** Removes those from before the moment; returns how many. */
+  /** Removes pairings made before the moment; returns how many. */
   purge(createdBefore: number, signal?: AbortSignal): Promise<number>;
 }
 

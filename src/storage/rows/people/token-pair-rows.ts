@@ -1,13 +1,13 @@
 import type { Database } from '../database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
-/** Renewed tokens of platforms, sealed, by the hash of the grant they belong to. */
+/** Renewed tokens of platforms, sealed, by the hash of their grant. */
 export interface TokenPairStore {
   find(grantHash: string): Promise<string | undefined>;
   /** @param at ms since the epoch */
   put(grantHash: string, sealed: string, at: number): Promise<void>;
   remove(grantHash: string): Promise<void>;
-  /** Removes those that were renewed last before the moment; returns how many. */
+  /** Removes tokens that were renewed last before the moment; returns how many. */
   purge(renewedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 

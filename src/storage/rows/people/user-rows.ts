@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts';
 import type { Listed, Page } from '../page.ts';
 
-/** Somebody whom the built-in platform knows. The id is never given to another. */
+/** A user of the built-in platform. An id is never reused. */
 export interface UserRow {
   readonly id: number;
   readonly email: string;
@@ -10,13 +10,13 @@ export interface UserRow {
 }
 
 export interface UserStore {
-  /** Undefined when there is one with this address already. */
+  /** Adds a user; undefined when one with this address exists. */
   insert(email: string, at: number): Promise<UserRow | undefined>;
   find(id: number): Promise<UserRow | undefined>;
   findByEmail(email: string): Promise<UserRow | undefined>;
-  /** By address. */
+  /** Returns users in the order of their addresses. */
   list(page: Page): Promise<Listed<UserRow>>;
-  /** True when there was such a user; tokens, memberships and credentials end as well. */
+  /** Removes a user with the user's tokens, memberships and credentials; true when the user existed. */
   remove(id: number): Promise<boolean>;
 }
 

@@ -2,7 +2,7 @@ import type { Database } from '../database.ts';
 import type { Listed, Page } from '../page.ts';
 import type { UserRow } from './user-rows.ts';
 
-/** What users share credentials in. The id is never given to another. */
+/** A workspace: its members share its credentials. An id is never reused. */
 export interface WorkspaceRow {
   readonly id: number;
   readonly name: string;
@@ -11,18 +11,18 @@ export interface WorkspaceRow {
 }
 
 export interface WorkspaceStore {
-  /** Undefined when there is one of this name already, in whatever case. */
+  /** Adds a workspace; undefined when one of this name exists, ignoring case. */
   insert(name: string, at: number): Promise<WorkspaceRow | undefined>;
   find(id: number): Promise<WorkspaceRow | undefined>;
   findByName(name: string): Promise<WorkspaceRow | undefined>;
-  /** Those that a user is a member of, or all; by name. */
+  /** Returns the workspaces of a member, or all; in the order of their names. */
   list(member: number | undefined, page: Page): Promise<Listed<WorkspaceRow>>;
-  /** True when there was such a workspace; its credentials end as well. */
+  /** Removes a workspace with its credentials; true when it existed. */
   remove(id: number): Promise<boolean>;
   hasMember(id: number, user: number): Promise<boolean>;
-  /** By address. */
+  /** Returns the members in the order of their addresses. */
   members(id: number, page: Page): Promise<Listed<UserRow>>;
-  /** True when the user is a member now; false where the workspace or the user does not exist. */
+  /** True when the user is a member now; false when the workspace or the user does not exist. */
   addMember(id: number, user: number): Promise<boolean>;
   /** True when the user was a member. */
   removeMember(id: number, user: number): Promise<boolean>;

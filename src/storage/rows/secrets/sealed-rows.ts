@@ -2,7 +2,7 @@ import type { Database } from '../database.ts';
 
 type Key = string | number | Uint8Array;
 
-/** A row with a secret, by the table that it is in. */
+/** A row with a secret, by its table. */
 export type SealedRow =
   | { readonly table: 'credentials'; readonly id: string; readonly owner: Owner }
   | { readonly table: 'tokens'; readonly hash: string }
@@ -21,7 +21,7 @@ interface Found {
   readonly workspace?: number | null;
 }
 
-/** A secret, and where it is. */
+/** A secret and its place. */
 export interface Sealed {
   readonly row: SealedRow;
   readonly sealed: string;
@@ -35,20 +35,20 @@ export interface SealedPlace {
   readonly key: Key;
 }
 
-/** A secret that takes the place of another one. */
+/** A secret that replaces another one. */
 export interface Resealed extends Pick<Sealed, 'place' | 'sealed'> {
   readonly resealed: string;
 }
 
-/** All secrets in the database. Commands use it while no server runs: some statements look through whole tables. */
+/** All secrets in the database. Commands use it while no server runs: some statements search whole tables. */
 export interface SealedRowStore {
-  /** Returns up to so many secrets after a place; none after the last one. */
+  /** Returns up to so many secrets after a place; an empty list at the end. */
   after(place: SealedPlace | undefined, limit: number): Promise<Sealed[]>;
   /** Replaces secrets in one transaction, except those that have changed since they were read. */
   replace(secrets: readonly Resealed[]): Promise<void>;
   /**
-   * Returns how many live container requests hold a secret that does not begin with the prefix, and when the last
-   * of them ends (ms since the epoch). Looks through all live requests.
+   * Returns how many live container requests hold a secret that does not begin with the prefix, and when the last of
+   * them ends (ms since the epoch). Searches all live requests.
    */
   requestsOfOthers(prefix: string, now: number): Promise<RequestsOfOthers>;
 }
@@ -99,7 +99,7 @@ const tables: readonly Table[] = [
   },
 ];
 
-// Below every key of its table.
+// Values below every key of each table.
 const firstKeys: readonly Key[] = ['', Buffer.alloc(0), '', 0];
 
 export function createSealedRowStore(database: Database): SealedRowStore {

@@ -1,17 +1,20 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { Fault } from '../../../foundation/fault.ts';
 
-/** Keeps secrets out of the database: what is in there is of no use without the key, which is elsewhere. */
+/** Encrypts secrets in the database: the rows are useless without the key, which is stored elsewhere. */
 export interface SecretBox {
   /**
-   * The text, encrypted with the newest key and bound to its place: what was sealed for one owner cannot be opened
-   * for another.
+   * Returns the text, encrypted with the newest key and bound to its place: a secret that was sealed for one owner
+   * cannot be opened for another.
    * @param place names the row and column, such as `credentials 12`
    */
   seal(text: string, place: string): string;
-  /** The text again. Throws a {@link Fault} (503) when it was changed, was sealed with another key or for another place. */
+  /**
+   * Returns the decrypted text. Throws a {@link Fault} (503) when it was changed, or was sealed with another key or
+   * for another place.
+   */
   open(sealed: string, place: string): string;
-  /** What every text begins with that {@link seal} returns: it names the key. */
+  /** Prefix of every text that {@link seal} returns: it names the key. */
   readonly prefix: string;
 }
 
@@ -31,7 +34,7 @@ interface CipherKey {
 
 /**
  * @param key secret of at least 32 bytes
- * @param previous an older one, which opens what was sealed with it
+ * @param previous an older key, which opens secrets that were sealed with it
  */
 export function createSecretBox(key: Uint8Array, previous?: Uint8Array): SecretBox {
   const newest = cipherKeyOf(key);

@@ -14,8 +14,8 @@ function pathsOf(data: string) {
 }
 
 /**
- * Returns the box with the key of a data directory, and with the key before, where it is still there. A new key is made
- * where there is none.
+ * Returns the box with the key of a data directory, and with the previous key while it exists. Creates a key where
+ * there is none.
  */
 export function openSecretBox(data: string): SecretBox {
   const { current, previous } = pathsOf(data);
@@ -23,15 +23,15 @@ export function openSecretBox(data: string): SecretBox {
   return createSecretBox(key, existsSync(previous) ? readKeyFile(previous) : undefined);
 }
 
-/** Returns true while the data directory has the key before, too. */
+/** Returns true while the data directory has the previous key, too. */
 export function hasPreviousKey(data: string): boolean {
   return existsSync(pathsOf(data).previous);
 }
 
 /**
- * Puts a new key in the place of `secrets.key`, which becomes `secrets.key.previous`. At every moment, also when
- * the process or the power ends, the files that are there open everything. Returns false where an earlier call
- * had made the new key already. The server must be stopped.
+ * Puts a new key in the place of `secrets.key`, which becomes `secrets.key.previous`. The existing files can open all
+ * secrets at every moment, also when the process or the power fails. Returns false when an earlier call has made the
+ * new key already. The server must be stopped.
  */
 export function renewKey(data: string): boolean {
   const { current, previous, next } = pathsOf(data);
@@ -46,7 +46,7 @@ export function renewKey(data: string): boolean {
   return true;
 }
 
-/** Removes the key before. What is sealed with it can never be opened again. */
+/** Removes the previous key. Secrets that are sealed with it can never be opened again. */
 export function removePreviousKey(data: string): void {
   rmSync(pathsOf(data).previous, { force: true });
   syncDirectoriesNow(data, undefined);
