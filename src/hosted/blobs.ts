@@ -8,15 +8,18 @@ import type { Quota } from './uploads/quota.ts';
 /** The blobs of hosted repositories. Content is stored once, however many repositories have it. */
 export interface HostedBlobs {
   /**
-   * Size in bytes. Throws a {@link Fault} (404) when the repository does not have it, or when its content
-   * is gone from the disk: a client then pushes it again.
+   * Returns the size in bytes. Throws a {@link Fault} (404) when the repository does not have the blob, or when its
+   * content is missing on the disk: a client then pushes it again.
    */
   size(repository: string, digest: Digest): Promise<number>;
-  /** Makes content of the content store a blob of the repository. Throws when it is not there or the quota is used up. */
+  /**
+   * Makes content of the content store a blob of the repository. Throws when the content does not exist or the quota
+   * is used up.
+   */
   link(repository: string, digest: Digest, size: number): Promise<void>;
   /**
-   * Takes a blob over from another repository that the asker may pull from, from any of them when none
-   * is named; false when there is none.
+   * Takes a blob over from another repository that the caller may pull from, or from any of them when none is named.
+   * False when no such blob exists.
    */
   mount(
     repository: string,
@@ -24,7 +27,7 @@ export interface HostedBlobs {
     from: string | undefined,
     rights: Rights,
   ): Promise<boolean>;
-  /** Throws when there is none (404), or when a manifest of the repository needs it (409). */
+  /** Throws when the blob does not exist (404), or when a manifest of the repository needs it (409). */
   remove(repository: string, digest: Digest): Promise<void>;
 }
 
@@ -34,7 +37,8 @@ export interface HostedBlobsDeps {
   readonly quota: Quota;
 }
 
-// A blob that everybody has would take long to look for, and is small as a rule: it can be pushed as well.
+// The search would take long for a blob that all repositories have. Such a blob is usually small, and the client can
+// push it instead.
 const mostHolders = 200;
 
 export function createHostedBlobs({ content, store, quota }: HostedBlobsDeps): HostedBlobs {

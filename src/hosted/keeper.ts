@@ -14,11 +14,11 @@ export interface Keeper {
   readonly hasAccounts: boolean;
   /** True for the name of an account. */
   knows(name: string): boolean;
-  /** The rights of callers without a login. */
+  /** Rights of callers without a login. */
   readonly anybody: Rights;
   /**
-   * The rights behind a name and password, undefined when they are wrong. Under the name {@link tokenName}
-   * the password is a bearer token, for clients that know passwords only.
+   * Returns the rights of a name and password, undefined when they are wrong. Under the name {@link tokenName} the
+   * password is a bearer token, for clients that support passwords only.
    *
    * @param beforeHash see {@link AccountCheck.find}
    */
@@ -27,7 +27,9 @@ export interface Keeper {
     password: string,
     beforeHash?: () => void,
   ): Promise<Rights | undefined>;
-  /** Returns the rights of credentials that were sent to a registry; without any, those of callers without a login. */
+  /**
+   * Returns the rights of credentials sent to a registry; without credentials, the rights of callers without a login.
+   */
   withCredentials(credentials: Credentials | undefined): Promise<Rights | undefined>;
   /** Returns the rights that a bearer token gives; undefined for an invalid token. */
   withToken(text: string): Promise<Rights | undefined>;
@@ -36,7 +38,7 @@ export interface Keeper {
 export interface KeeperDeps {
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
-  /** Accounts can be added while the server runs. */
+  /** True when accounts can be added while the server runs. */
   readonly hasAccountFiles: boolean;
   /** Patterns of the repositories that callers without a login may pull. */
   readonly anonymous: readonly string[];
@@ -46,7 +48,7 @@ export interface KeeperDeps {
 export function createKeeper(deps: KeeperDeps): Keeper {
   const { accounts, accountCheck, hasAccountFiles, anonymous, tokens } = deps;
   const open = pullRights(anonymous);
-  // Build contexts hold sources that their owner has shown to this server only, whatever else `*` opens.
+  // Build contexts contain sources that their owner has shown to this server only, so `*` does not include them.
   const anybody: Rights = repository =>
     repository.startsWith(contextPrefix) ? [] : open(repository);
   const withToken = async (text: string): Promise<Rights | undefined> => {
@@ -54,10 +56,10 @@ export function createKeeper(deps: KeeperDeps): Keeper {
     if (!token) return undefined;
     const { account, access } = token;
     const granted: Rights = repository =>
-      // containerd 1.6 asks for one repository twice, to pull and to push.
+      // containerd 1.6 requests one repository twice, to pull and to push.
       access.filter(({ name }) => name === repository).flatMap(({ actions }) => actions);
     if (account === undefined) return granted;
-    // The account may have lost rights, or have ended, since the token was made.
+    // The account may have lost rights, or have been removed, since the token was issued.
     const holder = accounts.get(account);
     return holder && commonRights(granted, accountRights(holder, anybody));
   };

@@ -9,9 +9,9 @@ import type { Rights } from './rights.ts';
 export interface Listing {
   readonly contentType: string;
   readonly body: object;
-  /** The query of the next page. */
+  /** Query of the next page. */
   readonly next: string | undefined;
-  /** What the list was filtered by. */
+  /** The filter of the list. */
   readonly filtered?: string;
 }
 
@@ -22,16 +22,19 @@ export interface HostedListings {
    * and `last`. Source: Docker Registry HTTP API V2, Listing Repositories.
    */
   catalog(rights: Rights, query: URLSearchParams): Promise<Listing>;
-  /** Tags in the order of their bytes; the query may have `n` and `last`. Throws a {@link Fault} (404). */
+  /** Returns the tags in the order of their bytes; the query may have `n` and `last`. Throws a {@link Fault} (404). */
   tags(repository: string, query: URLSearchParams): Promise<Listing>;
-  /** A page of an index of what has the digest as its subject; the query may have `artifactType` and `last`. */
+  /**
+   * Returns a page of an index of the manifests whose subject is the digest; the query may have `artifactType` and
+   * `last`.
+   */
   referrers(repository: string, subject: Digest, query: URLSearchParams): Promise<Listing>;
 }
 
 const largestPage = 10_000;
 const catalogPage = 1000;
 const referrersPage = 1000;
-// To write so much of small annotations takes some 30 ms.
+// Writing this many bytes of small annotations takes some 30 ms.
 const referrersPageBytes = 1024 * 1024;
 
 export function createHostedListings(store: HostedStore): HostedListings {

@@ -23,30 +23,30 @@ import type { Quota } from './uploads/quota.ts';
 
 /** The manifests and tags of hosted repositories. */
 export interface HostedManifests {
-  /** By tag or digest. Throws a {@link Fault} (404). */
+  /** Returns a manifest by tag or digest. Throws a {@link Fault} (404). */
   get(repository: string, reference: string): Promise<Document>;
-  /** What a tag or digest stands for, without its bytes. Throws a {@link Fault} (404). */
+  /** Returns the properties of the manifest of a tag or digest, without its bytes. Throws a {@link Fault} (404). */
   head(repository: string, reference: string): Promise<HostedManifest>;
-  /** Throws a {@link Fault}: 400 for a malformed one, 404 when it refers to what was never pushed. */
+  /** Throws a {@link Fault}: 400 for a malformed manifest, 404 when it refers to content that was never pushed. */
   put(repository: string, pushed: PushedManifest): Promise<StoredManifest>;
   /** Deletes a tag, or a manifest with its tags. Throws a {@link Fault} (404). */
   remove(repository: string, reference: string): Promise<void>;
-  /** Deletes whatever manifests and tags there are, a few at a time. */
+  /** Deletes all manifests and tags, a few at a time. */
   removeAll(repository: string): Promise<void>;
 }
 
 export interface PushedManifest {
   readonly bytes: Buffer;
-  /** The `Content-Type` it came with. */
+  /** The `Content-Type` of the request. */
   readonly contentType: string | undefined;
-  /** The digest it must have, where it was pushed by digest. */
+  /** The digest that it must have, when it was pushed by digest. */
   readonly digest?: Digest | undefined;
   readonly tags: readonly string[];
 }
 
 export interface StoredManifest {
   readonly digest: Digest;
-  /** The manifest that this one says something about. */
+  /** The manifest that this one describes. */
   readonly subject: Digest | undefined;
 }
 
@@ -102,7 +102,7 @@ export function createHostedManifests({
         blobs: blobs.map(part => ({
           digest: part.digest,
           size: part.size,
-          // What is in a manifest of an unknown type may be anything, a manifest for instance.
+          // A manifest of an unknown type may refer to anything, for instance to a manifest.
           isOptional: isElsewhere(part) || manifest.kind === 'opaque',
         })),
         manifests,
@@ -125,7 +125,7 @@ export function createHostedManifests({
   };
 }
 
-/** The manifest as it was pushed, after its digest and its media type have proved to be what they are said to be. */
+/** Returns the pushed manifest, after a check of its digest and its media type. */
 function documentOf({ bytes, contentType, digest: expected }: PushedManifest): Document {
   const body = parseJson(bytes, 'manifest');
   const served = bareMediaType(contentType);
@@ -148,7 +148,8 @@ function documentOf({ bytes, contentType, digest: expected }: PushedManifest): D
   );
 }
 
-// What the list of referrers shows of a manifest. Media types have at most 255 characters (RFC 6838, section 4.2).
+// Limit for the properties of a manifest in the list of referrers. Media types have at most 255 characters (RFC 6838,
+// section 4.2).
 const maxListedType = 255;
 const maxListedAnnotations = 128 * 1024;
 

@@ -2,8 +2,8 @@ import { Fault } from '../foundation/fault.ts';
 
 /**
  * Returns the number in the parameter `n` of a listing; undefined when it is absent. Throws a {@link Fault} (400) for
- * what is no number, with the code that the distribution registry has for it.
- * Source: OCI distribution specification 1.1, Listing Tags; distribution, HTTP API V2, Errors.
+ * a value that is not a number, with the code of the distribution registry. Source: OCI distribution specification
+ * 1.1, Listing Tags; distribution, HTTP API V2, Errors.
  */
 export function pageSize(query: URLSearchParams): number | undefined {
   const text = query.get('n');

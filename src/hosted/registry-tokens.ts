@@ -2,7 +2,7 @@ import { jwtVerify, SignJWT } from 'jose';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import type { Action } from './rights.ts';
 
-/** What a bearer token allows. Source: distribution's token authentication, the claim `access`. */
+/** The rights of a bearer token. Source: distribution's token authentication, the claim `access`. */
 export interface RepositoryAccess {
   readonly type: 'repository';
   readonly name: string;
@@ -10,7 +10,7 @@ export interface RepositoryAccess {
 }
 
 export interface RegistryToken {
-  /** Name of the account it was made for; undefined for anybody's and for a builder's. */
+  /** Name of the account that it was issued for; undefined for a caller without a login and for a builder. */
   readonly account?: string | undefined;
   readonly access: readonly RepositoryAccess[];
 }
@@ -19,17 +19,17 @@ export interface RegistryToken {
 export interface RegistryTokens {
   /** The audience, and the `service` of challenges. */
   readonly service: string;
-  /** Signs a token that is good for so many ms. */
+  /** Signs a token that is valid for the given time (ms). */
   issue(token: RegistryToken, lifeMs: number): Promise<string>;
-  /** What a token allows, undefined when it is not ours, was changed or has ended. */
+  /** Returns the content of a token; undefined when another service issued it, it was changed, or it has expired. */
   read(text: string): Promise<RegistryToken | undefined>;
 }
 
 const algorithm = 'HS256';
 
 /**
- * @param key at least 32 bytes; all replicas of the service need the same
- * @param service the host that names begin with
+ * @param key at least 32 bytes; all replicas of the service need the same key
+ * @param service host that names begin with
  */
 export function createRegistryTokens(key: Uint8Array, service: string): RegistryTokens {
   const known = boundedCache<string, { token: RegistryToken; expiresAt: number }>(1000);

@@ -1,9 +1,11 @@
 import type { Account, Role } from './accounts/accounts.ts';
 
-/** What can be done with a repository. Source: distribution's token authentication, actions of the type `repository`. */
+/** An action on a repository. Source: distribution's token authentication, actions of the type `repository`. */
 export type Action = 'pull' | 'push' | 'delete';
 
-/** What somebody may do with a repository; it depends on the name alone, never on whether it exists. */
+/**
+ * Returns the allowed actions on a repository. They depend on the name alone, never on whether the repository exists.
+ */
 export type Rights = (repository: string) => readonly Action[];
 
 const actionsOf: Readonly<Record<Role, readonly Action[]>> = {
@@ -12,7 +14,7 @@ const actionsOf: Readonly<Record<Role, readonly Action[]>> = {
   administer: ['pull', 'push', 'delete'],
 };
 
-/** The rights of an account, those of anybody among them. */
+/** Returns the rights of an account, including those of callers without a login. */
 export function accountRights({ repositories }: Account, anybody: Rights): Rights {
   if (!repositories) return () => actionsOf.administer;
   const rules = Object.entries(repositories).map(
@@ -27,13 +29,13 @@ export function accountRights({ repositories }: Account, anybody: Rights): Right
       );
 }
 
-/** The right to pull what matches one of the patterns. */
+/** Returns the right to pull repositories that match one of the patterns. */
 export function pullRights(patterns: readonly string[]): Rights {
   const matchers = patterns.map(matcher);
   return repository => (matchers.some(matches => matches(repository)) ? actionsOf.pull : []);
 }
 
-/** What both allow. */
+/** Returns the actions that both allow. */
 export function commonRights(one: Rights, other: Rights): Rights {
   return repository => {
     const allowed = other(repository);
@@ -41,7 +43,7 @@ export function commonRights(one: Rights, other: Rights): Rights {
   };
 }
 
-/** `team/*`: a star stands for any characters, slashes among them. */
+/** Matches patterns such as `team/*`: `*` matches any characters, including slashes. */
 function matcher(pattern: string): (repository: string) => boolean {
   const parts = pattern.split('*').map(part => part.replace(/[\\^$.|?+()[\]{}]/g, '\\$&'));
   const expression = new RegExp(`^${parts.join('.*')}$`);

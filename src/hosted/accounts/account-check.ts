@@ -5,22 +5,22 @@ import { RunQueue } from '../../foundation/run-queue.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { isSameText, matchesHash, passwordForm } from './password-hash.ts';
 
-/** Compares names and passwords with those of the accounts. */
+/** Checks names and passwords against those of the accounts. */
 export interface AccountCheck {
   /**
-   * Returns the account of that name and password, undefined for none. How long it takes does not depend on
-   * whether the name exists. A hash is computed beside the main thread, two at a time; the result is remembered
-   * for some minutes.
+   * Returns the account of that name and password, undefined for none. The time it takes does not depend on whether
+   * the name exists. Hashes are computed beside the main thread, two at a time; the result is remembered for some
+   * minutes.
    *
-   * @param beforeHash called right before a hash is computed; what it throws ends the check
-   * @throws a `Fault` (503) where too many checks wait
+   * @param beforeHash called right before a hash is computed; an error that it throws ends the check
+   * @throws a `Fault` (503) when too many checks wait
    */
   find(name: string, password: string, beforeHash?: () => void): Promise<Account | undefined>;
-  /** Forgets all results. To be called when the accounts have changed. */
+  /** Forgets all results. Call it after the accounts have changed. */
   reset(): void;
 }
 
-// A hash takes a core for 20 to 100 ms, and one of libuv's four threads, which also read files.
+// A hash occupies a core for 20 to 100 ms, and one of libuv's four threads, which also read files.
 const hashesAtOnce = 2;
 const mostWaiting = 1000;
 const keptMatches = 10_000;
@@ -36,7 +36,7 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
   const turns = new RunQueue(hashesAtOnce, { mostWaiting, refusal: tooManyLogins });
   let decoys: Decoys | undefined;
 
-  /** The result that is remembered, undefined for none. */
+  /** Returns the remembered result, undefined for none. */
   const recall = (id: string): boolean | undefined =>
     matches.has(id) ? true : failures.has(id) ? false : undefined;
 
@@ -48,13 +48,13 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
   ): Promise<boolean> => {
     const form = passwordForm(stored);
     if (form === 'plain') return isSameText(password, stored);
-    // With the hash in it, the result is not used for another password of the account.
+    // The hash is a part of the text, so the result does not apply to another password of the account.
     const text = JSON.stringify([name, stored, password]);
     const id = createHmac('sha256', key).update(text).digest('base64url');
     const known = recall(id);
     if (known !== undefined) return known;
     return turns.run(async () => {
-      // Somebody else may have asked the same meanwhile.
+      // Another caller may have checked the same password meanwhile.
       const found = recall(id);
       if (found !== undefined) return found;
       beforeHash?.();
@@ -70,7 +70,7 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
       decoys ??= collectDecoys(accounts);
       const stored = account?.password ?? decoyFor(decoys, name);
       const isRight = await isPassword(name, stored, password, beforeHash);
-      // Its file may have been read again meanwhile.
+      // The account file may have been read again meanwhile.
       const isStill = account !== undefined && accounts.get(name) === account;
       return isRight && isStill ? account : undefined;
     },
@@ -83,10 +83,10 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
   };
 }
 
-/** What unknown names are compared with: their logins take as long as those of the accounts there are. */
+/** Hashes for unknown names: logins with such names take as long as those with existing names. */
 interface Decoys {
   readonly passwords: readonly string[];
-  /** The same at each start, so that a name always takes as long. It is as secret as the passwords. */
+  /** The key is the same at each start, so that a name always takes equally long. It is as secret as the passwords. */
   readonly key: Uint8Array;
 }
 

@@ -1,7 +1,7 @@
 import type { Account, Role } from './accounts.ts';
 import { passwordForm } from './password-hash.ts';
 
-/** An `htpasswd` file, and what its accounts may do. */
+/** An `htpasswd` file, and the roles of its accounts. */
 export interface AccountFile {
   readonly file: string;
   /** Names that administer the service and every repository. */
@@ -10,15 +10,15 @@ export interface AccountFile {
   readonly repositories: Readonly<Record<string, Role>>;
 }
 
-/** Most bytes that such a file may have. */
+/** Maximum size of such a file in bytes. */
 export const mostFileBytes = 1024 * 1024;
 
 const mostAccounts = 10_000;
 const longestName = 255;
 
 /**
- * Returns the accounts of an `htpasswd` file, `name:hash` by line. Throws an `Error` that names the line, and
- * holds no hash. Source: the documentation of Apache's htpasswd.
+ * Returns the accounts of an `htpasswd` file, one `name:hash` a line. Throws an `Error` that names the line and
+ * contains no hash. Source: the documentation of Apache's htpasswd.
  */
 export function parseAccountFile(
   text: string,

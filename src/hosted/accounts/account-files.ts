@@ -4,11 +4,11 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import { type AccountFile, mostFileBytes, parseAccountFile } from './account-file.ts';
 import type { Account, Accounts } from './accounts.ts';
 
-/** The accounts of the configuration and of files, which are read again when they have changed. */
+/** The accounts of the configuration and of files. A file is read again when it has changed. */
 export interface AccountFiles {
-  /** Always the same object, with the accounts of now. */
+  /** Always the same object, with the current accounts. */
   readonly accounts: Accounts;
-  /** Looks whether files have changed. A broken file is logged once, and leaves its accounts as they are. */
+  /** Checks whether files have changed. A broken file is logged once, and its accounts stay as they are. */
   look(): Promise<void>;
 }
 
@@ -16,7 +16,7 @@ export interface AccountFilesOptions {
   readonly listed: Accounts;
   readonly files: readonly AccountFile[];
   readonly log: Logger;
-  /** Called after accounts have changed, with what has, such as `account.add` and a name. */
+  /** Called after accounts have changed, with the changes: each has an action, such as `account.add`, and a name. */
   readonly onChange: (changes: readonly AccountChange[]) => void;
 }
 
@@ -28,15 +28,15 @@ export interface AccountChange {
 
 interface Kept {
   readonly source: AccountFile;
-  /** Of the content that is in use. */
+  /** Version of the content in use. */
   version: string;
   accounts: Map<string, Account>;
-  /** What was found at the last look, where it is not in use. */
+  /** Version found at the last look, when it is not in use. */
   seen: string;
   reported: string;
 }
 
-/** Reads the files. Throws an `Error` for one that cannot be used, with its path. */
+/** Reads the files. Throws an `Error` for an unusable one, with its path. */
 export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
   const { listed, files, log, onChange } = options;
   const accounts = new Map(listed);
@@ -60,7 +60,7 @@ export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
     for (const name of file.accounts.keys()) others.delete(name);
     requireNew(found, others);
     const changes = changesOf(file.source.file, file.accounts, found);
-    // Without a turn of the event loop in between: nobody sees half of it.
+    // Runs within one turn of the event loop, so that no reader sees a part of the changes.
     for (const { name } of changes) {
       const account = found.get(name);
       if (account) accounts.set(name, account);
@@ -82,7 +82,7 @@ export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
       file.reported = '';
       return;
     }
-    // htpasswd writes into the file: what is still being written is left for the next look.
+    // htpasswd writes into the file: an unfinished file is left for the next look.
     const isSettled = version === file.seen;
     file.seen = version;
     if (!isSettled) return;
@@ -133,7 +133,10 @@ function changesOf(file: string, before: Accounts, after: Accounts): AccountChan
   return changes;
 }
 
-/** Differs where the file may have another content; throws for what is no file, and for one that is too large. */
+/**
+ * Returns a value that differs when the file may have other content. Throws for a path that is not a file, and for a
+ * file that is too large.
+ */
 function versionOf(stats: BigIntStats): string {
   if (!stats.isFile()) throw new Error('it is not a file');
   if (stats.size > BigInt(mostFileBytes))
@@ -141,7 +144,7 @@ function versionOf(stats: BigIntStats): string {
   return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
 }
 
-/** Without the path, which is beside it. */
+/** Leaves out the path, which the message contains already. */
 function reasonOf(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT') return 'it does not exist';

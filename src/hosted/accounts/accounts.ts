@@ -1,4 +1,4 @@
-/** What an account is to a repository; each includes the ones before. */
+/** The role of an account for a repository; each includes the earlier ones. */
 export type Role = 'pull' | 'push' | 'administer';
 
 export interface Account {
@@ -8,5 +8,5 @@ export interface Account {
   readonly repositories?: Readonly<Record<string, Role>> | undefined;
 }
 
-/** Accounts by name. Those of files come and go. */
+/** Accounts by name. Those of files change while the server runs. */
 export type Accounts = ReadonlyMap<string, Account>;

@@ -2,24 +2,24 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { hash, verify as verifyArgon2 } from '@node-rs/argon2';
 import { verify as verifyBcrypt } from '@node-rs/bcrypt';
 
-/** What a password is compared with: the password itself, or one of its hashes. */
+/** The stored form of a password: the password itself, or one of its hashes. */
 export type PasswordForm = 'plain' | 'bcrypt' | 'argon2id';
 
 // Source: the modular crypt format, and the PHC string format.
 const bcrypt = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 const argon2id =
   /^\$argon2id\$v=19\$m=(\d{1,9}),t=(\d{1,4}),p=(\d{1,3})\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{16,86}$/;
-// No password looks like this by accident: forms of other programs, and damaged ones of these.
+// No password looks like this by accident. These are hashes of other programs, and damaged ones of the forms above.
 const anyHash =
   /^(\$(1|2[abxy]?|3|5|6|7|y|gy|apr1|md5|sha1|argon2\w*|scrypt|s0|pbkdf2[\w-]*)\$|\{(SSHA|SHA|CRYPT)[\d-]*\})/i;
 
-// What one login may cost: with these about two seconds of a processor.
+// Cost limits of one login: about two seconds of a processor.
 const mostBcryptCost = 15;
 const mostArgonMemoryKiB = 256 * 1024;
 const mostArgonWorkKiB = 1024 * 1024;
 const mostArgonThreads = 16;
 
-/** Returns what a text is. Throws an `Error`, which does not hold the text, for a hash that cannot be used. */
+/** Returns the form of a text. Throws an `Error`, which does not contain the text, for an unusable hash. */
 export function passwordForm(text: string): PasswordForm {
   const cost = bcrypt.exec(text)?.[1];
   if (cost !== undefined) {
@@ -45,9 +45,9 @@ export function passwordForm(text: string): PasswordForm {
 }
 
 /**
- * Resolves with true when a password is the one behind a hash. It is computed beside the main thread.
+ * Resolves with true when the password matches the hash. The hash is computed beside the main thread.
  *
- * @param stored of a form that {@link passwordForm} has named
+ * @param stored hash in a form that {@link passwordForm} has returned
  */
 export async function matchesHash(
   stored: string,
@@ -57,7 +57,7 @@ export async function matchesHash(
   return form === 'bcrypt' ? verifyBcrypt(password, stored) : verifyArgon2(stored, password);
 }
 
-/** Returns true when two texts are equal; the time that it takes does not depend on where they differ. */
+/** Returns true when two texts are equal; the time does not depend on where they differ. */
 export function isSameText(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));

@@ -17,7 +17,7 @@ export interface OwnPusherDeps {
   readonly quota: Quota;
 }
 
-/** Pushes to the hosted repositories, without the way through the network; the credentials decide as anywhere. */
+/** Pushes to the hosted repositories without the network. The credentials decide, as with any registry. */
 export function createOwnPusher(deps: OwnPusherDeps): PushClient {
   const { content, keeper, manifests, blobs, quota } = deps;
 
@@ -42,7 +42,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       const batches = createBatches(bytes => file.write(...bytes));
       source = await open();
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-        // Gathered into batches, so it has to be a copy: what a source hands out does not stay.
+        // Batches keep the bytes, so this must be a copy: the source reuses its memory.
         await batches.add(Buffer.from(chunk.bytes));
         chunk.release();
       }
@@ -86,7 +86,10 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
   };
 }
 
-/** Pushes to the hosted repositories for what is under the own host, to other registries for the rest. */
+/**
+ * Pushes to the hosted repositories for names under the server's own host, and to other registries for all other
+ * names.
+ */
 export function withOwnPusher(ownHost: string, own: PushClient, others: PushClient): PushClient {
   const choose = ({ registry }: PushAccess) => (registry === ownHost ? own : others);
   return {

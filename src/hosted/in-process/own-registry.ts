@@ -14,13 +14,13 @@ export interface OwnRegistryDeps {
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
   readonly listings: HostedListings;
-  /** What served names begin with: they are no hosted repositories. */
+  /** Prefix of served names, which are not hosted repositories. */
   readonly servedPrefix: string;
 }
 
 /**
- * The hosted repositories as a registry among others, without the way through the network. As with
- * any other registry, the credentials of the access decide what it may see.
+ * Offers the hosted repositories as one registry among others, without the network. As with any other registry, the
+ * credentials of the access decide what it may see.
  */
 export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
   const { content, keeper, manifests, blobs, listings } = deps;
@@ -106,7 +106,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
   };
 }
 
-/** The headers of a listing that was asked for under the path. */
+/** Returns the headers of a listing that was requested under the path. */
 export function listingHeaders(
   { contentType, next, filtered }: Listing,
   path: string,
@@ -117,7 +117,7 @@ export function listingHeaders(
   return headers;
 }
 
-/** Asks the hosted repositories for what is under the own host, other registries for the rest. */
+/** Asks the hosted repositories for names under the server's own host, and other registries for all other names. */
 export function withOwnRegistry(
   ownHost: string,
   own: RegistryClient,

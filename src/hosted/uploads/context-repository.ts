@@ -3,19 +3,22 @@ import { createHash } from 'node:crypto';
 /** The owner of build contexts. */
 export interface ContextOwner {
   readonly user?: string | undefined;
-  /** Of a caller without a login. */
+  /** Network of a caller without a login. */
   readonly network?: string | undefined;
 }
 
-/** What the repositories of uploaded build contexts begin with. */
+/** Prefix of the repositories for uploaded build contexts. */
 export const contextPrefix = 'contexts/';
 const users = `${contextPrefix}users`;
-/** What is above the repositories of all callers without a login. */
+/** Prefix of the repositories of all callers without a login. */
 export const anonymousContexts = `${contextPrefix}networks`;
 
 const hashDigits = 32;
 
-/** The repository of a caller's build contexts: one for each user, and for each network of callers without a login. */
+/**
+ * Returns the repository of a caller's build contexts. Each user has one, and so has each network of callers without
+ * a login.
+ */
 export function contextRepository({ user, network = '' }: ContextOwner): string {
   const [place, owner] = user === undefined ? [anonymousContexts, network] : [users, user];
   const hash = createHash('sha256').update(owner).digest('hex');

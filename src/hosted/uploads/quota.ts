@@ -9,22 +9,22 @@ import type { Reserved } from './reservations.ts';
 
 /** Limits of repositories for build contexts, in bytes; undefined for no limit. */
 export interface ContextLimits {
-  /** Of one user. */
+  /** Limit of one user. */
   readonly maxContextBytes: number | undefined;
-  /** Of one network, for callers without a login. */
+  /** Limit of one network, for callers without a login. */
   readonly maxNetworkBytes: number | undefined;
-  /** Of all these networks. */
+  /** Limit of all these networks together. */
   readonly maxBytes: number | undefined;
 }
 
-/** How much the hosted repositories may hold. */
+/** Limits of the size of hosted repositories. */
 export interface Quota {
-  /** The limits of a repository. */
+  /** Returns the limits of a repository. */
   limitsOf(repository: string): HostedLimits;
   /**
-   * Throws a {@link Fault} when the repository cannot grow by so many bytes: 413 for a blob that is too large, 403 for
-   * a repository or a registry that would be. Includes what other uploads take. The store checks again when it puts the
-   * content into the repository.
+   * Throws a {@link Fault} when the repository cannot grow by so many bytes: 413 for a blob that is too large, 403
+   * when the repository or the registry would become too large. Includes the bytes of other uploads. The store checks
+   * again when it puts the content into the repository.
    */
   admit(repository: string, bytes: number, others?: Reserved): Promise<void>;
   /** Returns the {@link Fault} for a push that reaches a limit. */

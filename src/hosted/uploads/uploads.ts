@@ -8,21 +8,21 @@ import { createBatches } from './batches.ts';
 import type { Quota } from './quota.ts';
 import { createReservations, type Reservation } from './reservations.ts';
 
-/** The bytes of a request, and the way to end it from this side. */
+/** The bytes of a request, and a way for the server to end it. */
 export interface UploadBody {
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Bytes, where they were told beforehand. */
+  /** Bytes, when the request announces them. */
   readonly length: number | undefined;
   stop(reason: Error): void;
 }
 
-/** Which bytes of the blob a request brings, both ends included. */
+/** The range of bytes in a request, both ends included. */
 export interface ChunkRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** A blob on its way into a repository. What was received stays when a connection breaks, and can be gone on from. */
+/** A blob on its way into a repository. The received bytes stay when a connection breaks, and the client can resume. */
 export interface Upload {
   readonly id: string;
   readonly repository: string;
@@ -30,21 +30,24 @@ export interface Upload {
   readonly size: number;
 }
 
-/** All methods but `start` throw a {@link Fault} (404) for an upload that has ended or never was. */
+/** All methods except `start` throw a {@link Fault} (404) for an upload that has ended or never existed. */
 export interface Uploads {
-  /** Throws a {@link Fault} (429) when the owner, or all of them, have too many open ones. */
+  /** Throws a {@link Fault} (429) when the owner, or all owners together, have too many open uploads. */
   start(repository: string, owner: string, algorithm?: DigestAlgorithm): Promise<Upload>;
   find(repository: string, id: string): Upload;
-  /** How far an upload is, with all that has come of a request that is still sending. */
+  /** Returns the state of an upload, including the bytes received so far from a request that is still sending. */
   state(repository: string, id: string): Promise<Upload>;
-  /** Appends; a chunk that does not begin where the last one ended is refused (416). */
+  /** Appends a chunk; rejects one that does not begin at the end of the last one (416). */
   append(
     repository: string,
     id: string,
     body: UploadBody,
     range: ChunkRange | undefined,
   ): Promise<Upload>;
-  /** Appends the last bytes and makes it a blob. Throws (400) when the digest is another one; the upload has ended then. */
+  /**
+   * Appends the last bytes and makes the upload a blob. Throws (400) when the digest differs; the upload has ended
+   * then.
+   */
   finish(
     repository: string,
     id: string,
@@ -53,7 +56,7 @@ export interface Uploads {
     digest: Digest,
   ): Promise<void>;
   cancel(repository: string, id: string): Promise<void>;
-  /** Ends the uploads that nobody has sent anything to for longer than so many ms. */
+  /** Ends uploads that have received nothing for longer than the given time (ms). */
   expire(idleMs: number): Promise<void>;
 }
 
@@ -64,15 +67,15 @@ export interface UploadsDeps {
 }
 
 interface Session extends Upload {
-  /** The account that has begun it. */
+  /** The account that started it. */
   readonly owner: string;
   readonly reservation: Reservation;
   readonly ingest: Ingest;
-  /** On the scale of `performance.now`: no change of the wall clock ends an upload. */
+  /** On the scale of `performance.now`: a change of the wall clock does not end an upload. */
   usedAt: number;
   /** The request that is sending, if any. */
   sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
-  /** Writes what that request has brought so far. */
+  /** Writes the bytes that the request has brought so far. */
   flush: () => Promise<void>;
 }
 
@@ -107,7 +110,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     await session.ingest.abort();
   };
 
-  /** Runs what a request brings to an upload, after an older request that is still at it was ended. */
+  /** Runs a request of an upload, after it has ended an older request that is still running. */
   const exclusively = async <T>(
     repository: string,
     id: string,
@@ -115,7 +118,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     work: (session: Session) => Promise<T>,
   ): Promise<T> => {
     const session = find(repository, id);
-    // A client sends one request at a time: one that is left over belongs to a connection that is dead.
+    // A client sends one request at a time: an older one belongs to a dead connection.
     while (session.sending) {
       const { sending } = session;
       sending.body.stop(new Error('a newer request goes on with this upload'));
@@ -133,7 +136,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     }
   };
 
-  /** What goes wrong here ends the upload; a connection that breaks does not. */
+  /** An error here ends the upload; a broken connection does not. */
   const write = async (session: Session, batch: Uint8Array[]): Promise<void> => {
     try {
       await session.ingest.write(...batch);
@@ -151,7 +154,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     let received = ingest.size;
     let admitted = received + (body.length ?? 0);
     const admit = async (bytes: number): Promise<void> => {
-      // Taken before the look at what is there, so that uploads at the same moment count each other.
+      // Reserved before the check of existing bytes, so that simultaneous uploads count each other.
       reservation.set(bytes);
       await quota.admit(repository, bytes, reservation.others());
     };
@@ -171,7 +174,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       }
     } catch (error) {
       await batches.flush();
-      // What was announced and did not come takes no room.
+      // Announced bytes that did not come take no space.
       if (sessions.has(session.id)) reservation.set(ingest.size);
       if (error instanceof Fault) await end(session);
       throw error;
@@ -182,7 +185,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   return {
     async start(repository, owner, algorithm) {
       if (openInAll >= mostOpen || (openOf.get(owner) ?? 0) >= mostOfOwner) throw tooMany();
-      // Before the first wait: those who come meanwhile count too.
+      // Before the first wait, so that simultaneous callers count this upload too.
       countOpen(owner, 1);
       const ingest = await content.ingest(algorithm).catch(error => {
         countOpen(owner, -1);
@@ -209,7 +212,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
 
     async state(repository, id) {
       const session = find(repository, id);
-      // A write that fails is reported to the request that brought the bytes, and ends the upload.
+      // The request that brought the bytes gets the error of a failed write, which ends the upload.
       await session.flush().catch(() => {});
       return find(repository, id);
     },
@@ -224,7 +227,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       exclusively(repository, id, body, async session => {
         const { ingest } = session;
         const { algorithm } = splitDigest(digest);
-        // Before the bytes where they all come now: else they have to be read again.
+        // Before the bytes, when they all come now: otherwise they would have to be read again.
         if (ingest.size === 0) await ingest.hashWith(algorithm);
         await receive(session, body, range);
         try {
@@ -262,7 +265,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   };
 }
 
-// Each has a file open. A client pushes some blobs at a time.
+// Each upload has a file open. A client pushes only some blobs at a time.
 const mostOfOwner = 500;
 const mostOpen = 2000;
 
@@ -274,7 +277,7 @@ function tooMany(): Fault {
   );
 }
 
-// Where the length is not told, so many bytes are taken in before the quota is asked again.
+// Without an announced length, so many bytes are accepted between two checks of the quota.
 const uncheckedBytes = 4 * 1024 * 1024;
 
 function checkRange(range: ChunkRange | undefined, length: number | undefined, size: number): void {
