@@ -4,7 +4,7 @@ import type { Version } from '../../foundation/version.ts';
 import type { ProxyFor } from '../../upstream/transport/proxy.ts';
 import type { Config } from '../config/settings-schema.ts';
 
-/** What the parts of the server are made from. */
+/** Dependencies of the parts of the server. */
 export interface AppDeps {
   readonly config: Config;
   readonly publicUrl: URL;

@@ -18,7 +18,7 @@ const purgeMs = 3_600_000;
 const longestExpireMs = 60_000;
 const dayMs = 24 * 3_600_000;
 const layersKeptMs = 7 * dayMs;
-// A use that is dated further in the future was dated by a wrong clock.
+// A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;
 
 /** Starts regular work. `stop` ends the running work, which continues after the next start. */

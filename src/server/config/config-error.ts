@@ -1,4 +1,4 @@
-/** A configuration that cannot be used; the message names each wrong setting and says why. */
+/** An unusable configuration; the message names each wrong setting and the reason. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }

@@ -53,7 +53,7 @@ function parseYaml(path: string, text: string, lineCounter: LineCounter): Docume
     // Aliases are resolved here.
     document.toJS();
   } catch (error) {
-    // Without the parser's message: it shows lines of the file, which may contain passwords.
+    // Leaves out the parser's message: it shows lines of the file, which may contain passwords.
     throw error instanceof ConfigError ? error : invalid(['']);
   }
   return document;
@@ -95,7 +95,7 @@ function childOf(parent: unknown, name: PropertyKey): readonly [Node | undefined
 
 const tlsFiles = ['certificate', 'key', 'clientCa'];
 
-/** Paths in a file mean the same wherever the server is started. */
+/** A path in a file has the same meaning wherever the server is started. */
 function resolvePaths(values: Record<string, unknown>, folder: string): void {
   const inFolder = (object: Record<string, unknown>, names: readonly string[]): void => {
     for (const name of names) {

@@ -8,7 +8,7 @@ import { builderTlsSettings, registrySettings, type Setting, settings } from './
 export interface EffectiveSetting {
   /** Path in the configuration file, such as `limits.pulls.anonymous`. */
   readonly name: string;
-  /** As it was written; undefined for a setting that is off or decided at run time. */
+  /** The value as written; undefined for a setting that is off or decided at run time. */
   readonly value: unknown;
   readonly origin: Origin;
 }
@@ -34,7 +34,7 @@ export function effectiveSettings(loaded: LoadedConfig): EffectiveSetting[] {
   });
 }
 
-/** What the server uses where neither a value nor a default is declared. */
+/** Returns the values that the server uses where neither a value nor a default is declared. */
 function derivedValues({ config }: LoadedConfig): Readonly<Record<string, unknown>> {
   const publicUrl = publicUrlOf(config);
   const { requests, builds, pulls } = accessRules(config, publicUrl);
@@ -59,7 +59,7 @@ function accountsOf({ config }: LoadedConfig, origin: Origin): EffectiveSetting[
   }));
 }
 
-/** The leaves of a map or list that only the file can hold. */
+/** Returns the leaves of a map or list that only the file can hold. */
 function entriesOf(
   loaded: LoadedConfig,
   path: readonly string[],

@@ -37,8 +37,8 @@ const otherVariables = [
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Returns the settings: those of the environment win over those of the YAML file that `SLUICE_CONFIG` names, which win
- * over the defaults. Paths in the file are relative to it. Throws {@link ConfigError}.
+ * Returns the settings. Environment variables take precedence over the YAML file that `SLUICE_CONFIG` names, and the
+ * file over the defaults. Paths in the file are relative to it. Throws {@link ConfigError}.
  */
 export function loadConfig(environment: Environment): LoadedConfig {
   const path = environment.SLUICE_CONFIG || undefined;
@@ -95,7 +95,7 @@ function proxiesOf(environment: Environment): ProxyFor {
   }
 }
 
-/** A builder on TCP has no other protection than certificates. */
+/** Certificates are the only protection of a builder on TCP. */
 function openBuilders({ buildkit, buildkitTls }: Config): string[] {
   return buildkit
     .filter(address => address.startsWith('tcp:') && !buildkitTls[address])
@@ -121,7 +121,7 @@ function place(values: Record<string, unknown>, path: readonly string[], value: 
 export interface ConfigFault {
   /** Path in the file, or the environment variable; undefined when the message names it. */
   readonly setting: string | undefined;
-  /** In the configuration file. */
+  /** Line in the configuration file. */
   readonly line: number | undefined;
   readonly message: string;
 }
@@ -145,7 +145,7 @@ export function faultsIn(error: z.ZodError, { environment, file }: Sources): Con
   });
 }
 
-/** `'prefix' (line 3): expected ...`; a variable stands without quotes. */
+/** `'prefix' (line 3): expected ...`; a variable has no quotes. */
 function sentenceOf({ setting, line, message }: ConfigFault): string {
   const name = setting?.startsWith('SLUICE_') ? setting : setting && `'${setting}'`;
   const place = [name, line === undefined ? undefined : `(line ${line})`];

@@ -16,7 +16,7 @@ import { count, flag, registryHost } from './values.ts';
 
 const repository = z.string().refine(text => {
   try {
-    // The reference gets its tag here: one with a tag or digest already would be malformed.
+    // The tag is added here, so a reference that has a tag or digest already becomes malformed.
     parseReference(`${text}:tag`);
     return text.includes('/');
   } catch {

@@ -29,10 +29,10 @@ export const size = z.union([z.number(), z.string()]).transform((value, context)
   ),
 );
 
-/** Bytes as {@link size}; `off` for no limit. */
+/** Bytes like {@link size}; `off` for no limit. */
 export const limit = z.union([z.literal('off').transform(() => undefined), size]);
 
-/** A number of things; `off` for no limit. */
+/** A count; `off` for no limit. */
 export const countLimit = z.union([
   z.literal('off').transform(() => undefined),
   z.coerce
@@ -48,16 +48,16 @@ export const duration = z
     expected(parseDuration(value), 'a time such as 30s or 36h', context),
   );
 
-// A timer of Node with a longer time fires at once.
+// A Node timer with a longer time fires at once.
 const longestTimerMs = 2 ** 31 - 1;
 
-/** Milliseconds of a time that a timer waits for: more than none, and less than 24 days. */
+/** Milliseconds for a timer: more than 0 and less than 24 days. */
 export const timer = duration.refine(
   ms => ms > 0 && ms <= longestTimerMs,
   'expected a time between 1ms and 24d',
 );
 
-/** So many events in so many seconds, written as `250/hour`; `0` for none at all, `off` for no limit. */
+/** Events per time, written as `250/hour`; `0` for none at all, `off` for no limit. */
 export const rate = z.union([z.literal(0), z.string()]).transform((value, context) => {
   if (value === 'off') return undefined;
   if (value === 0 || value === '0') return { count: 0, seconds: rateSeconds.day as number };
@@ -70,7 +70,7 @@ export const rate = z.union([z.literal(0), z.string()]).transform((value, contex
   return z.NEVER;
 });
 
-/** A rate as {@link rate}, of at least one event. */
+/** A rate like {@link rate}, of at least one event. */
 export const positiveRate = rate.refine(
   value => value === undefined || value.count > 0,
   'expected at least one, such as 30/minute, or off for no limit',

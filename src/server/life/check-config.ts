@@ -45,7 +45,7 @@ interface Schema {
   safeParse(value: unknown): { readonly success: boolean };
 }
 
-/** The settings without those that are wrong, so that the rest can be checked as well. */
+/** Returns the valid settings, so that they can be checked although others are wrong. */
 function validPart(values: Readonly<Record<string, unknown>>): Config {
   const shape: Readonly<Record<string, Schema>> = configSchema.shape;
   const valid = Object.entries(values).flatMap(([name, value]) => {
@@ -62,7 +62,10 @@ function validPart(values: Readonly<Record<string, unknown>>): Config {
 
 type Check = readonly [setting: readonly (string | number)[], check: () => unknown];
 
-/** What the schema cannot see: settings that require each other, and files. One check for each entry of a list. */
+/**
+ * Returns the checks that the schema cannot make: settings that require each other, and files. Each entry of a list
+ * has its own check.
+ */
 function checksOf(config: Config): Check[] {
   const publicUrl = publicUrlOf(config);
   const registries = Object.entries(config.registries).map(

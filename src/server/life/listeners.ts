@@ -134,7 +134,7 @@ async function listen(
   return server.address() as AddressInfo;
 }
 
-/** An error while a connection is accepted, such as too few descriptors, ends that connection only. */
+/** Logs errors while a connection is accepted, such as too few descriptors. They end that connection only. */
 function logErrors(server: Server, log: Logger): void {
   let loggedAt = Number.NEGATIVE_INFINITY;
   server.on('error', err => {

@@ -9,7 +9,7 @@ import { syncFile } from '../../storage/rows/file/copy-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 import { examined } from './verify.ts';
 
-/** What one data directory is made of, as far as a copy needs it. */
+/** The parts of a data directory that a copy needs. */
 export interface CopiedState {
   readonly directory: string;
   readonly content: ContentStore;
@@ -20,10 +20,10 @@ export interface BackupSource extends CopiedState {
 }
 
 export interface CopyReport {
-  /** Contents that were copied, and their bytes. */
+  /** Number of contents that were copied, and their bytes. */
   readonly copied: number;
   readonly copiedBytes: number;
-  /** Contents that were there already. */
+  /** Number of contents that the target had already. */
   readonly kept: number;
   /** Contents that could not be copied, because the source is damaged. */
   readonly damaged: readonly Digest[];
@@ -31,21 +31,21 @@ export interface CopyReport {
 
 export interface BackupOptions {
   readonly withSecretsKey: boolean;
-  /** Reads again what the target has, and copies again what is damaged there. */
+  /** Reads the existing content of the target again, and replaces damaged content. */
   readonly checksTarget?: boolean;
 }
 
-/** The file that ends a backup: without it the backup is not complete. */
+/** The last file of a backup: without it the backup is incomplete. */
 export const completeMark = 'backup.json';
 
-// Beside the rows: small files that a server cannot make again.
+// Small files beside the rows that a server cannot create again.
 const smallFiles = ['registry-token.key', 'content/id'];
-// The previous one is there until nothing needs it.
+// The previous key exists until nothing needs it.
 const secretsKeys = ['secrets.key', 'secrets.key.previous'];
 /**
- * Copies a data directory, which may be in use, into another directory: rows as they are at one moment, and all content
- * that they refer to. Content that an earlier backup brought there is not read again. Copies of upstream blobs are left
- * out: a server fetches them again. The last file written is {@link completeMark}.
+ * Copies a data directory, which may be in use, into another directory: the rows as of one moment, and all content
+ * that they refer to. Content that an earlier backup copied is not read again. Copies of upstream blobs are left out:
+ * a server fetches them again. The last file written is {@link completeMark}.
  *
  * @throws {@link Fault} when another backup writes into the target, or the rows cannot be copied in time
  */
@@ -59,10 +59,10 @@ export async function backup(
     patienceMs: 0,
     message: `Another backup writes into ${target.directory}: run this one when that has ended`,
   });
-  // Of a backup that was interrupted.
+  // Leftovers of an interrupted backup.
   await target.content.removeLeftovers(Number.POSITIVE_INFINITY);
   await rm(join(target.directory, completeMark), { force: true });
-  // Most of the content first, so that little changes between the rows and what they refer to.
+  // Copies most of the content first, so that little changes between the rows and the content that they refer to.
   const isWanted = (digest: Digest) => isKept(source, digest);
   const { checksTarget = false } = options;
   const first = await copyContent(source.content, target.content, { isWanted, checksTarget });
@@ -72,7 +72,7 @@ export async function backup(
   const [key = '', previous = ''] = secretsKeys;
   const isRemoved =
     existsSync(join(source.directory, key)) && !existsSync(join(source.directory, previous));
-  // Of an earlier backup: nothing in the rows of this one needs it.
+  // A key of an earlier backup: nothing in the rows of this one needs it.
   if (isRemoved) await rm(join(target.directory, previous), { force: true });
   const report = {
     copied: first.copied + second.copied,
@@ -87,7 +87,7 @@ export async function backup(
   return report;
 }
 
-/** True for content that no registry elsewhere has. */
+/** Returns true for content that no other registry has. */
 async function isKept(
   { rows: { hosted, cachedBlobs } }: BackupSource,
   digest: Digest,
@@ -96,11 +96,11 @@ async function isKept(
 }
 
 interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
-  /** Leaves content out. */
+  /** Returns false for content to leave out. */
   readonly isWanted?: (digest: Digest) => Promise<boolean>;
 }
 
-/** Copies what the target lacks, hashed on its way: nothing damaged gets there. */
+/** Copies content that the target lacks. It is hashed on the way, so no damaged content gets there. */
 export async function copyContent(
   content: ContentStore,
   target: ContentStore,
@@ -127,7 +127,7 @@ export async function copyContent(
   return { copied, copiedBytes, kept, damaged };
 }
 
-/** False when it is damaged; undefined when it was removed meanwhile. */
+/** Returns false when the content is damaged; undefined when it was removed meanwhile. */
 async function copyOne(
   content: ContentStore,
   target: ContentStore,
@@ -152,7 +152,7 @@ async function copyOne(
     return true;
   } catch (error) {
     if ((error as Error).name === 'DamagedContent') return false;
-    // A disk that cannot read a file has damaged it.
+    // The disk has damaged a file that it cannot read.
     if (isReading && (error as NodeJS.ErrnoException).code === 'EIO') return false;
     if ((await content.size(digest)) === undefined) return undefined;
     throw error;
@@ -161,7 +161,7 @@ async function copyOne(
   }
 }
 
-/** Copies what a data directory has beside rows and content. */
+/** Copies the files beside rows and content in a data directory. */
 export async function copyFiles(from: string, to: string, withSecretsKey: boolean): Promise<void> {
   const names = withSecretsKey ? [...smallFiles, ...secretsKeys] : smallFiles;
   for (const name of names) {
@@ -173,7 +173,7 @@ export async function copyFiles(from: string, to: string, withSecretsKey: boolea
   for (const name of found) await copyNewer(join(from, logs, name), join(to, logs, name));
 }
 
-/** A log that is gone meanwhile was deleted with its build. */
+/** A log that has disappeared meanwhile was deleted with its build. */
 async function copyNewer(from: string, to: string): Promise<void> {
   const [old, fresh] = await Promise.all([to, from].map(path => stat(path).catch(() => undefined)));
   if (!fresh || (old && old.size === fresh.size && old.mtimeMs >= fresh.mtimeMs)) return;

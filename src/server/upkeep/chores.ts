@@ -2,21 +2,21 @@ import type { Logger } from '../../foundation/telemetry.ts';
 
 /** A piece of regular work. */
 export interface Chore {
-  /** What it does, for the log. */
+  /** Description for the log. */
   readonly name: string;
   readonly everyMs: number;
-  /** True for one that also runs at the start. */
+  /** True for a chore that also runs at the start. */
   readonly atStart?: boolean;
   /** @param signal ends long work, which continues at the next turn */
   readonly run: (signal: AbortSignal) => unknown;
 }
 
-// A chore of every second that fails must not fill the log.
+// A failing chore that runs every second must not fill the log.
 const remindMs = 60_000;
 
 /**
- * Runs each chore again and again, apart from the others and never twice at once. One that fails is
- * logged, at most once a minute, and has its next turn all the same. `stop` ends what is under way.
+ * Runs each chore repeatedly, independently of the others and never twice at once. A failure is logged, at most once
+ * a minute, and the chore runs again at its next turn. `stop` ends running chores.
  */
 export function startChores(chores: readonly Chore[], log: Logger): { stop(): Promise<void> } {
   const stopping = new AbortController();

@@ -5,22 +5,22 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
-/** Proves that the server can do its work now. */
+/** Checks that the server can do its work now. */
 export interface Readiness {
   /** Throws a {@link Fault} (503) with the reason when the state cannot be read or written. */
   forAll(): Promise<void>;
-  /** The same for reading alone: what pulls need. */
+  /** Does the same for reading only, which is all that pulls need. */
   forReading(): Promise<void>;
 }
 
 export interface ReadinessDeps {
-  /** Where content is. */
+  /** Directory of the content. */
   readonly directory: string;
   readonly rows: Pick<Rows, 'identity'>;
   readonly space: DiskSpace;
-  /** ms that a proof is believed. */
+  /** How long a proof is valid (ms). */
   readonly believedMs?: number;
-  /** ms that a proof may take. */
+  /** Time limit of a proof (ms). */
   readonly limitMs?: number;
 }
 
@@ -46,7 +46,7 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
   };
 }
 
-/** Shares one proof among all who ask within the time; a disk that hangs gets no second one meanwhile. */
+/** Shares one proof among all callers within the time. While a disk hangs, no second proof starts. */
 function bounded(
   prove: () => Promise<void>,
   believedMs: number,

@@ -13,16 +13,16 @@ import { type CopyReport, completeMark, copyContent, copyDurably, copyFiles } fr
 import { missingContent } from './verify.ts';
 
 export interface RestoreReport extends CopyReport {
-  /** What hosted repositories have but the backup lacks. */
+  /** Content of hosted repositories that the backup lacks. */
   readonly missing: readonly HostedContent[];
 }
 
 /**
- * Makes a data directory of a backup. The database is put in its place last, so that no server starts with less than all of it;
- * a restore that was interrupted is resumed by the same call.
+ * Creates a data directory from a backup. The database is put in place last, so that no server starts with incomplete
+ * data. The same call resumes an interrupted restore.
  *
  * @param openContent opens the content of a data directory or backup
- * @throws {@link Fault} when the backup is not complete, or the directory has something in it
+ * @throws {@link Fault} when the backup is incomplete, or the directory is not empty
  */
 export async function restore(
   from: string,
@@ -36,7 +36,7 @@ export async function restore(
     message: `Another restore writes into ${to}: wait until that has ended`,
   });
   const content = await openContent(to, false);
-  // Of a restore that was interrupted.
+  // Leftovers of an interrupted restore.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   const report = await copyContent(await openContent(from, true), content);
   await copyFiles(from, to, true);
@@ -51,7 +51,7 @@ export async function restore(
   return { ...report, missing };
 }
 
-/** Compares the rows with the content: rot in a backup may have taken what nobody reads until it is pulled. */
+/** Compares the rows with the content: a backup may have lost content to rot, which nobody notices before a pull. */
 async function missingIn(path: string, content: ContentStore): Promise<HostedContent[]> {
   const rows = openRows(path);
   try {
@@ -61,7 +61,7 @@ async function missingIn(path: string, content: ContentStore): Promise<HostedCon
   }
 }
 
-/** Throws unless the directory holds a whole backup. */
+/** Throws unless the directory contains a complete backup. */
 async function requireComplete(directory: string): Promise<void> {
   if (existsSync(join(directory, completeMark)) && existsSync(join(directory, 'sluice.db'))) return;
   throw new Fault(
@@ -71,7 +71,7 @@ async function requireComplete(directory: string): Promise<void> {
   );
 }
 
-/** Marks an empty directory as being restored; throws when it has something else in it. */
+/** Marks an empty directory as being restored; throws when it contains anything else. */
 async function requireRoom(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const mark = join(directory, unfinishedRestore);

@@ -3,30 +3,30 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 
 export interface ScrubOptions {
-  /** Bytes of content read in a second. */
+  /** Bytes of content to read per second. */
   readonly bytesPerSecond: number;
-  /** From the end of a round to the beginning of the next (ms). */
+  /** Time from the end of a round to the start of the next (ms). */
   readonly intervalMs: number;
 }
 
-/** What one round has found. */
+/** Result of one round. */
 export interface ScrubReport {
   readonly checked: number;
   readonly checkedBytes: number;
-  /** Content that was damaged and is set aside. */
+  /** Number of damaged contents, which are now set aside. */
   readonly damaged: number;
 }
 
 // A restart does not begin with reading the disk.
 const firstPauseMs = 60_000;
-// Time that was not used is made up for by reading faster, but not more than this.
+// Unused time is made up for by faster reading, up to this limit.
 const slackMs = 1000;
-// A timer of more milliseconds than 32 bits hold goes off at once.
+// A timer with more milliseconds than fit in 32 bits fires at once.
 const longestSleepMs = 2 ** 31 - 1;
 
 /**
- * Reads all content again and again, slowly, so that damage is found while there still is another copy somewhere. What was
- * served or written lately was checked then, and is not read. `stop` ends the round under way.
+ * Reads all content repeatedly and slowly, so that damage is found while another copy still exists somewhere.
+ * Recently served or written content was checked then, and is skipped. `stop` ends the running round.
  */
 export function startScrub(
   content: ContentStore,
@@ -59,7 +59,7 @@ export function startScrub(
   };
 }
 
-/** One round. */
+/** Runs one round. */
 export async function scrub(
   content: ContentStore,
   bytesPerSecond: number,
@@ -72,7 +72,7 @@ export async function scrub(
     await pause(dueAt - performance.now(), signal);
     signal.throwIfAborted();
   };
-  // A server that is restarted often gets to all of it nevertheless.
+  // The start is random, so that a server with frequent restarts reaches all content nevertheless.
   for await (const { digest, size } of content.list(Math.random())) {
     signal.throwIfAborted();
     if (content.isFresh(digest)) continue;

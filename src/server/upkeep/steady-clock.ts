@@ -2,36 +2,34 @@ import { uptime } from 'node:os';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { ClockReading, ClockReadingStore } from '../../storage/rows/clock-readings.ts';
 
-/** Says whether the wall clock can be relied on, before something is deleted because it is old. */
+/** Reports whether the wall clock is reliable. Callers ask before they delete something because of its age. */
 export interface SteadyClock {
-  /** Looks at the clock, compared with what it showed before, and keeps what it shows. */
+  /** Reads the clock, compares it with the last reading, and stores the reading. */
   look(): Promise<ClockState>;
 }
 
 export interface ClockState {
   /** False for a day after a jump forward: entries that look old by the clock may still be young. */
   readonly isSteady: boolean;
-  /** ms that the clock has gone ahead of the time that passed, when it jumped since the last look; negative for back. */
+  /** How far the clock has jumped ahead of the elapsed time since the last look (ms); negative for a jump back. */
   readonly jumpMs: number | undefined;
 }
 
 export interface ClockSources {
   /** ms since the epoch */
   readonly wall: () => number;
-  /** ms since the machine was started, sleep included; no change of the wall clock moves it */
+  /** ms since the machine started, including sleep; changes of the wall clock do not affect it */
   readonly uptime: () => number;
 }
 
-// Corrections of a clock that was right are much smaller.
+// Corrections of a correct clock are much smaller.
 const jumpMs = 3_600_000;
 const settleMs = 24 * 3_600_000;
-// Nobody can say how long a machine was off; a week is nothing unusual.
+// The time that a machine was off is unknown; a week is not unusual.
 const longestOffMs = 7 * settleMs;
 const sources: ClockSources = { wall: Date.now, uptime: () => uptime() * 1000 };
 
-/**
- * Returns what asks the clock whether it can be relied on; each jump is logged once.
- */
+/** Returns a function that checks whether the clock is reliable; each jump is logged once. */
 export function createClockCheck(clock: SteadyClock, log: Logger): () => Promise<boolean> {
   return async () => {
     const { isSteady, jumpMs: jump } = await clock.look();
@@ -47,7 +45,7 @@ const setBack = 'the clock was set back: what was dated in the future counts as 
 const jumpedAhead =
   'the clock jumped ahead: nothing is deleted because of its age for 24 hours; check the clock of this machine';
 
-/** What a look at the clocks says, and the reading to keep. Pure. */
+/** Returns the result of a look at the clocks, and the reading to store. Pure. */
 function compareClocks(
   before: ClockReading | undefined,
   wallMs: number,
@@ -56,7 +54,7 @@ function compareClocks(
   const aheadMs = before === undefined ? 0 : aheadOf(before, wallMs, uptimeMs);
   const isJump = Math.abs(aheadMs) > jumpMs;
   const known = before?.steadyFromMs ?? 0;
-  // Later than a day from now: it was set by a clock that has been set back since.
+  // Later than a day from now: a wrong clock set it, and has been set back since.
   const kept = known > wallMs + settleMs ? 0 : known;
   const steadyFromMs = aheadMs > jumpMs ? wallMs + settleMs : kept;
   return {
@@ -83,11 +81,11 @@ export function createSteadyClock(
   };
 }
 
-/** How much more the wall clock went on than time did, in ms. */
+/** Returns how far the wall clock has moved ahead of the elapsed time (ms). */
 function aheadOf(before: ClockReading, wallMs: number, uptimeMs: number): number {
   const passedMs = wallMs - before.wallMs;
   const isSameRun = uptimeMs >= before.uptimeMs;
   if (isSameRun) return passedMs - (uptimeMs - before.uptimeMs);
-  // Started again since: it ran for as long as it is up, and may have been off.
+  // The machine has restarted since: it ran for its uptime, and may have been off before.
   return passedMs > longestOffMs || passedMs < 0 ? passedMs : 0;
 }

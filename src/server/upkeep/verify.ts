@@ -11,18 +11,18 @@ import {
 import { eachRow } from '../../storage/rows/small-steps.ts';
 
 export interface VerifyReport {
-  /** Content read, and its bytes. */
+  /** Number of contents read, and their bytes. */
   readonly checked: number;
   readonly checkedBytes: number;
-  /** Content whose bytes are not those of its digest. */
+  /** Content whose bytes do not match its digest. */
   readonly damaged: readonly Digest[];
-  /** What hosted repositories have but the content store lacks, or has with another size. */
+  /** Content of hosted repositories that the content store lacks, or has with another size. */
   readonly missing: readonly HostedContent[];
 }
 
 /**
  * Reads all content and compares it with its digest. With `removeDamaged`, removes damaged content, so that the next
- * push or pull brings it again; otherwise changes nothing.
+ * push or pull stores it again. Otherwise changes nothing.
  */
 export async function verify(
   content: ContentStore,
@@ -42,7 +42,7 @@ export async function verify(
   return { checked, checkedBytes, damaged, missing };
 }
 
-/** What hosted repositories have but the content store lacks, or has with another size. */
+/** Returns content of hosted repositories that the content store lacks, or has with another size. */
 export async function missingContent(
   content: ContentStore,
   hosted: HostedStore,

@@ -3,8 +3,8 @@ import type { AccessRules } from '../../../http/gates/access-rules.ts';
 import type { Config } from '../settings-schema.ts';
 
 /**
- * Returns who may use what this server offers. Where strangers may reach the server, they build nothing by
- * default: a build runs the code that they send.
+ * Returns who may use what this server offers. When strangers may reach the server, they build nothing by default: a
+ * build runs the code that they send.
  */
 export function accessRules(
   config: Pick<Config, 'access' | 'listen' | 'tls' | 'trustedProxies'>,
@@ -23,7 +23,7 @@ export function accessRules(
   };
 }
 
-/** True for a host that only this machine reaches; a name may be anything but `localhost`. */
+/** True for a host that only this machine can reach. Any name except `localhost` may be reachable from elsewhere. */
 function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
   return bare === 'localhost' || bare === '::1' || (isIPv4(bare) && bare.startsWith('127.'));

@@ -2,7 +2,7 @@ import { readTlsFiles, type TlsFiles } from '../../../buildkit/index.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
-/** The TLS files of builders by address, all of them readable now. Throws {@link ConfigError}. */
+/** Returns the TLS files of builders by address, all of them readable now. Throws {@link ConfigError}. */
 export function configuredBuilderTls(config: Config): ReadonlyMap<string, TlsFiles> {
   const entries = Object.entries(config.buildkitTls);
   for (const [address, files] of entries) {

@@ -1,7 +1,7 @@
 import type { BuildPlaces } from '../../../builds/plan/plan.ts';
 import type { Config } from '../settings-schema.ts';
 
-/** Where images go whose requests do not say. */
+/** Returns the default destinations of images, for requests that specify none. */
 export function configuredPlaces(
   { buildRepository, cacheRepository, freezeRepository, freezeSifRepository }: Config,
   publicUrl: URL,

@@ -6,7 +6,7 @@ import type { Registries, RegistrySettings } from '../../../upstream/registry-se
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
-/** What the configuration says about registries, by canonical host; Sluice's own host is among them. */
+/** Returns the settings of registries by canonical host, including Sluice's own host. */
 export function configuredRegistries(config: Config, publicUrl: URL): Registries {
   const own: RegistrySettings = {
     anonymous: false,
@@ -22,7 +22,7 @@ export function configuredRegistries(config: Config, publicUrl: URL): Registries
   return new Map([[publicUrl.host, own], ...listed]);
 }
 
-/** Credentials by exact host: of the configuration, then of Docker's, in its variable and its file. */
+/** Returns credentials by exact host: those of the configuration, then Docker's, from its variable and its file. */
 export function configuredCredentials(
   registries: Registries,
   config: Config,
@@ -37,7 +37,7 @@ export function configuredCredentials(
   return firstOf(...sources);
 }
 
-/** Of the operator's credentials those that serve callers without a login: where the registry's settings say so. */
+/** Returns the operator's credentials that also serve callers without a login, according to the registry's settings. */
 export function anonymousCredentials(
   registries: Registries,
   credentials: CredentialSource,
@@ -91,7 +91,7 @@ function fromDocker(name: string, read: () => string): CredentialSource {
   try {
     return dockerConfigCredentials(read());
   } catch (cause) {
-    // Without the parser's words, which would show a part of the file.
+    // Leaves out the parser's message, which would show a part of the file.
     throw new ConfigError(`${name} cannot be read as a Docker configuration`, { cause });
   }
 }

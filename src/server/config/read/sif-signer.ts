@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createSifSigner, type SifSigner } from '../../../images/sif/signing/signer.ts';
 import { ConfigError } from '../config-error.ts';
 
-/** The signer of Singularity images; undefined where none is configured. Throws {@link ConfigError}. */
+/** Returns the signer of Singularity images; undefined when none is configured. Throws {@link ConfigError}. */
 export function configuredSifSigner(path: string | undefined): SifSigner | undefined {
   if (path === undefined) return undefined;
   let pem: string;

@@ -1,20 +1,20 @@
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 
-/** How the server speaks TLS. */
+/** TLS settings of the server. */
 export interface TlsSettings {
   /** `address:port` */
   readonly listen: string;
   /** Paths of PEM files. */
   readonly certificate: string;
   readonly key: string;
-  /** Who signs the certificates of clients; undefined where none is asked for. */
+  /** Certificate authority of client certificates; undefined when none are requested. */
   readonly clientCa: string | undefined;
-  /** False where a client may also come without a certificate. */
+  /** False when a client may also connect without a certificate. */
   readonly isClientCertificateRequired: boolean;
 }
 
-/** Returns the TLS settings, undefined where TLS is off. Throws {@link ConfigError} when only some of them are set. */
+/** Returns the TLS settings, undefined when TLS is off. Throws {@link ConfigError} when only some of them are set. */
 export function tlsSettings({ tls }: Pick<Config, 'tls'>): TlsSettings | undefined {
   const { listen, certificate, key, clientCa, clientCertificates } = tls;
   if (listen === undefined && certificate === undefined && key === undefined) {

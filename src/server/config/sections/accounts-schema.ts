@@ -21,7 +21,7 @@ const account = z
     }
   });
 
-// The parameters of an argon2id hash are separated by commas too: m=19456,t=2,p=1.
+// The parameters of an argon2id hash also contain commas: m=19456,t=2,p=1.
 const parameterComma = /(\$m=\d+),(t=\d+),(p=\d+\$)/g;
 
 /** `name:password,...` in the environment, a map in the file. */
@@ -47,7 +47,7 @@ export const accounts = z.preprocess(
   ),
 );
 
-/** `htpasswd` files with more accounts. What they may do is said here: no line of a file makes an administrator. */
+/** `htpasswd` files with more accounts. Their rights are set here: no line of a file makes an administrator. */
 export const accountFiles = z.array(
   z.strictObject({
     file: z

@@ -8,7 +8,7 @@ const origin = z
     'expected an origin such as https://portal.example.org, without a path, or *',
   );
 
-/** Pages of other origins. */
+/** Access for web pages of other origins. */
 export const cors = z.strictObject({
   origins: list
     .pipe(z.array(origin))

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { size, timer } from '../units.ts';
 import { count } from '../values.ts';
 
-/** How Singularity images are made, and the bounds of one. */
+/** Settings and limits of Singularity images. */
 export const sif = z.strictObject({
   mksquashfs: z
     .string()

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { type Digest, splitDigest } from '../../../oci/digest.ts';
 
-/** A set of digests in a fixed amount of memory, however many there are. */
+/** A set of digests in a fixed amount of memory, for any number of digests. */
 export interface DigestFilter {
   add(digest: Digest): void;
   /**
-   * True for every digest that was added, and by chance for a few that were not: one in 3,000 when ten million were
-   * added, one in 60 at thirty million. Another filter is wrong about other digests.
+   * True for every added digest, and by chance for a few others: one in 3,000 with ten million added digests, one in
+   * 60 with thirty million. Each filter is wrong about different digests.
    */
   mayHave(digest: Digest): boolean;
 }
@@ -16,8 +16,8 @@ const probes = 4;
 const positions = filterBytes * 8;
 
 /**
- * A Bloom filter. Digests are evenly distributed already, so their own bits, mixed with a secret of this filter, say
- * where to look. Memory is taken from the system as it is written to.
+ * Returns a Bloom filter. Digests are evenly distributed already, so their own bits, mixed with a secret of this
+ * filter, select the positions. The system provides the memory as it is written to.
  */
 export function createDigestFilter(): DigestFilter {
   const bits = new Uint8Array(filterBytes);
@@ -25,7 +25,7 @@ export function createDigestFilter(): DigestFilter {
   const secrets = Array.from({ length: probes }, (_, at) => secret.readUInt32LE(4 * at) | 1);
   const positionOf = (hex: string, at: number): number => {
     const word = Number.parseInt(hex.slice(at * 8, at * 8 + 8), 16);
-    // A multiplication mixes the lower bits into the upper ones, which are taken.
+    // A multiplication mixes the lower bits into the upper ones, which select the position.
     return Math.floor(((Math.imul(word, secrets[at] ?? 1) >>> 0) / 2 ** 32) * positions);
   };
   return {

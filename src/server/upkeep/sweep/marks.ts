@@ -16,12 +16,12 @@ import type {
 import { eachRow } from '../../../storage/rows/small-steps.ts';
 import type { DigestFilter } from './digest-filter.ts';
 
-// Requests for one image are near each other: its manifests are read once for all of them, as a rule.
+// Requests for one image are close together, so its manifests are usually read once for all of them.
 const rememberedRoots = 20_000;
 
 /**
- * Marks everything that the live container requests need: what they serve, its base, the layers they inject, and all
- * that those refer to.
+ * Marks everything that the live container requests need: the images they serve, their bases, the layers they inject,
+ * and everything that those refer to.
  */
 export async function markRequests(
   content: ContentStore,
@@ -39,7 +39,7 @@ export async function markRequests(
     return page;
   };
   for await (const { body } of eachRow(read, signal)) {
-    // It was revoked.
+    // The request was revoked.
     if (body === null) continue;
     const { fixed, change } = readStoredRequest(body);
     for (const { gzipDigest } of layersIn(change)) marked.add(gzipDigest);
@@ -67,7 +67,7 @@ export async function markBuilds(
     const parsed = JSON.parse(plan) as BuildPlan;
     const recipe = recipeIn(parsed);
     if (recipe?.context !== undefined && recipe.isUploaded) {
-      // Its manifest refers to everything else of it.
+      // The manifest refers to all other parts of the context.
       await markTree({ content, marked, seen }, recipe.context, mediaTypes.ociManifest);
     } else if (recipe?.context !== undefined) marked.add(recipe.context);
     for (const { gzipDigest } of layersIn(parsed.change)) marked.add(gzipDigest);

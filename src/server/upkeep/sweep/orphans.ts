@@ -7,29 +7,29 @@ import {
 } from '../../../storage/rows/hosted/hosted-store.ts';
 import { eachRow } from '../../../storage/rows/small-steps.ts';
 
-/** All in ms since the epoch. */
+/** Times in ms since the epoch. */
 export interface OrphanTimes {
   /** A blob that was pushed later than this may still be waiting for its manifest. */
   readonly linkedBefore: number;
-  /** What was pushed later than this was dated by a clock that was wrong: it counts as pushed now. */
+  /** A blob with a later time was dated by a wrong clock: it counts as pushed now. */
   readonly latest: number;
   readonly now: number;
 }
 
 export interface OrphanOptions {
-  /** Only report what would be removed. */
+  /** Only reports the blobs, without removing them. */
   readonly isDryRun?: boolean;
   readonly signal?: AbortSignal;
-  /** Called for each blob that is taken out. */
+  /** Called for each removed blob. */
   readonly onUnlinked?: (blob: HostedContent) => void;
 }
 
-// Removed in one transaction, which takes some milliseconds.
+// Blobs per transaction, which takes some milliseconds.
 const mostAtOnce = 32;
 
 /**
- * Takes the blobs that no manifest of their repository refers to out of their repositories, a few at a time;
- * returns how many.
+ * Removes the blobs that no manifest of their repository refers to from their repositories, a few at a time; returns
+ * how many.
  */
 export async function unlinkOrphans(
   hosted: HostedStore,
@@ -41,7 +41,7 @@ export async function unlinkOrphans(
   const remove = async (): Promise<void> => {
     const found = waiting;
     waiting = [];
-    // Another look in the transaction: a manifest may have come.
+    // The transaction checks again: a manifest may have come.
     const gone = isDryRun ? found : await hosted.removeOrphans(found, times.linkedBefore);
     unlinked += gone.length;
     for (const { repository, digest, size } of gone) onUnlinked?.({ repository, digest, size });

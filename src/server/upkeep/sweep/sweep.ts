@@ -21,7 +21,7 @@ export interface SweepDeps {
 
 /** The orphans come first. */
 export interface SweepOptions extends OrphanOptions {
-  /** ms that content is kept after it was used last. */
+  /** How long content is kept after its last use (ms). */
   readonly graceMs: number;
   /** Called for each removed content. */
   readonly onRemoved?: (content: Pick<KeptContent, 'digest' | 'size'>) => void;
@@ -30,7 +30,7 @@ export interface SweepOptions extends OrphanOptions {
 }
 
 export interface SweepReport {
-  /** Number of blobs taken out of repositories. */
+  /** Number of blobs removed from repositories. */
   readonly unlinkedCount: number;
   /** Number of unreferenced contents, and their bytes. */
   readonly removedCount: number;
@@ -39,22 +39,22 @@ export interface SweepReport {
   readonly keptCount: number;
 }
 
-// Long enough for an operator to look at what a disk has done.
+// Long enough for an operator to investigate the damage.
 const damagedKeptMs = 7 * 86_400_000;
-// What was used later than this from now was dated by a clock that was wrong.
+// A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;
 
-// Their marks are brought to the disk together.
+// The marks of this many contents are brought to the disk together.
 const removedAtOnce = 32;
 
 /**
- * Removes the content that no hosted repository, no live container token, no unfinished build and no
- * cache refers to. It works in small steps, so that requests and other processes continue meanwhile, and takes the same
- * memory for any amount of content.
+ * Removes the content that no hosted repository, live container token, unfinished build or cache refers to. It works
+ * in small steps, so that requests and other processes continue meanwhile, and needs the same memory for any amount
+ * of content.
  *
  * It is safe beside pushes and pulls, also of another process: a caller that is about to refer to content first
- * counts it as used (`claim`), and what was used since the sweep began, or within the grace, stays. Content without a
- * row gets one, and stays. Readers that have removed content open continue.
+ * counts it as used (`claim`). Content that was used since the sweep began, or within the grace time, stays. Content
+ * without a row gets one, and stays. Readers that have removed content open continue.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
   const { content, hosted, contentRows, requests, builds } = deps;
@@ -63,7 +63,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   const since = times.linkedBefore;
   const unlinkedCount = await unlinkOrphans(hosted, times, options);
   if (!isDryRun) await hosted.removeEmpty(signal);
-  // Durable, since the content goes next: a row that a power failure brings back would have none.
+  // This must be durable before the content is removed: a row that a power failure restores would have no content.
   await hosted.settle();
   let keptCount = await enterUnknown(content, contentRows, { isDryRun, signal });
   const marked = createDigestFilter();
@@ -114,7 +114,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   return { unlinkedCount, removedCount, removedBytes, keptCount };
 }
 
-/** What has gone in other ways takes no room of those who brought it either. */
+/** Subtracts content that was removed in other ways from the use of its callers. */
 async function forgetGone(
   { content, anonymousUse }: SweepDeps,
   signal: AbortSignal | undefined,

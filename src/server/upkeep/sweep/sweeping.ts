@@ -2,8 +2,8 @@ import type { Logger } from '../../../foundation/telemetry.ts';
 import type { SweepReport } from './sweep.ts';
 
 /**
- * Sweeps again and again while the server runs, one after the other, but not while the clock cannot be relied on.
- * `stop` ends the one under way.
+ * Runs one sweep after the other while the server runs, except while the clock is unreliable. `stop` ends the running
+ * sweep.
  */
 export function startSweeping(
   sweep: (signal: AbortSignal) => Promise<SweepReport>,
@@ -16,7 +16,7 @@ export function startSweeping(
   const run = async () => {
     const began = performance.now();
     try {
-      // What looks old may be young: it waits until the clock can be relied on.
+      // Content that looks old may be young: it stays until the clock is reliable.
       if (!(await isSteady())) return;
       const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
       const ms = Math.round(performance.now() - began);

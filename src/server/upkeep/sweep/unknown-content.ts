@@ -2,7 +2,7 @@ import type { ContentStore, KeptContent } from '../../../storage/content/content
 import type { ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
 
 export interface UnknownContentOptions {
-  /** Only count. */
+  /** Only counts the contents. */
   readonly isDryRun: boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -10,8 +10,8 @@ export interface UnknownContentOptions {
 const readAtOnce = 128;
 
 /**
- * Enters a row, used now, for content that has none: an earlier version kept it, a backup brought it, or a process ended
- * before it could enter it. Returns how many contents have no row afterwards.
+ * Enters a row, used now, for content without one: an earlier version stored it, a backup brought it, or a process
+ * ended before it could enter the row. Returns how many contents have no row afterwards.
  */
 export async function enterUnknown(
   content: ContentStore,
