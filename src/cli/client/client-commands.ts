@@ -1,7 +1,7 @@
 import type { CommandNode, Commands } from '../command/command.ts';
 import { loadAll } from '../command/run-command-line.ts';
 
-/** The commands that need no more than a server: those of the package sluice-cli. */
+/** The commands that require only a server: those of the package sluice-cli. */
 export const clientCommands = {
   request: async () => (await import('../containers/request-command.ts')).requestCommand,
   build: async () => (await import('../containers/build-command.ts')).buildCommand,

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { runCommandLine } from '../command/run-command-line.ts';
-/** The command `sluice` of the package sluice-cli: the commands that need no more than a server. */
+/** The command `sluice` of the package sluice-cli: the commands that require only a server. */
 import { clientCommands } from './client-commands.ts';
 
 process.exitCode = await runCommandLine(process.argv.slice(2), clientCommands);

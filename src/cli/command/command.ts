@@ -1,19 +1,19 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
 
-/** A command that does something: `sluice build`, or `add` of `sluice user`. */
+/** A command that performs an action: `sluice build`, or `add` of `sluice user`. */
 export interface Command {
   /** One sentence without its full stop. */
   readonly summary: string;
-  /** What follows the name, one entry for each form; `[options]` is added. */
+  /** Arguments after the name, one entry for each form; `[options]` is added. */
   readonly usage: readonly string[];
   readonly options: Readonly<Record<string, Option>>;
-  /** What a shell offers for the arguments. */
+  /** Completions that a shell offers for the arguments. */
   readonly completes?: Completion;
   /** The environment variables that the command reads, with their meanings. */
   readonly variables?: Readonly<Record<string, string>>;
   /** Exit codes that differ from {@link exitCodes}. */
   readonly exits?: Readonly<Record<number, string>>;
-  /** Returns the exit code. Throws {@link CommandError} for what the user can fix. */
+  /** Returns the exit code. Throws {@link CommandError} for a problem that the user can fix. */
   run(values: Values, args: readonly string[]): Promise<number>;
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 
-/** What the exit codes of all commands mean. */
+/** Meanings of the exit codes of all commands. */
 export const exitCodes: Readonly<Record<number, string>> = {
   0: 'The command succeeded',
   1: 'The command failed. The message says why',

@@ -11,7 +11,7 @@ export const helpOption: Option = {
 const columns = 80;
 const widestTerm = 24;
 
-/** Returns the help of a command; `name` is how it is called, without `sluice`. */
+/** Returns the help of a command; `name` is its full name without `sluice`. */
 export function helpOf(name: string, node: CommandNode): string {
   return isGroup(node) ? groupHelp(name, node.summary, node.actions) : commandHelp(name, node);
 }
@@ -27,7 +27,7 @@ export function overviewOf(commands: Readonly<Record<string, CommandNode>>): str
   ].join('\n');
 }
 
-/** Returns the lines that say how a command is called. */
+/** Returns the usage lines of a command. */
 export function usageOf(name: string, node: CommandNode): string {
   const forms = isGroup(node)
     ? [`${name} ACTION [options]`]
@@ -37,13 +37,13 @@ export function usageOf(name: string, node: CommandNode): string {
     .join('\n');
 }
 
-/** Returns how an option is written: `-f, --file FILE`. */
+/** Returns the written form of an option: `-f, --file FILE`. */
 export function formOf(name: string, { short, value }: Option): string {
   const letter = short === undefined ? '' : `-${short}, `;
   return `${letter}--${name}${value === undefined ? '' : ` ${value}`}`;
 }
 
-/** Returns what an option does. */
+/** Returns the description of an option. */
 export function descriptionOf({ description, multiple }: Option): string {
   return multiple ? `${description}. Repeatable` : description;
 }
@@ -82,7 +82,7 @@ function summariesOf(nodes: Readonly<Record<string, CommandNode>>): [string, str
   return Object.entries(nodes).map(([name, { summary }]) => [name, summary]);
 }
 
-/** A title and its rows; empty without rows. A long term stands on its own line. */
+/** Returns a title and its rows; empty without rows. A long term gets its own line. */
 function section(title: string, rows: readonly (readonly [string, string])[]): string {
   if (rows.length === 0) return '';
   const short = rows.map(([term]) => term.length).filter(length => length <= widestTerm);

@@ -3,7 +3,7 @@ import { nearestName } from '../../http/api/container/nearest-name.ts';
 import { type Command, UsageError, type Values } from './command.ts';
 import { helpOption } from './help.ts';
 
-/** The values of the options and the arguments. Throws {@link UsageError}. */
+/** Returns the values of the options and the arguments. Throws {@link UsageError}. */
 export function parseCommand(
   command: Command,
   words: readonly string[],
@@ -26,7 +26,7 @@ export function parseCommand(
   }
 }
 
-/** The command that a word names. Throws {@link UsageError} with the most similar name. */
+/** Returns the command that a word names. Throws {@link UsageError} with the most similar name. */
 export function findNamed<T>(known: Readonly<Record<string, T>>, word: string, what: string): T {
   const found = Object.hasOwn(known, word) ? known[word] : undefined;
   if (found !== undefined) return found;

@@ -1,14 +1,14 @@
 import { type CommandNode, type Completion, isGroup } from '../command/command.ts';
 import { helpOption } from '../command/help.ts';
 
-/** A position on the command line: behind `sluice`, behind a command, or behind an action. */
+/** A position on the command line: after `sluice`, after a command, or after an action. */
 export interface Place {
-  /** The words before it, without `sluice`. */
+  /** The words before the position, without `sluice`. */
   readonly words: readonly string[];
   /** Commands or actions that may follow, with their summaries. */
   readonly next: readonly (readonly [name: string, summary: string])[];
   readonly options: readonly PlaceOption[];
-  /** What completes an argument. */
+  /** Completions of an argument. */
   readonly completes: Completion | undefined;
 }
 
@@ -65,14 +65,14 @@ function optionsOf(options: Declared): PlaceOption[] {
   return Object.entries(options).map(([name, { short, type, description, completes }]) => ({
     name,
     letter: short,
-    // A shell shows one line.
+    // A shell shows a description on one line.
     description: description.split('. ')[0] ?? '',
     hasValue: type === 'string',
     completes,
   }));
 }
 
-/** Returns how an option is written: `--file`, and `-f` where it has a letter. */
+/** Returns the written forms of an option: `--file`, and `-f` when it has a letter. */
 export function spellingsOf({ name, letter }: PlaceOption): string[] {
   return [`--${name}`, ...(letter === undefined ? [] : [`-${letter}`])];
 }

@@ -40,7 +40,7 @@ async function ask(values: Values, { submission, directory }: BuildRequest): Pro
   try {
     if (buildContext || !directory) return await send(buildContext);
   } catch (error) {
-    // Its operator has set a lower limit for what comes inside a request.
+    // The operator has set a lower limit for contexts inside a request.
     const isTooLarge = error instanceof RefusedError && error.status === 413;
     if (!isTooLarge || !directory) throw error;
   }

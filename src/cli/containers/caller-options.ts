@@ -11,8 +11,9 @@ export const claimOptions: Readonly<Record<string, Option>> = {
 };
 
 /**
- * Returns the members of a request that say who sends it. The token comes from the environment, where other users of the
- * machine cannot see it. Throws {@link CommandError} for a workspace without a token, and for an unknown workspace.
+ * Returns the members of a request that identify the caller. The token comes from the environment, where other users
+ * of the machine cannot see it. Throws {@link CommandError} for a workspace without a token, and for an unknown
+ * workspace.
  */
 export async function claimOf(values: Values) {
   const token = process.env.SLUICE_TOKEN || undefined;

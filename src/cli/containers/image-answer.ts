@@ -16,7 +16,7 @@ export interface ImageAnswer {
   readonly warnings?: readonly string[];
 }
 
-/** What a dry run found out about a repository. */
+/** Findings of a dry run about a repository. */
 interface RegistryForecast {
   readonly repository: string;
   readonly canPull: boolean;
@@ -44,9 +44,9 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
   const { buildId, freeze, succeeded, reason, warnings = [] } = answer;
   for (const warning of warnings) console.error(`Warning: ${warning}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
-    // A build that failed earlier is followed too: its log says why.
+    // A build that failed earlier is followed too: its log shows the reason.
     const end = await followBuild(values, buildId, process.stderr);
-    // Scripts rely on a printed name to exist.
+    // Scripts rely on the printed name to exist.
     if (end?.succeeded || values.json) print(values, { ...answer, ...end });
     return exitCodeOf(end);
   }
@@ -66,7 +66,7 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
   return 0;
 }
 
-/** Reports what cannot be pulled or pushed. */
+/** Reports images that cannot be pulled or pushed. */
 function dryRunCode({ succeeded, registries = [] }: ImageAnswer): number {
   if (succeeded !== false) return 0;
   for (const { repository, canPull, canPush, problems } of registries) {

@@ -2,7 +2,7 @@ import type { Command } from '../command/command.ts';
 import { jsonOption, serverOption } from '../command/common-options.ts';
 import { sourceOptions, sourceUsage } from './source/source-options.ts';
 
-/** `sluice name`: prints what a build would be called. */
+/** `sluice name`: prints the name that a build would have. */
 export const nameCommand: Command = {
   summary: 'Print the name that a build would have, without contacting a server',
   usage: sourceUsage,

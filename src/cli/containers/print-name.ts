@@ -29,7 +29,7 @@ export async function printName(values: Values, args: readonly string[]): Promis
     const { directory } = wanted;
     const submission = parseBody(containerRequestSchema, {
       ...wanted.submission,
-      // What a request would name it by is not known here, and not part of the key.
+      // The name of an uploaded context in a request is unknown here, and is not part of the key.
       ...(directory
         ? { buildContext: { location: 'oci://', isFiltered: directory.isFiltered } }
         : {}),

@@ -19,11 +19,11 @@ export interface LocalData {
 }
 
 /**
- * Opens the data directory, runs the work, and closes it. Throws {@link CommandError} when there is no data directory, or
- * a part of it is missing.
+ * Opens the data directory, runs the work, and closes it. Throws {@link CommandError} when there is no data
+ * directory, or a part of it is missing.
  *
  * @param options.create makes the data directory, if the user has named it
- * @param options.adoptContent uses the content in the directory with whatever database it belonged to
+ * @param options.adoptContent uses the content in the directory, even when it belonged to another database
  */
 export async function withLocalData<T>(
   values: Values,
@@ -33,7 +33,7 @@ export async function withLocalData<T>(
   return withoutData(values, async (config, { originOf }) => {
     const path = join(config.data, 'sluice.db');
     await requireDatabase(config.data);
-    // A new ./data in whatever directory this is would not be the one that the server uses.
+    // A new ./data in the current directory would not be the one that the server uses.
     const mayCreate = create && originOf(['data']).kind !== 'default';
     if (!mayCreate && !existsSync(path)) {
       throw new CommandError(

@@ -11,7 +11,7 @@ export function commandLine(): string {
   }
 }
 
-/** Notes an action of a command in the audit log. Throws what the database throws. */
+/** Notes an action of a command in the audit log. Throws the errors of the database. */
 export async function noteLocally(
   rows: Pick<Rows, 'auditLog'>,
   action: string,

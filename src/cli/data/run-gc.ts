@@ -30,7 +30,7 @@ export async function runGc(values: Values): Promise<number> {
       await noteLocally(rows, 'content.remove', target);
       await rows.upkeep.returnFreeSpace();
     }
-    // Written again as it is set up today, so that it gives space back from now on.
+    // Rewrites the file with the current settings, so that it returns space from now on.
     if (values.compact === true) await rows.upkeep.compact();
     const { removedCount, removedBytes, keptCount } = report;
     const verb = isDryRun ? 'would be removed' : 'removed';

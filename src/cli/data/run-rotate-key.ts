@@ -12,7 +12,7 @@ import { print } from '../command/output.ts';
 import { withLocalData } from './data.ts';
 import { noteLocally } from './operator.ts';
 
-/** What a rotation did. */
+/** Result of a rotation. */
 interface Rotation {
   readonly sealed: number;
   readonly unreadable: number;
@@ -49,7 +49,7 @@ async function rotate(data: string, rows: Rows, isRemoval: boolean): Promise<Rot
   }
   const box = openSecretBox(data);
   const { sealed, unreadable } = await sealAgain(rows.sealed, box);
-  // What the old key opened must be on the disk before that key is removed.
+  // The secrets with the new key must be on the disk before the old key is removed.
   await rows.settle();
   const { count, lastEnd } = await rows.sealed.requestsOfOthers(box.prefix, Date.now());
   const neededUntil = count === 0 ? undefined : new Date(lastEnd ?? 0).toISOString();

@@ -15,7 +15,7 @@ export function allowDataDirectories(loadLocalPlatform: () => Promise<WithLocalP
   load = loadLocalPlatform;
 }
 
-/** Loads what works on data directories. Throws a {@link CommandError} when this program cannot do that. */
+/** Loads the code that works on data directories. Throws a {@link CommandError} when this program has none. */
 export async function localPlatform(): Promise<WithLocalPlatform> {
   if (load) return load();
   throw new CommandError(

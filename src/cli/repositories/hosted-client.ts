@@ -31,7 +31,7 @@ export async function askRegistry(
   throw new RefusedError(await messageOf(answer, account), answer.status);
 }
 
-/** The registry's message, and what helps against a missing login. */
+/** Returns the registry's message, with advice when a login is missing. */
 async function messageOf(answer: Response, account: string | undefined): Promise<string> {
   const login = answer.status === 401 && account === undefined;
   const advice = login ? '. Set SLUICE_ACCOUNT=name:password to an account of the server' : '';

@@ -1,7 +1,7 @@
 import { type Command, none, type Option } from '../command/command.ts';
 import { dataOptions, dataVariables, environmentWith } from '../command/common-options.ts';
 
-/** The option that says where a server listens. */
+/** The option for the address that a server listens on. */
 export const listenOption: Option = {
   type: 'string',
   value: 'ADDRESS:PORT',

@@ -5,7 +5,10 @@ import type { Digest } from '../../../oci/index.ts';
 import type { ContextDirectory } from './packed-context.ts';
 import { cutBlobs, grainOf } from './upload/cut-blobs.ts';
 
-/** Returns what a server would find a context directory to be, which is the same however it is sent. */
+/**
+ * Returns the properties of a context directory as a server computes them. They are the same for every way of sending
+ * it.
+ */
 export async function measureDirectory({
   path,
   entries,

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../../contexts/layer-tar.ts';
 import { CommandError } from '../../command/command.ts';
 
-/** A layer as a container request carries it. */
+/** A layer in the form of a container request. */
 export interface PackedLayer {
   readonly location: string;
   readonly gzipDigest: string;

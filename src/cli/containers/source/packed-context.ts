@@ -6,24 +6,24 @@ import { contextFiles } from './context-files.ts';
 import { largestIn } from './largest.ts';
 import { type PackedLayer, pack } from './pack.ts';
 
-/** A build context as a request carries it: a layer, or the name of one that was uploaded. */
+/** A build context in a request: a layer, or the name of an uploaded context. */
 export interface SentContext extends Partial<PackedLayer> {
   readonly location: string;
   readonly isFiltered?: true;
 }
 
-/** The directory of a build context, without what its .dockerignore names. */
+/** The directory of a build context, without the files that its .dockerignore excludes. */
 export interface ContextDirectory {
   readonly path: string;
-  /** In the order in which they are packed. */
+  /** Files in the order in which they are packed. */
   readonly entries: readonly ContextEntry[];
   /** Sum of the sizes of its files. */
   readonly bytes: number;
-  /** True where its .dockerignore is a file like others. */
+  /** True when its .dockerignore is treated like any other file. */
   readonly isFiltered: boolean;
 }
 
-// Below what a server takes inside a request by default, 10 MiB, however little it can be compressed.
+// Stays below the default limit of a server for a context inside a request, 10 MiB, even when it does not compress.
 const mostPackedBytes = 8 * 1024 * 1024;
 const shownShares = 5;
 
@@ -40,11 +40,12 @@ export async function contextDirectory(
   const entries = files.map(found => ({ ...found.entry, path: found.path }));
   const hasIgnoreFile = entries.some(entry => entry.path === '.dockerignore');
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
-  // The mark matters only where the server would apply a .dockerignore. Elsewhere it would change the key for nothing.
+  // The mark matters only when the server would apply a .dockerignore. Otherwise it would change the key without a
+  // reason.
   return { path, entries, bytes, isFiltered: isFiltered && hasIgnoreFile };
 }
 
-/** Returns a small context packed for a request, the same bytes for the same files; undefined for a large one. */
+/** Returns a small context packed for a request, with the same bytes for the same files; undefined for a large one. */
 export async function packContext({
   path,
   entries,
@@ -61,7 +62,7 @@ export async function packContext({
   return isFiltered ? { ...layer, isFiltered } : layer;
 }
 
-/** Returns advice for a context that a server refuses as too large. */
+/** Returns advice for a context that a server rejects as too large. */
 export function contextAdvice({ path, entries, bytes }: ContextDirectory): string {
   const count = entries.filter(({ kind }) => kind === 'file').length;
   const largest = largestIn(entries, shownShares).map(

@@ -126,7 +126,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   },
 };
 
-/** How commands with these options are called. */
+/** Usage of the commands with these options. */
 export const sourceUsage: readonly string[] = [
   'DIRECTORY',
   '-f FILE [DIRECTORY|URL]',
@@ -136,9 +136,9 @@ export const sourceUsage: readonly string[] = [
 
 /** A request for a build. */
 export interface BuildRequest {
-  /** Its `buildContext` is missing where the directory is too large to be packed into a request. */
+  /** Its `buildContext` is absent when the directory is too large to be packed into a request. */
   readonly submission: Submission;
-  /** The directory of the build context, where there is one. */
+  /** The directory of the build context, if there is one. */
   readonly directory: ContextDirectory | undefined;
 }
 
@@ -222,7 +222,7 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
 const condaTexts = ['mamba-image', 'base-image', 'base-packages'] as const;
 const condaOptions = [...condaTexts, 'command'] as const;
 
-/** Reads `NAME=docker-image://IMAGE`, as Docker writes it. */
+/** Reads `NAME=docker-image://IMAGE`, in Docker's syntax. */
 function namedContextsOf(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map(context => {
@@ -233,7 +233,7 @@ function namedContextsOf(given: readonly string[]): Record<string, string> {
   );
 }
 
-/** Reads `NAME=VALUE`, as Apptainer writes it. */
+/** Reads `NAME=VALUE`, in Apptainer's syntax. */
 function buildArgsOf(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map(argument => {

@@ -6,28 +6,31 @@ import { CommandError } from '../../../command/command.ts';
 
 const mebibyte = 1024 * 1024;
 const smallestChunk = 16 * mebibyte;
-// With those that a large file cuts short, at most 1700: a manifest may have 2000.
+// Including the packs that a large file cuts short, at most 1700: a manifest may have 2000.
 const packsAtMost = 800;
-// Of the files behind the grain of a pack, one in so many ends it.
+// Among the files after the minimum size of a pack, one in this many ends it.
 const filesToEnd = 16;
 const largestPack = 4;
 
-/** Bytes that a pack of small files has at least: a power of two, so that a context that grows a little keeps its blobs. */
+/**
+ * Minimum bytes of a pack of small files. This is a power of two, so that a context that grows a little keeps its
+ * blobs.
+ */
 export function grainOf(contextBytes: number): number {
   let grain = mebibyte;
   while (contextBytes / grain > packsAtMost) grain *= 2;
   return grain;
 }
 
-/** Bytes of the largest blob. */
+/** Maximum bytes of a blob. */
 export function largestBlob(grain: number): number {
   return Math.max(smallestChunk, grain * (largestPack + 1));
 }
 
 /**
- * Cuts the content of a directory's files into blobs, so that a change of one file changes few of them. Large files get
- * blobs for themselves, in chunks. Small files are packed together; the names of files decide where a pack ends, so a
- * file that is added or removed moves no other pack. Throws {@link CommandError}.
+ * Cuts the content of a directory's files into blobs, so that a change of one file changes few of them. Large files
+ * get their own blobs, in chunks. Small files are packed together. The names of files decide where a pack ends, so
+ * adding or removing a file does not move other packs. Throws {@link CommandError}.
  */
 export async function* cutBlobs(
   directory: string,

@@ -2,17 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandError } from '../../../command/command.ts';
 import { askServer, RefusedError } from '../../../server/server-client.ts';
 
-/** Where blobs are pushed, and in which right. */
+/** The destination of blobs, and the authority to push them. */
 export interface PushTarget {
   readonly server: string;
   readonly repository: string;
-  /** Returns a bearer token, a new one where the last was refused. */
+  /** Returns a bearer token, or a new one when the last was rejected. */
   token(isRefused: boolean): Promise<string>;
 }
 
-/** Pushes into one repository. What fails for the moment is tried again. Throws {@link CommandError}. */
+/** Pushes into one repository. Temporary failures are retried. Throws {@link CommandError}. */
 export interface RegistryPush {
-  /** Returns false for a blob that is there already: nothing is sent then. */
+  /** Returns false for a blob that exists already: nothing is sent then. */
   blob(digest: string, bytes: Buffer): Promise<boolean>;
   manifest(digest: string, mediaType: string, bytes: Buffer): Promise<void>;
 }
@@ -35,7 +35,7 @@ export function createRegistryPush({ server, repository, token }: PushTarget): R
   return {
     blob: (digest, bytes) =>
       inAttempts(token, async bearer => {
-        // A mount from the repository itself marks what is there as used now.
+        // A mount from the repository itself marks the existing blob as used now.
         const mount = new URLSearchParams({ mount: digest, from: repository });
         const begun = await send(`${base}/blobs/uploads/?${mount}`, { method: 'POST' }, bearer);
         if (begun.status === 201) return false;
@@ -56,7 +56,7 @@ export function createRegistryPush({ server, repository, token }: PushTarget): R
   };
 }
 
-/** Does the work again, from its beginning, after a failure that may pass. */
+/** Repeats the whole work after a temporary failure. */
 async function inAttempts<T>(
   token: PushTarget['token'],
   work: (bearer: string) => Promise<T>,

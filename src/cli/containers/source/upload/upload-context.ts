@@ -27,8 +27,8 @@ const mostAtOnce = 6;
 const memoryBytes = 192 * 1024 * 1024;
 
 /**
- * Uploads a build context as an artifact, and returns what a request names it by. Only blobs that the server does not
- * have are sent, so an upload that was interrupted resumes. Throws {@link CommandError}.
+ * Uploads a build context as an artifact, and returns its name for a request. Sends only blobs that the server does
+ * not have, so an interrupted upload resumes. Throws {@link CommandError}.
  */
 export async function uploadContext(
   values: Values,
@@ -92,7 +92,7 @@ function tokensOf(values: Values, { token }: Grant): (isRefused: boolean) => Pro
   };
 }
 
-/** Pushes the content of all files, some blobs at a time; returns its parts in their order. */
+/** Pushes the content of all files, some blobs at a time; returns its parts in order. */
 async function pushContent(
   push: RegistryPush,
   { path, entries, bytes }: ContextDirectory,

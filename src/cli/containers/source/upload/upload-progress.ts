@@ -1,8 +1,8 @@
 import { sizeText } from '../packed-context.ts';
 
-/** Shows how far an upload is: in place on a terminal, and elsewhere once it is done. */
+/** Shows the progress of an upload: in place on a terminal, and elsewhere after its end. */
 export interface UploadProgress {
-  /** A blob is on the server now; `sent` is false for one that was there. */
+  /** Notes that a blob is on the server; `sent` is false for a blob that was there before. */
   add(bytes: number, sent: boolean): void;
   end(succeeded: boolean): void;
 }
