@@ -28,7 +28,7 @@ export interface ContentDirectoryOptions {
   readonly trustMs?: number;
   /** Called when content was found damaged and set aside. */
   readonly onDamaged?: (digest: Digest) => void;
-  /** Called before each write. Default: unlimited space. */
+  /** Checks the free space before each write. Default: unlimited. */
   readonly space?: DiskSpace;
 }
 

@@ -10,7 +10,7 @@ interface Waiting {
 
 /** A hash in progress on a thread. */
 interface Job {
-  /** Answers come in the order of the orders. */
+  /** Callers that wait for an answer. Answers come in the same order. */
   readonly waiting: Waiting[];
   lost: Error | null;
 }
