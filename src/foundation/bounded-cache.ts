@@ -15,7 +15,7 @@ export function boundedCache<K extends {}, V extends {}>(
   return new LRUCache<K, V>({ ...options, maxSize: entries, sizeCalculation: () => 1 });
 }
 
-// What an entry takes beside its content.
+// Overhead of an entry beyond its content, in bytes.
 const entryBytes = 300;
 
 /**

@@ -5,10 +5,10 @@ interface FaultDialects {
 }
 
 /**
- * Every failure that is somebody's to hear about: one table with its HTTP status and its code in
- * the registry dialect (OCI distribution specification, Error codes; Docker adds UNAVAILABLE and UNKNOWN).
- * `apiStatus` is the status in the JSON API where it differs: clients of that API repeat a request that got 502,
- * 503 or 504, and do not show the message.
+ * Every failure that a caller may see: one table with its HTTP status and its code in the registry
+ * dialect (OCI distribution specification, Error codes; Docker adds UNAVAILABLE and UNKNOWN).
+ * `apiStatus` is the status in the JSON API where it differs: clients of that API repeat a request
+ * after 502, 503 or 504, and do not show the message.
  */
 const kinds = {
   'bad-request': { status: 400, code: 'UNSUPPORTED' },
@@ -32,12 +32,12 @@ const kinds = {
   'range-invalid': { status: 416, code: 'UNSUPPORTED' },
   'chunk-invalid': { status: 416, code: 'BLOB_UPLOAD_INVALID' },
   'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
-  // After 404 some clients show no reason, and with other codes some repeat the request.
+  // After 404 some clients show no reason. After other codes some clients repeat the request.
   'build-failed': { status: 400, code: 'MANIFEST_UNKNOWN' },
   'build-unknown': { status: 400, apiStatus: 404, code: 'MANIFEST_UNKNOWN' },
   internal: { status: 500, code: 'UNKNOWN' },
   'not-provided': { status: 501, code: 'UNSUPPORTED' },
-  // It stays so until the request, the registry or the configuration is changed.
+  // The failure lasts until the request, the registry or the configuration changes.
   'upstream-unusable': { status: 502, apiStatus: 400, code: 'UNAVAILABLE' },
   upstream: { status: 502, code: 'UNAVAILABLE' },
   unavailable: { status: 503, code: 'UNAVAILABLE' },
@@ -61,7 +61,7 @@ export type Phase =
 
 export interface FaultOptions extends ErrorOptions {
   phase?: Phase;
-  /** Seconds after which a new try makes sense; sent as `Retry-After`. */
+  /** Seconds until a retry makes sense; sent as `Retry-After`. */
   retryAfterSeconds?: number;
   /** Response headers to send along. */
   headers?: Readonly<Record<string, string>>;
@@ -103,7 +103,7 @@ export class Fault extends Error {
     return kinds[this.kind].code;
   }
 
-  /** The same failure in other words, which tell more of where it came from. */
+  /** Returns the same failure with a message that says more about its origin. */
   retold(message: string): Fault {
     const { kind, phase, retryAfterSeconds, headers } = this;
     return new Fault(kind, message, {
@@ -114,12 +114,15 @@ export class Fault extends Error {
   }
 }
 
-/** True for what SQLite throws while another process has locked the database. */
+/** Returns true for the error that SQLite throws while another process has locked the database. */
 export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_BUSY/.test(String(error.code));
 }
 
-/** A change that was not made, since another process had locked the database for too long. */
+/**
+ * Returns the fault for a change that failed because another process had locked the database for
+ * too long.
+ */
 export function databaseLocked(cause?: unknown): Fault {
   return new Fault(
     'unavailable',
@@ -131,13 +134,16 @@ export function databaseLocked(cause?: unknown): Fault {
 const lockedRetrySeconds = 5;
 const fullCodes = new Set<unknown>(['ENOSPC', 'EDQUOT', 'SQLITE_FULL']);
 
-/** True for what is thrown when there is no room on the disk of the service. */
+/** Returns true for an error that means that the disk of the service is full. */
 export function isDiskFull(error: unknown): boolean {
   if (error instanceof Fault) return error.kind === 'storage-full';
   return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }
 
-/** True for what is thrown when nothing can be written now: a full, read-only or broken disk, or a locked database. */
+/**
+ * Returns true for an error that means that nothing can be written now: a full, read-only or
+ * broken disk, or a locked database.
+ */
 export function isUnwritable(error: unknown): boolean {
   if (isDiskFull(error)) return true;
   if (error instanceof Fault) return error.kind === 'unavailable' && error.phase === 'store';

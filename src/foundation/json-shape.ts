@@ -1,8 +1,8 @@
 /** How much structure a JSON text may have. */
 export interface JsonShape {
-  /** Values in it, on all levels together: texts, numbers, lists, objects and so on. */
+  /** Values on all levels together: texts, numbers, lists, objects and so on. */
   readonly maxValues: number;
-  /** Lists and objects inside of each other. */
+  /** Levels of nested lists and objects. */
   readonly maxDepth: number;
   /** Escaped characters in its texts (`\n`), which take longer than others. */
   readonly maxEscapes: number;
@@ -22,8 +22,9 @@ const openObject = 0x7b;
 const closeObject = 0x7d;
 
 /**
- * Counts the structure of a JSON text while its bytes arrive, before anything is parsed: to parse a million
- * small values takes seconds, one text of 14 MiB milliseconds. A text that is not JSON is the parser's to find.
+ * Counts the structure of a JSON text while its bytes arrive, before it is parsed: parsing a
+ * million small values takes seconds, parsing one text of 14 MiB takes milliseconds. The parser
+ * rejects a text that is not JSON.
  */
 export class JsonShapeCheck {
   readonly #shape: JsonShape;
@@ -37,7 +38,7 @@ export class JsonShapeCheck {
     this.#shape = shape;
   }
 
-  /** Takes the next bytes. Throws {@link JsonShapeError} as soon as there is too much in them. */
+  /** Takes the next bytes. Throws {@link JsonShapeError} as soon as the text exceeds a limit. */
   add(bytes: Uint8Array): void {
     const { length } = bytes;
     for (let at = 0; at < length; at += 1) {
@@ -53,7 +54,7 @@ export class JsonShapeCheck {
     }
   }
 
-  /** Where the text ends that is under way, or the end of the bytes. */
+  /** Returns the end of the current text, or the end of the bytes. */
   #endOfText(bytes: Uint8Array, start: number): number {
     let at = start;
     if (this.#isEscaped) {
@@ -99,8 +100,8 @@ export class JsonShapeCheck {
 }
 
 /**
- * The value of a JSON text that came from outside. Throws {@link JsonShapeError} for one with too much
- * structure, and a `SyntaxError` for one that is not JSON.
+ * Parses a JSON text from outside. Throws {@link JsonShapeError} for too much structure, and a
+ * `SyntaxError` for a text that is not JSON.
  */
 export function parseShaped(bytes: Buffer, shape: JsonShape, reviver?: Reviver): unknown {
   new JsonShapeCheck(shape).add(bytes);

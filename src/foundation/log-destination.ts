@@ -5,13 +5,19 @@ import type { DestinationStream } from 'pino';
 /** Where log lines go. It never throws, never waits, and holds a bounded number of bytes. */
 export interface LogDestination extends DestinationStream {
   write(line: string): void;
-  /** Begins to write what waits. */
+  /** Starts writing the pending lines. */
   flush(): void;
-  /** Resolves when all lines are written, or the time (ms) is over: what waits then is given up. */
+  /**
+   * Resolves when all lines are written, or after `withinMs` ms. Lines that are still pending then
+   * are dropped.
+   */
   close(withinMs: number): Promise<void>;
 }
 
-/** Writes a text; calls back with the error, or with nothing once all of it is with the system. */
+/**
+ * Writes a text. Calls back with an error, or without one once the system has taken the whole
+ * text.
+ */
 type WriteText = (text: string, done: (error?: Error | null) => void) => void;
 
 interface Outlet {
@@ -20,7 +26,7 @@ interface Outlet {
   destroy(): void;
 }
 
-// A line a request must not cost a system call each.
+// One system call for each request would cost too much.
 const chunkBytes = 4096;
 const flushMs = 1000;
 // Some seconds of a busy server: as long as a reader of the log may pause.
@@ -48,7 +54,10 @@ export function openLogDestination(fd = 1): LogDestination {
     timer ??= setTimeout(flush, ms).unref();
   };
 
-  /** Takes what is written next: first what was lost before it, then as many lines as one write may have. */
+  /**
+   * Returns the next text to write: first the note about dropped lines, then as many lines as fit
+   * one write.
+   */
   const next = (): { text: string; lines: number } => {
     let bytes = 0;
     let lines = 0;
@@ -130,7 +139,7 @@ function lossLine(count: number): string {
   return `${JSON.stringify({ level: 'warn', time, lines: count, msg })}\n`;
 }
 
-/** A pipe or socket that nobody reads would block a thread for good: those are written as streams. */
+/** A pipe or socket without a reader would block a thread for good. Both are written as streams. */
 function openOutlet(fd: number): Outlet {
   try {
     const found = fstatSync(fd);

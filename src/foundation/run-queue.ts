@@ -1,9 +1,9 @@
 import type { Fault } from './fault.ts';
 
 export interface RunQueueOptions {
-  /** How many may wait. Default: any number. */
+  /** Maximum number of waiting pieces of work. Default: no limit. */
   readonly mostWaiting?: number;
-  /** The error for work that finds as many waiting. */
+  /** Returns the error for work that finds the queue full. */
   readonly refusal?: () => Fault;
 }
 
@@ -24,7 +24,10 @@ export class RunQueue {
     this.#options = options;
   }
 
-  /** Runs the work when it is its turn. Rejects with what the work throws, and with the refusal when too many wait. */
+  /**
+   * Runs the work when its turn comes. Rejects with the error of the work, or with the refusal
+   * when the queue is full.
+   */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= this.#limit) {
       const { mostWaiting = Number.POSITIVE_INFINITY, refusal } = this.#options;

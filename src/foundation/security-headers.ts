@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** What a document of this server may load or run: nothing, in no frame, and as a foreign origin. */
+/**
+ * A document of this server may load and run nothing, appears in no frame, and has an opaque
+ * origin.
+ */
 const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 const policyHeader = 'content-security-policy';

@@ -1,7 +1,6 @@
 /**
- * Lets all who wait for the disk share its work: returns a function that resolves after a run of `flush` which
- * began after the call. One that is under way may have missed the last change, so those who come meanwhile
- * share the next.
+ * Returns a function that resolves after a run of `flush` that began after the call. A run in
+ * progress may have missed the last change, so all callers during that run share the next one.
  */
 export function sharedFlush(flush: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined;

@@ -17,7 +17,10 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
   return pino(options, destination ?? openLogDestination());
 }
 
-/** The time as pino wants it; formatted once a millisecond, for a busy server writes many lines in one. */
+/**
+ * Returns the time in the format of pino. It is formatted once per millisecond, because a busy
+ * server writes many lines in one.
+ */
 function createTimestamp(): () => string {
   let at = 0;
   let text = '';
@@ -31,7 +34,10 @@ function createTimestamp(): () => string {
   };
 }
 
-/** Type, message and the causes' messages; the stack only for what was not expected. */
+/**
+ * Returns the type, the message and the messages of the causes; the stack only for unexpected
+ * errors.
+ */
 function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: withoutToken(String(error)) };
   const causes: string[] = [];
@@ -64,7 +70,7 @@ function withoutPairingToken(text: string): string {
 }
 
 const idBytes = 6;
-// Drawn many at a time: asking the system for each would cost a tenth of a manifest's time.
+// Ids are drawn in bulk: one system call for each would cost a tenth of a manifest's time.
 const drawnIds = 512;
 
 /** Makes ids of 12 hex digits that tie an answer to its log line. */
@@ -81,7 +87,9 @@ export function createRequestIds(): () => string {
   };
 }
 
-/** A registry of its own for each server, so that two in one process do not mix. */
+/**
+ * Each server has its own registry, so that two servers in one process do not mix their metrics.
+ */
 export function createMetricsRegistry(): Registry {
   return new Registry();
 }

@@ -2,7 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 const turnMs = 8;
 
-/** Returns a function that gives others their turn of the event loop, but only when this turn has lasted long enough. */
+/**
+ * Returns a function that yields to the event loop, but only when the current turn has lasted long
+ * enough.
+ */
 export function createTurnPause(): () => Promise<void> {
   let began = performance.now();
   return async () => {

@@ -8,7 +8,10 @@ export interface Version {
 
 const project = new URL('../../', import.meta.url);
 
-/** What is running: the version of the package, and the commit from `SLUICE_COMMIT` or the git checkout. */
+/**
+ * Returns the running version: that of the package, and the commit from `SLUICE_COMMIT` or the git
+ * checkout.
+ */
 export function readVersion(commit = process.env.SLUICE_COMMIT): Version {
   const { version } = JSON.parse(readText('package.json') ?? '{}') as { version?: string };
   return { version: version ?? 'unknown', commitId: commit || checkedOutCommit() || 'unknown' };
