@@ -3,17 +3,17 @@ import { Fault } from '../foundation/fault.ts';
 import { createTurnPause } from '../foundation/turn-pause.ts';
 import type { ContextEntry } from './context-entry.ts';
 
-/** Files, directories and links: more than any source tree has, and few enough to keep in memory. */
+/** Maximum number of entries. No source tree has more, and this many fit in memory. */
 export const maxEntries = 200_000;
 
 const newline = 0x0a;
-/** As Linux: PATH_MAX. */
+/** Same as PATH_MAX on Linux. */
 const maxPath = 4096;
-// JSON may write each byte of a path with six; the target of a link as well.
+// JSON may escape each byte of a path, or of a link target, as six bytes.
 const maxLineBytes = 64 * 1024;
 const maxListBytes = 256 * 1024 * 1024;
 
-/** Writes the list of entries: a JSON object on each line, in the order of the content. */
+/** Writes the list of entries: one JSON object per line, in the order of the content. */
 export function writeEntries(entries: readonly ContextEntry[]): Buffer {
   const lines = entries.map(({ path, kind, mode, size, target }) =>
     JSON.stringify({
@@ -68,7 +68,7 @@ async function* unpacked(gzip: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer
   }
 }
 
-/** The lines of each piece. */
+/** Yields the lines of each piece. */
 async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const piece of pieces) {

@@ -3,10 +3,10 @@ import { type ContextEntry, tarEntryOf } from './context-entry.ts';
 import { tarEnd, tarHeaders, tarPadding } from './layer-tar.ts';
 
 /**
- * Hands the tar file of a build context to `update`, piece by piece. The same entries give the same bytes as a context
- * that is packed into a request, so both get the same build key.
+ * Passes the tar file of a build context to `update`, piece by piece. The bytes equal those of the same context packed
+ * into a request, so both get the same build key.
  *
- * @param content the content of all files, one after the other
+ * @param content the concatenated content of all files
  */
 export async function hashTar(
   entries: Iterable<ContextEntry>,
@@ -30,7 +30,7 @@ export async function hashTar(
   }
 }
 
-/** Bytes that come in pieces and are taken in other pieces. */
+/** Reads a stream of pieces as sections of a given number of bytes. */
 class Feed {
   readonly #pieces: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array();

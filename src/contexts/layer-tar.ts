@@ -1,6 +1,6 @@
 /**
- * Tar archives of layers and build contexts: ustar, with pax headers for long and non-ASCII names. tar-stream would do
- * the same but installs 6 MB of packages with native modules. Source: POSIX.1-2017, pax.
+ * Tar archives of layers and build contexts: ustar, with pax headers for long and non-ASCII names. tar-stream does
+ * the same, but installs 6 MB of packages with native modules. Source: POSIX.1-2017, pax.
  */
 
 export type TarEntryType = 'file' | 'directory' | 'symlink';
@@ -10,7 +10,7 @@ export interface TarEntry {
   /** The name of a directory ends in `/`. */
   readonly name: string;
   readonly type: TarEntryType;
-  /** Permissions. 0 stands for 0644, or 0755 for a directory. */
+  /** Permissions. 0 means 0644, or 0755 for a directory. */
   readonly mode: number;
   /** Target of a symbolic link. */
   readonly linkname?: string;
@@ -22,7 +22,7 @@ const blockSize = 512;
 const typeFlags = { file: '0', symlink: '2', directory: '5', pax: 'x' } as const;
 const maxName = 100;
 const maxPrefix = 155;
-// What the checksum field counts as: eight spaces.
+// The checksum counts its own field as eight spaces.
 const emptyChecksum = 8 * 0x20;
 
 interface Header extends Omit<TarEntry, 'type'> {
@@ -30,7 +30,7 @@ interface Header extends Omit<TarEntry, 'type'> {
   readonly size: number;
 }
 
-/** Returns what precedes the content of an entry. */
+/** Returns the bytes that precede the content of an entry. */
 export function tarHeaders(entry: TarEntry): Buffer[] {
   const mode = entry.mode || (entry.type === 'directory' ? 0o755 : 0o644);
   const header = { ...entry, mode, size: entry.size ?? 0 };
@@ -38,17 +38,17 @@ export function tarHeaders(entry: TarEntry): Buffer[] {
   return plain ? [plain] : paxHeaders(header);
 }
 
-/** Returns what follows content of so many bytes. */
+/** Returns the padding after content of the given size (bytes). */
 export function tarPadding(size: number): Buffer {
   return Buffer.alloc((blockSize - (size % blockSize)) % blockSize);
 }
 
-/** Returns what ends an archive. */
+/** Returns the end marker of an archive. */
 export function tarEnd(): Buffer {
   return Buffer.alloc(2 * blockSize);
 }
 
-/** Returns the header of an entry, or undefined when its names do not fit. */
+/** Returns the header of an entry; undefined when its names do not fit. */
 function ustarHeader({ name, type, mode, size, linkname = '' }: Header): Buffer | undefined {
   const [prefix, base] = splitName(name);
   if (Buffer.byteLength(name) !== name.length) return undefined;
