@@ -79,7 +79,7 @@ interface Run {
   readonly documents: BaseDocuments;
   readonly change: ImageChange;
   readonly generated: Map<Digest, Document>;
-  /** What became of the children met so far: indexes that name each other's children over and over cost no more than their size. */
+  /** Results for the children seen so far. Each child is processed once, even if many indexes name it. */
   readonly seen: Map<string, Document | undefined>;
   maxLayers: number;
 }

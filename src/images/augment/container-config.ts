@@ -1,26 +1,26 @@
 /**
- * What a request changes in how containers of an image run. An absent field keeps the value of the image.
+ * Changes that a request makes to how containers of an image run. An absent field keeps the value of the image.
  *
  * This is the only declaration of these fields. The schema of a request, the build key, the image config, Singularity
  * images and the command line each have a table with a row for every field, so that the compiler reports the tables
- * that lack a new one.
+ * that lack a new field.
  */
 export interface ContainerConfig {
   readonly entrypoint?: readonly string[] | undefined;
   readonly cmd?: readonly string[] | undefined;
   readonly workingDir?: string | undefined;
-  /** `NAME=value` each. */
+  /** Each entry is `NAME=value`. */
   readonly env?: readonly string[] | undefined;
 }
 
 export type ConfigField = keyof ContainerConfig;
 
-/** A row for every field: a function of its value. */
+/** A row for every field: a function that takes the value of the field. */
 export type ConfigTable<Row> = {
   readonly [Field in ConfigField]-?: (value: NonNullable<ContainerConfig[Field]>) => Row;
 };
 
-// An empty entrypoint takes the entrypoint of the image away. A list that is merged changes nothing when it is empty.
+// An empty entrypoint removes the entrypoint of the image. An empty list that is merged changes nothing.
 const isMerged: { readonly [Field in ConfigField]-?: boolean } = {
   entrypoint: false,
   cmd: false,
@@ -39,7 +39,7 @@ export function rowsOf<Row>(config: ContainerConfig, table: ConfigTable<Row>): R
     .map(field => (table[field] as (value: unknown) => Row)(config[field]));
 }
 
-/** Returns only the fields that change something, of all that an object has. */
+/** Returns a copy of the object that has only the fields that change something. */
 export function givenFields(config: ContainerConfig): ContainerConfig {
   const given = configFields.filter(field => isGiven(config, field));
   return Object.fromEntries(given.map(field => [field, config[field]]));

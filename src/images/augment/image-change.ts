@@ -3,7 +3,7 @@ import { type ContainerConfig, changesConfig } from './container-config.ts';
 
 /** A layer to add: a gzip-compressed tar whose digests and size were verified. */
 export interface InjectedLayer {
-  /** Digest of the gzip file: what a client asks for as a blob. */
+  /** Digest of the gzip file, by which a client requests the blob. */
   readonly gzipDigest: Digest;
   /** Bytes of the gzip file. */
   readonly gzipSize: number;
@@ -18,13 +18,13 @@ export interface LayeredConfig<Layer> extends ContainerConfig {
   readonly layers?: readonly Layer[] | undefined;
 }
 
-/** What a container request changes in an image. */
+/** Changes that a container request makes to an image. */
 export interface ImageChange extends LayeredConfig<InjectedLayer> {
-  /** The change that is made first, where an image is changed that was changed before. */
+  /** The change to make first, when the image was changed before. */
   readonly onTopOf?: ImageChange;
 }
 
-/** Returns the changes in the order in which they are made. */
+/** Returns the changes in the order in which they apply. */
 export function changesIn({ onTopOf, ...change }: ImageChange): readonly ImageChange[] {
   return [...(onTopOf ? changesIn(onTopOf) : []), change];
 }
@@ -34,7 +34,7 @@ export function layersIn(change: ImageChange): readonly InjectedLayer[] {
   return changesIn(change).flatMap(({ layers }) => layers ?? []);
 }
 
-/** True when the image is served as it is. */
+/** True when the image is served unchanged. */
 export function isUnchanged(change: ImageChange): boolean {
   return changesIn(change).every(
     one => !changesConfig(one) && (one.layers === undefined || one.layers.length === 0),

@@ -12,7 +12,7 @@ import { type ContainerConfig, changesConfig } from './container-config.ts';
 import type { InjectedLayer } from './image-change.ts';
 import { changeRuntime } from './runtime-config.ts';
 
-// The same change must always give the same digest, on every replica: the date is fixed.
+// The date is fixed: the same change must give the same digest on every replica.
 const layerCreated = '1970-01-01T00:00:00Z';
 
 /** Returns the architecture of an image config, in Go's spelling; undefined when the config has none. */

@@ -2,9 +2,9 @@ import { type JsonObject, memberName } from '../../oci/json.ts';
 import { type ConfigTable, type ContainerConfig, rowsOf } from './container-config.ts';
 import { mergeEnv } from './env.ts';
 
-/** How a field changes a member of an image config. */
+/** Describes how a field changes a member of an image config. */
 interface MemberChange {
-  /** Its name in the OCI image specification. */
+  /** Name of the member in the OCI image specification. */
   readonly member: string;
   readonly merge: (own: unknown) => unknown;
 }

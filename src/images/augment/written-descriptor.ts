@@ -18,7 +18,7 @@ export function pointTo(descriptor: unknown, { bytes, digest }: Document): JsonO
   };
 }
 
-// BuildKit's attestations are entries of the index that name the entry they are about.
+// BuildKit's attestations are entries of the index. Each names the entry that it describes.
 const subjectAnnotation = 'vnd.docker.reference.digest';
 
 /**
