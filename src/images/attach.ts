@@ -8,12 +8,12 @@ import type { Access } from '../upstream/access.ts';
 import { type PushAccess, type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
-/** Something that is said about an image. */
+/** A file attached to an image, such as a lock file. */
 export interface Attachment {
   /** What it is; also the media type of its content. */
   readonly artifactType: string;
   readonly content: Buffer;
-  /** How a client names the file. */
+  /** File name that a client uses. */
   readonly title: string;
 }
 

@@ -17,9 +17,9 @@ import { architectureOf } from './augment/image-config.ts';
 import { createCoalescer } from './coalesce.ts';
 import type { Documents } from './documents.ts';
 
-/** Finds base images in the right of who asks. Both throw {@link Fault}. */
+/** Finds base images with the rights of the caller. Both methods throw {@link Fault}. */
 export interface BaseResolver {
-  /** What an image name stands for now: a manifest or an index. */
+  /** Returns the manifest or index that an image name refers to now. */
   resolve(access: Access, reference: Reference): Promise<Document>;
   /** The image for the platform in what was resolved. */
   select(
@@ -31,7 +31,7 @@ export interface BaseResolver {
 }
 
 /**
- * @param accessKey tells apart what is seen with different rights
+ * @param accessKey separates results that were obtained with different rights
  */
 export function createBaseResolver(
   registry: RegistryClient,
@@ -40,8 +40,8 @@ export function createBaseResolver(
 ): BaseResolver {
   const join = createCoalescer<Document>();
 
-  // The registry is asked each time, also for a digest: it is the registry that knows whether the
-  // asker may see the image, and what a tag stands for at this moment.
+  // Each call asks the registry, also for a digest: only the registry knows whether the caller may
+  // see the image, and what a tag refers to now.
   const ask = async (access: Access, reference: string): Promise<Document> => {
     const head = await registry.headManifest(access, reference);
     // Told by its type already: what it is asked for by is no digest of its bytes, which are signed.
@@ -67,7 +67,7 @@ export function createBaseResolver(
   };
 }
 
-/** The image for a platform in what a name stands for. Throws a {@link Fault} (400) where there is none. */
+/** Returns the image for a platform in a manifest or index. Throws a {@link Fault} (400) when there is none. */
 export async function selectImage(
   documents: Pick<Documents, 'manifest' | 'config'>,
   access: Access,

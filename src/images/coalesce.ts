@@ -1,6 +1,6 @@
 /**
- * Joins calls for one key without ever handing out an answer that is older than the call: who comes
- * while one is running waits for the next, which all of them share.
+ * Joins calls for one key. A call never gets an answer that is older than itself: a call that arrives
+ * while another runs waits for the next run, which all waiting calls share.
  */
 export function createCoalescer<T>(): (key: string, run: () => Promise<T>) => Promise<T> {
   const running = new Map<string, { current: Promise<T>; next: Promise<T> | undefined }>();

@@ -12,20 +12,20 @@ const mostManifests = 500;
 const mostBytes = 16 * 1024 * 1024;
 const atOnce = 16;
 
-/** Where the documents of an image come from. */
+/** Source of the documents of an image. */
 export interface DocumentSource {
   /**
-   * A manifest or index. The caller has made sure that its asker may see the repository: what is kept here
-   * is handed out once that repository itself has shown that it has it.
+   * Returns a manifest or index. The caller must have checked access to the repository. A stored document
+   * is returned only after that repository itself has shown that it has the document.
    */
   manifest(access: Access, digest: Digest, mediaType: string): Promise<Document>;
-  /** The config of one image. */
+  /** Returns the config of one image. */
   config(access: Access, descriptor: Descriptor): Promise<Document>;
 }
 
 /**
- * Returns every manifest, index and image config below a root, by digest; what an index lacks is left out. Throws a
- * {@link Fault} when they are too many, or too large together.
+ * Returns every manifest, index and image config below a root, by digest, without missing entries of an index. Throws a
+ * {@link Fault} when they are too many, or their total size is too large.
  */
 export async function collectDocuments(
   { manifest, config }: DocumentSource,
@@ -51,7 +51,7 @@ export async function collectDocuments(
     await pause();
     const parsed = parseManifest(document);
     if (parsed.kind === 'manifest' && isImage(parsed) && !found.has(parsed.config.digest)) {
-      // Before it is fetched; a registry may have told a wrong size.
+      // Checked before the fetch; the registry may have reported a wrong size.
       check(parsed.config.size);
       take(await config(access, parsed.config));
     }
@@ -77,7 +77,7 @@ export async function collectDocuments(
   return found;
 }
 
-/** Does the work for each item, for so many at a time; the first failure ends it. */
+/** Does the work for each item, a limited number at a time. The first failure stops it. */
 async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const queue = items.entries();

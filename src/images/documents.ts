@@ -11,26 +11,26 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import { collectDocuments, type DocumentSource } from './collect.ts';
 
 /**
- * Manifests, indexes and image configs: in memory, in the content store, at the registry they come
- * from. Damage in the content store is found by the digest; the document is fetched or made again.
+ * Manifests, indexes and image configs: in memory, in the content store, or at their registry.
+ * The digest reveals damage in the content store; the document is then fetched or made again.
  */
 export interface Documents extends DocumentSource {
-  /** The manifest, but only when it is here already. */
+  /** Returns the manifest only when it is already stored here. */
   local(digest: Digest, mediaType: string): Promise<Document | undefined>;
-  /** Every manifest, index and image config below a root, by digest, see {@link collectDocuments}. */
+  /** Returns every manifest, index and image config below a root, by digest; see {@link collectDocuments}. */
   collect(access: Access, root: Document): Promise<Map<Digest, Document>>;
-  /** Keeps a document that was made here, in the share of the access. Throws a {@link Fault} (429, 507). */
+  /** Stores a document that was made here, in the share of the access. Throws a {@link Fault} (429, 507). */
   keep(document: Document, access: Pick<Access, 'network'>): Promise<void>;
-  /** Keeps a document that the registry of the access has answered. */
+  /** Stores a document that the registry of the access has returned. */
   receive(access: Access, document: Document): Promise<void>;
-  /** Makes sure that a document which a new request needs is on the disk, and that no sweep takes it. */
+  /** Ensures that a document for a new request is on disk and that no sweep removes it. */
   renew(document: Document, access: Pick<Access, 'network'>): Promise<void>;
 }
 
 const memoryBytes = 64 * 1024 * 1024;
 
 /**
- * @param renewMs how long a document counts as just used; well below the grace of the sweep
+ * @param renewMs how long a document counts as just used (ms); well below the grace period of the sweep
  * @param share limits the documents of callers without a login
  */
 export function createDocuments(
@@ -45,8 +45,8 @@ export function createDocuments(
     sizeCalculation: document => document.bytes.length + 200,
   });
   const running = new Map<string, Promise<Document>>();
-  // A repository is the authority for what it has; in another one, also of the same registry, somebody
-  // could name any digest that they know of.
+  // Only the repository decides which documents it has. In another repository, even of the same registry,
+  // a caller could name any digest that they know.
   const shown = boundedCache<string, true>(100_000);
 
   const local = async (digest: Digest, mediaType: string): Promise<Document | undefined> => {
@@ -80,7 +80,7 @@ export function createDocuments(
     try {
       await keep(document, access);
     } catch (error) {
-      // Pulls use the copy in memory; a request, which needs it on the disk, renews it.
+      // Pulls use the copy in memory. A request needs the document on disk and renews it.
       if (!isUnwritable(error)) throw error;
     }
     shown.set(placeOf(access, document.digest), true);

@@ -9,13 +9,13 @@ import { type AugmentedImage, augment, augmentInSteps } from './augment/augment.
 import { type ImageChange, isUnchanged } from './augment/image-change.ts';
 import type { Documents } from './documents.ts';
 
-/** What is served from a base and a change. */
+/** The image that is served for a base and a change. */
 export interface MadeImage extends AugmentedImage {
-  /** The documents that are known to belong to it: those that were written for it, and those its registry has shown. */
+  /** Documents known to belong to the image: those written for it, and those its registry has shown. */
   readonly members: readonly Digest[];
 }
 
-/** Makes what is served from a base and a change, and keeps what was made lately. */
+/** Makes images from a base and a change, and caches recent ones. */
 export type ImageMaker = (
   access: Access,
   base: Document,
@@ -39,7 +39,7 @@ export function createImageMaker(documents: Documents): ImageMaker {
     if (isUnchanged(change)) {
       return { ...augment(base, new Map(), change), members: [base.digest] };
     }
-    // Another repository that has the base need not have what belongs to it.
+    // Another repository that has the base may lack the documents that belong to it.
     const { registry, repository } = access;
     const changed = hash('sha256', JSON.stringify(change), 'base64url');
     const key = `${registry}/${repository}@${base.digest} ${changed}`;
@@ -53,7 +53,7 @@ export function createImageMaker(documents: Documents): ImageMaker {
   };
 }
 
-/** Changes an index image by image, with turns for others in between. */
+/** Changes an index image by image, and lets other work run in between. */
 async function augmentInTurns(
   { registry, repository }: Access,
   base: Document,

@@ -8,20 +8,20 @@ import { openWhole } from '../upstream/content/open-whole.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AugmentedImage } from './augment/augment.ts';
 
-/** An image that was made here of one in a repository. */
+/** An image that was made here from an image in a repository. */
 export interface MadeOf {
   readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
-  /** Layers of it that were added here, and are in the content store. */
+  /** Layers that were added here and are in the content store. */
   readonly added: readonly Digest[];
-  /** Where the rest of it is. */
+  /** Location of the other blobs. */
   readonly source: Access;
 }
 
-/** The blobs of such an image, wherever they are. */
+/** The blobs of such an image, wherever they are stored. */
 export interface MadeBlobs {
-  /** True for what is in the content store, and may be taken from there for this image. */
+  /** True for a blob that is in the content store and may be read from there for this image. */
   isKept(part: Descriptor): Promise<boolean>;
-  /** All bytes of one. Throws a `Fault`. */
+  /** Returns all bytes of a blob. Throws a `Fault`. */
   open(part: Descriptor, signal: AbortSignal): Promise<ByteSource>;
 }
 

@@ -10,15 +10,15 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Documents } from './documents.ts';
 import { blobsOf, type MadeOf } from './made-blobs.ts';
 
-/** An image that is to be in a repository. */
+/** An image to copy into a repository. */
 export interface Publication extends MadeOf {
   readonly target: Access;
   readonly tag: string;
 }
 
 /**
- * Copies an image into a repository, all its platforms and whatever else its index names, and tags it
- * at last. Blobs are mounted or streamed, several at once; what is there stays. Throws `Fault`.
+ * Copies an image into a repository, with all platforms and all other entries of its index, and tags it
+ * last. Blobs are mounted or streamed, several at once; existing content stays. Throws `Fault`.
  */
 export type Publish = (
   publication: Publication,
@@ -82,7 +82,7 @@ export function createPublish(deps: PublishDeps): Publish {
   };
 }
 
-/** Does the work for each item, for so many at a time; the first failure ends the others, and is waited out. */
+/** Does the work for each item, a limited number at a time. The first failure stops the rest; waits until all end. */
 async function eachOf<T>(
   items: readonly T[],
   atOnce: number,

@@ -7,8 +7,8 @@ import { findManifest } from '../upstream/content/find-manifest.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /**
- * Checks whether registries still show images to the callers that get kept content of them. The registry is asked
- * with the credentials that the caller has now. Equal questions share one answer for a while.
+ * Checks whether registries still show images to the callers that get stored content of them. Asks the registry
+ * with the current credentials of the caller. Identical requests share one answer for a while.
  */
 export interface RightWatch {
   /** Notes that a registry has just shown an image. */
@@ -34,7 +34,7 @@ export interface RightWatchDeps {
 
 interface Known {
   shownAt: number;
-  /** When the registry did not answer the last time. */
+  /** Time when the last request to the registry failed. */
   failedAt: number;
   failure: unknown;
   asking: Promise<void> | undefined;
@@ -58,7 +58,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
     return entry;
   };
 
-  /** Asks the registry, once for all who wait; never rejects. */
+  /** Asks the registry once for all waiting callers; never rejects. */
   const ask = (entry: Known, access: Access, reference: string): Promise<void> => {
     entry.asking ??= (async () => {
       const asked = now();
@@ -67,7 +67,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
         Object.assign(entry, { shownAt: asked, failedAt: never });
       } catch (error) {
         Object.assign(entry, { failedAt: now(), failure: error });
-        // Earlier answers no longer count.
+        // Earlier answers are no longer valid.
         if (isRefusal(error)) entry.shownAt = never;
       } finally {
         entry.asking = undefined;
@@ -103,7 +103,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
   };
 }
 
-/** Resolves when the registry shows the image, or at least its repository, which is what rights are for. */
+/** Resolves when the registry shows the image, or at least its repository: rights apply to repositories. */
 async function show(
   registry: RightWatchDeps['registry'],
   access: Access,
@@ -125,7 +125,7 @@ async function show(
   }
 }
 
-/** True where the registry has answered, and said no. */
+/** True when the registry has answered and refused. */
 function isRefusal(error: unknown): boolean {
   return error instanceof Fault && error.status < 500 && error.kind !== 'too-many-requests';
 }
