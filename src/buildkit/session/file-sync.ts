@@ -16,13 +16,13 @@ interface Stat {
 }
 
 const pieceBytes = 256 * 1024;
-// Files that are read at the same time.
+// Number of files that are read at the same time.
 const lanes = 4;
 
 /**
- * Shows trees to the builder by the names that it asks for, as github.com/tonistiigi/fsutil does it: all
- * that it may see is told first, then it requests the bytes that it has not. `onFailure` hears what could
- * not be read.
+ * Serves trees to the builder by the names that it requests, as github.com/tonistiigi/fsutil does: first lists all
+ * entries that the builder may see, then sends the content that the builder lacks. `onFailure` receives the error of a
+ * file that cannot be read.
  */
 export function fileSyncHandler(
   trees: ReadonlyMap<string, FileTree>,
@@ -52,7 +52,7 @@ function selectionOf(call: PacketCall): TreeSelection {
   };
 }
 
-/** The values of a header, which BuildKit writes like a query once one of them is not ASCII. */
+/** Returns the values of a header. BuildKit encodes all of them like a query if one is not ASCII. */
 function textsIn(call: PacketCall, name: string): string[] {
   const isEncoded = call.header(`${name}-encoded`)[0] === '1';
   const decode = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
@@ -62,12 +62,12 @@ function textsIn(call: PacketCall, name: string): string[] {
 async function sendTree(call: PacketCall, tree: FileTree, selection: TreeSelection): Promise<void> {
   const paths = new Map<number, string>();
   const isTold = tell(call, tree, selection, paths);
-  // A failure on either side ends the other, whichever comes first.
+  // A failure on either side ends the other side.
   await Promise.all([isTold, answerRequests(call, tree, paths)]);
   await call.send({ type: PacketType.PACKET_FIN });
 }
 
-/** Tells all entries; `paths` gets the files among them by the numbers that they have by that. */
+/** Sends the list of all entries. Adds each file to `paths` under the number that its position gives it. */
 async function tell(
   call: PacketCall,
   tree: FileTree,
@@ -83,7 +83,7 @@ async function tell(
   await call.send({ type: PacketType.PACKET_STAT });
 }
 
-/** Sends what is requested until the builder has all; requests are read however busy the sending is. */
+/** Sends each requested file until the builder has all of them. Reads requests even while it sends. */
 async function answerRequests(
   call: PacketCall,
   tree: FileTree,
@@ -114,7 +114,7 @@ async function answerRequests(
   await Promise.all(sending);
 }
 
-/** What goes wrong on the builder's side, which it knows best itself. */
+/** Returns the error for a call that the builder ended. The builder knows the cause best. */
 function left(message: string): GrpcError {
   return new GrpcError(status.ABORTED, message);
 }
@@ -139,7 +139,7 @@ function statOf(path: string, entry: TreeEntry): Stat {
   };
 }
 
-/** The bits of Go's `os.FileMode`, which lie elsewhere than those of stat(2). */
+/** Returns the mode with the bits of Go's `os.FileMode`, which differ from those of stat(2). */
 function goFileMode({ kind, mode }: TreeEntry): number {
   const kinds = { file: 0, directory: 0x8000_0000, symlink: 0x0800_0000 };
   const special =

@@ -7,7 +7,7 @@ export type Credentials =
   | { readonly identityToken: string };
 
 /**
- * Tells the credentials for a registry, undefined for none. `host` is as in image names: with the port if
+ * Returns the credentials for a registry, or undefined for none. `host` has the form of image names: with the port if
  * there is one, and `docker.io` for Docker Hub.
  */
 export type CredentialsOf = (host: string) => Promise<Credentials | undefined>;
@@ -19,7 +19,7 @@ const dockerHubNames = [
   'https://index.docker.io/v1/',
 ];
 
-/** Answers the builder's questions for credentials, which are handed to `onSecret` too. */
+/** Answers the builder's requests for credentials. Also passes them to `onSecret`. */
 export function credentialsHandler(
   credentialsOf: CredentialsOf,
   onSecret: (secret: string) => void,
@@ -35,13 +35,13 @@ export function credentialsHandler(
       return { Username: isToken ? '' : found.username, Secret };
     } catch (error) {
       onFailure(error);
-      // What the callback says may be private; the one who called build() hears of it.
+      // The callback's message may be private. Only the caller of build() receives it.
       throw new Error(`The credentials for ${Host} could not be looked up`);
     }
   });
 }
 
-/** A registry as image names have it, whatever name of it a builder asks for. */
+/** Returns the registry's host as image names have it, for any host that a builder requests. */
 export function hostOf(asked: string): string {
   return dockerHubNames.includes(asked) ? 'docker.io' : asked;
 }

@@ -12,40 +12,40 @@ import { fileSyncHandler } from './file-sync.ts';
 import { type CredentialsOf, credentialsHandler } from './login-question.ts';
 import { type TokenSource, tokenHandlers } from './token-source.ts';
 
-/** What a builder may ask for while it builds. */
+/** What a builder may request during a build. */
 export interface SessionServices {
-  /** By the names under which the frontend asks for them. */
+  /** Trees by the names under which the frontend requests them. */
   readonly trees: ReadonlyMap<string, FileTree>;
   readonly credentials: CredentialsOf;
-  /** Without it the builder gets all tokens itself. */
+  /** Without it, the builder fetches all tokens itself. */
   readonly tokens: TokenSource | undefined;
-  /** By id. */
+  /** Secrets by id. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
-  /** By the position of the exporter. */
+  /** Sinks by the position of their exporter. */
   readonly sinks: ReadonlyMap<number, OpenSink>;
-  /** Hears of each password and token that the builder was told. */
+  /** Receives each password and token that the builder was given. */
   readonly onSecret: (secret: string) => void;
 }
 
-/** The road on which a builder asks back, for one build. */
+/** The session of one build: the connection on which the builder sends its own requests. */
 export interface Session {
   readonly id: string;
-  /** How it ended, however that came. */
+  /** Status with which the session ended, for any reason. */
   readonly ended: Promise<StatusObject>;
-  /** What failed on our side first, such as a file that could not be read. */
+  /** Returns the first failure on the client's side, such as a file that could not be read. */
   readonly failure: () => unknown;
   close(): void;
 }
 
-/** Opens a session on the channel; one that cannot be opened is one that ended. */
+/** Opens a session on the channel. A session that cannot be opened counts as ended. */
 export function openSession(client: Client, services: SessionServices): Session {
   const id = randomUUID().replaceAll('-', '');
   const failures: unknown[] = [];
   const handlers = handlersOf(services, error => failures.push(error));
   const call = callBidi(client, Control.method.session, {
     'x-docker-expose-session-uuid': id,
-    // The builder keeps what it was sent under this key and takes files of the same size and time for the
-    // same: with a key that two builds share, one would get the other's files.
+    // The builder caches received files under this key, and takes a file of the same size and time for the same file.
+    // If two builds shared a key, one would get the files of the other.
     'x-docker-expose-session-sharedkey': id,
     'x-docker-expose-session-grpc-method': handlers.map(handler => handler.path),
   });
@@ -67,7 +67,7 @@ function handlersOf(
   onFailure: (error: unknown) => void,
 ): Handler[] {
   return [
-    // The builder gives up a session that does not answer this.
+    // The builder drops a session that does not answer this call.
     unaryHandler(Health.method.check, async () => ({
       status: HealthCheckResponse_ServingStatus.SERVING,
     })),

@@ -6,23 +6,23 @@ import { hostOf } from './login-question.ts';
 
 /** A bearer token that a builder needs. Source: distribution's token authentication specification. */
 export interface TokenQuestion {
-  /** As in image names, `docker.io` for Docker Hub. */
+  /** Host as in image names; `docker.io` for Docker Hub. */
   readonly host: string;
-  /** URL of the token service, and what it is to be told, as the registry has named them to the builder. */
+  /** URL of the token service and the name of the service, as the registry reported them to the builder. */
   readonly realm: string;
   readonly service: string;
-  /** `repository:<name>:<actions>` each. */
+  /** Each has the form `repository:<name>:<actions>`. */
   readonly scopes: readonly string[];
 }
 
 /**
- * Gets bearer tokens for a builder, each for what it is needed for. A builder may ask for the credentials of
- * the registry all the same, to compare them with those of a build before.
+ * Fetches bearer tokens for a builder, each for one purpose. A builder may still request the credentials of the
+ * registry, to compare them with those of an earlier build.
  */
 export interface TokenSource {
-  /** False for a registry that the builder is to ask itself, with the credentials that there are for it. */
+  /** Returns false if the builder must fetch the registry's tokens itself, with the credentials that it gets. */
   covers(host: string): Promise<boolean>;
-  /** What it throws is told to the builder, which fails with it or does without the registry. */
+  /** An error that it throws is sent to the builder, which fails with it or continues without the registry. */
   fetch(question: TokenQuestion): Promise<{
     readonly token: string;
     readonly lifeSeconds: number;
@@ -31,13 +31,13 @@ export interface TokenSource {
 
 const keyBytes = 32;
 
-/** Answers the builder's questions for tokens, which are handed to `onSecret` too. */
+/** Answers the builder's requests for tokens. Also passes them to `onSecret`. */
 export function tokenHandlers(
   tokens: TokenSource,
   onSecret: (secret: string) => void,
   onFailure: (error: unknown) => void,
 ): Handler[] {
-  // The key by which two sessions would be known as one that may share tokens. None has this one.
+  // Two sessions with the same key may share tokens. This key is random, so no other session has it.
   const PublicKey = randomBytes(keyBytes);
   return [
     unaryHandler(Auth.method.getTokenAuthority, async ({ Host }) => {
