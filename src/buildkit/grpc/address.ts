@@ -1,14 +1,11 @@
-/** Where a builder is. */
+/** Address of a builder. */
 export type Address =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
-  /** The builder inside the Docker engine that listens on this socket. */
+  /** The builder inside the Docker engine at this socket. */
   | { readonly kind: 'docker'; readonly path: string };
 
-/**
- * Reads `unix:///path`, `tcp://host:port` or `docker+unix:///path`. Throws a `TypeError` for anything
- * else.
- */
+/** Parses `unix:///path`, `tcp://host:port` or `docker+unix:///path`. Throws a `TypeError` for any other text. */
 export function parseAddress(text: string): Address {
   const [, scheme = '', rest = ''] = /^([a-z+]+):\/\/(.+)$/.exec(text) ?? [];
   if ((scheme === 'unix' || scheme === 'docker+unix') && rest.startsWith('/')) {

@@ -5,9 +5,9 @@ import { BuildError } from '../errors/build-error.ts';
 import { type Address, parseAddress } from './address.ts';
 import { openDockerBridge } from './docker-bridge.ts';
 
-/** PEM texts. */
+/** Certificates and key as PEM text. */
 export interface TlsOptions {
-  /** The authority of the builder's certificate. */
+  /** The certificate authority that signed the builder's certificate. */
   readonly ca: string;
   /** Certificate and key of the client, for a builder that requires them. */
   readonly cert?: string;
@@ -17,24 +17,24 @@ export interface TlsOptions {
 }
 
 export interface ConnectOptions {
-  /** For `tcp://`. */
+  /** TLS for `tcp://`. */
   readonly tls?: TlsOptions;
   /** Detects a builder that hangs during a build. Default: 10 s and 10 s. */
   readonly keepalive?: { readonly timeMs: number; readonly timeoutMs: number };
 }
 
-/** Two channels to one builder: pings are welcome only where a session is open. */
+/** Two channels to one builder, because the builder accepts pings only while a session is open. */
 export interface Transport {
-  /** For questions. */
+  /** For all calls except builds. */
   readonly control: Client;
-  /** For builds, which have a session each. */
+  /** For builds; each has a session. */
   readonly builds: Client;
-  /** Settles when calls can be made; rejects with a {@link BuildError}. */
+  /** Settles when the builder accepts calls. Rejects with a {@link BuildError}. */
   readonly ready: Promise<void>;
   close(): void;
 }
 
-// BuildKit's own limit for a message.
+// BuildKit's own message limit.
 const messageLimit = 16 * 1024 * 1024;
 
 const commonOptions: ChannelOptions = {
@@ -49,7 +49,7 @@ const commonOptions: ChannelOptions = {
   'grpc.max_reconnect_backoff_ms': 2_000,
 };
 
-/** Opens the channels to a builder, whose address and options are known to fit together. */
+/** Opens the channels to a builder. The address and the options must fit together; the caller has checked them. */
 export function openTransport(addressText: string, options: ConnectOptions = {}): Transport {
   const address = parseAddress(addressText);
   const { tls, keepalive = { timeMs: 10_000, timeoutMs: 10_000 } } = options;
@@ -59,13 +59,13 @@ export function openTransport(addressText: string, options: ConnectOptions = {})
   const open = (more: ChannelOptions) =>
     new Client(target, secure.credentials, { ...commonOptions, ...secure.options, ...more });
   const control = open({});
-  // A builder answers pings without a session by closing the connection after a few of them.
+  // A builder that gets pings without a session closes the connection after a few of them.
   const builds = open({
     'grpc.keepalive_time_ms': keepalive.timeMs,
     'grpc.keepalive_timeout_ms': keepalive.timeoutMs,
   });
   const ready = bridge ? openedBridge(bridge.ready, addressText) : Promise.resolve();
-  // Each call hears of it; nobody needs to make one.
+  // Each call gets this rejection too. Without any call, the rejection is not an error.
   ready.catch(() => {});
   return {
     control,
@@ -107,7 +107,7 @@ function secureOptions({ ca, cert, key, serverName }: TlsOptions, address: Addre
   const host = address.kind === 'tcp' ? address.host : '';
   const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text));
   const expected = serverName ?? host;
-  // TLS knows no addresses as server names: a name is sent in their place and the address checked here.
+  // TLS does not allow an IP address as the server name. So this sends a name, and checks the address here.
   const name = isIP(expected) === 0 ? expected : 'buildkitd';
   return {
     credentials: credentials.createSsl(Buffer.from(ca), pem(key), pem(cert), {

@@ -1,4 +1,4 @@
-/** Calls of BuildKit's Control service, except those of builds. */
+/** Calls of BuildKit's Control service, except those for builds. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { status } from '@grpc/grpc-js';
 import { failureOfCall, isServiceError } from '../errors/call-error.ts';
@@ -37,7 +37,7 @@ export interface UsageRecord {
   readonly shared: boolean;
   readonly usageCount: number;
   readonly description: string;
-  /** Such as `regular`, `source.local`, `exec.cachemount`. */
+  /** Type of the record, such as `regular`, `source.local`, `exec.cachemount`. */
   readonly type: string;
   readonly parents: readonly string[];
   /** Milliseconds since the epoch. */
@@ -47,9 +47,9 @@ export interface UsageRecord {
 
 /** Limits of a prune. Records in use are never removed. */
 export interface PruneOptions {
-  /** Such as `type==source.local`. A record that matches one of the filters is removed. */
+  /** Filters such as `type==source.local`. A record that matches one of them is removed. */
   readonly filter?: readonly string[];
-  /** Removes internal and shared records too. */
+  /** Also removes internal and shared records. */
   readonly all?: boolean;
   /** Keeps records that were used within this time (ms). */
   readonly keepMs?: number;
@@ -59,10 +59,10 @@ export interface PruneOptions {
   readonly minFreeSpace?: number;
 }
 
-/** The part of a client that calls need. */
+/** The part of a client that these calls need. */
 interface Caller {
   readonly address: string;
-  /** Aborted when the client is closed. */
+  /** Aborted when the client closes. */
   readonly closed: AbortSignal;
   open(): Promise<Transport>;
 }

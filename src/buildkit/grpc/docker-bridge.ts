@@ -4,20 +4,20 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A socket of our own, each connection to which is one to the builder inside a Docker engine. */
+/** A local socket. Each connection to it becomes a connection to the builder inside a Docker engine. */
 export interface DockerBridge {
   readonly path: string;
-  /** Settles when connections are taken; rejects with the error of the socket. */
+  /** Settles when the socket accepts connections. Rejects with the error of the socket. */
   readonly ready: Promise<void>;
   close(): void;
 }
 
 /**
- * Opens the bridge to the engine that listens on `dockerSocket`. The engine turns a connection over to
- * its builder after `POST /grpc` with `Upgrade: h2c`; gRPC clients cannot ask for that themselves.
+ * Opens the bridge to the engine at `dockerSocket`. The engine connects the caller to its builder after `POST /grpc`
+ * with `Upgrade: h2c`; gRPC clients cannot send that request.
  */
 export function openDockerBridge(dockerSocket: string): DockerBridge {
-  // Its own directory, because whoever can connect to the socket is as mighty as the engine.
+  // A private directory, because access to this socket gives the same rights as access to the engine.
   const directory = mkdtempSync(join(tmpdir(), 'buildkit-bridge-'));
   const path = join(directory, 'grpc.sock');
   const sockets = new Set<Socket>();
@@ -50,7 +50,7 @@ export function openDockerBridge(dockerSocket: string): DockerBridge {
     server.on('error', reject);
     server.listen(path, resolve);
   });
-  // An idle bridge keeps no process alive; its connections do, as any connection.
+  // An idle bridge does not keep the process alive. Its connections do, like any connection.
   server.unref();
   return {
     path,

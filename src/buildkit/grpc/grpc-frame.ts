@@ -1,6 +1,6 @@
 const prefixBytes = 5;
 
-/** Puts a message into the frame of gRPC over HTTP/2: a flag, the length, the bytes; never compressed. */
+/** Returns the message in a frame of gRPC over HTTP/2: flag, length, bytes. Never compresses it. */
 export function frameOf(message: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(prefixBytes + message.length);
   frame.writeUInt8(0, 0);
@@ -10,8 +10,8 @@ export function frameOf(message: Uint8Array): Buffer {
 }
 
 /**
- * The messages in a stream of bytes. Throws an `Error` for one that is compressed, longer than the limit
- * (bytes) or cut off.
+ * Yields the messages in a stream of bytes. Throws an `Error` for a message that is compressed, longer than the limit
+ * (bytes) or truncated.
  */
 export async function* messagesIn(
   chunks: AsyncIterable<Buffer>,

@@ -15,25 +15,27 @@ import { status } from '@grpc/grpc-js';
 import { frameOf, messagesIn } from './grpc-frame.ts';
 import { pathOf } from './rpc.ts';
 
-/** A call that the other side made. */
+/** A call from the other side. */
 export interface ServerCall<I, O> {
-  /** The values of a header, each as it was sent. */
+  /** Returns the values of a header, each as it was sent. */
   header(name: string): readonly string[];
-  /** What comes in; leaving early does not end the call. Throws a {@link GrpcError} when it is lost. */
+  /**
+   * Incoming messages. Leaving the loop early does not end the call. Throws a {@link GrpcError} if the call is lost.
+   */
   readonly messages: AsyncIterable<I>;
-  /** Settles when more can be sent; rejects with a {@link GrpcError} when the call is lost. */
+  /** Settles when the call can send more. Rejects with a {@link GrpcError} if the call is lost. */
   send(message: O): Promise<void>;
-  /** Aborted when the other side gives up or the connection is lost. */
+  /** Aborted when the other side cancels the call or the connection is lost. */
   readonly signal: AbortSignal;
 }
 
-/** Answers one method; what it throws ends the call, a {@link GrpcError} with its own code. */
+/** Answers one method. An error that it throws ends the call; a {@link GrpcError} sets the code. */
 export interface Handler {
   readonly path: string;
   handle(call: ServerCall<Buffer, Uint8Array>): Promise<void>;
 }
 
-/** Ends a call with a code of gRPC. */
+/** Ends a call with a gRPC status code. */
 export class GrpcError extends Error {
   readonly code: number;
 
@@ -43,7 +45,7 @@ export class GrpcError extends Error {
   }
 }
 
-/** A method of one question and one answer. */
+/** Returns a handler for a method with one request and one response. */
 export function unaryHandler<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   answer: (request: MessageShape<I>) => Promise<MessageInitShape<O>>,
@@ -59,7 +61,7 @@ export function unaryHandler<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-/** A method of two streams; the call ends well when the returned promise does. */
+/** Returns a handler for a method with two streams. The call succeeds when the returned promise resolves. */
 export function streamHandler<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   handle: (call: ServerCall<MessageShape<I>, MessageInitShape<O>>) => Promise<void>,
@@ -87,9 +89,9 @@ const messageLimit = 16 * 1024 * 1024;
 const windowBytes = 4 * 1024 * 1024;
 
 /**
- * Serves gRPC on one connection that is already open. grpc-js has a server too, but it cannot be told
- * to take more than 128 headers, and a .dockerignore comes as one header for each line; and it joins
- * values of one header with a comma, which file names may hold too.
+ * Serves gRPC on one open connection. The server of grpc-js does not fit: it accepts at most 128 headers, but a
+ * .dockerignore arrives as one header for each line. It also joins the values of one header with a comma, and file
+ * names may contain commas.
  */
 export function serveGrpc(
   connection: Duplex,
@@ -98,7 +100,7 @@ export function serveGrpc(
   const byPath = new Map(handlers.map(handler => [handler.path, handler]));
   const session = http2.performServerHandshake(connection, {
     maxHeaderListPairs: 1_000_000,
-    // Names that begin or end with a space are sent as they are.
+    // Accepts names that begin or end with a space.
     strictFieldWhitespaceValidation: false,
     maxSessionMemory: 1_000,
     settings: { initialWindowSize: windowBytes, maxHeaderListSize: 16 * 1024 * 1024 },
@@ -109,7 +111,7 @@ export function serveGrpc(
   session.on(
     'stream',
     (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders, _flags, raw: string[]) =>
-      // What is thrown there is of a stream that was destroyed in the meantime.
+      // An error here comes from a stream that was destroyed in the meantime.
       serveCall(stream, byPath.get(headers[':path'] ?? ''), raw).catch(() => stream.destroy()),
   );
   return session;
@@ -147,7 +149,7 @@ async function serveCall(
     end = { code, message: error instanceof Error ? error.message : String(error) };
   }
   if (stream.destroyed) return;
-  // What still comes is read and dropped, so that the stream closes.
+  // Reads and drops the rest of the input, so that the stream closes.
   stream.resume();
   stream.end();
 }
@@ -155,7 +157,7 @@ async function serveCall(
 async function* incoming(stream: http2.ServerHttp2Stream): AsyncGenerator<Buffer> {
   try {
     yield* messagesIn(stream.iterator({ destroyOnReturn: false }), messageLimit);
-    // To Node a stream that was broken off between two messages is one that ended.
+    // For Node, a stream that is aborted between two messages has simply ended.
     if (stream.aborted) throw new Error('it was broken off');
   } catch (error) {
     throw lostCall(error);
@@ -175,7 +177,7 @@ async function write(
   }
 }
 
-/** The other side's doing, and so nothing that a handler could be blamed for. */
+/** Returns the error of a call that the other side ended. The handler is not at fault. */
 function lostCall(cause: unknown): GrpcError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new GrpcError(status.CANCELLED, `The call was lost: ${why}`);

@@ -14,12 +14,12 @@ import { Metadata } from '@grpc/grpc-js';
 
 type Method = { readonly name: string; readonly parent: { readonly typeName: string } };
 
-/** The path of a method on the wire, such as `/moby.buildkit.v1.Control/Solve`. */
+/** Returns the path of a method on the wire, such as `/moby.buildkit.v1.Control/Solve`. */
 export function pathOf(method: Method): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-/** One question, one answer. Rejects with grpc-js's `ServiceError`, or the reason of the signal. */
+/** Sends one request for one response. Rejects with grpc-js's `ServiceError`, or with the reason of the signal. */
 export function callUnary<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodUnary<I, O>,
@@ -44,7 +44,7 @@ export function callUnary<I extends DescMessage, O extends DescMessage>(
   });
 }
 
-/** One question, many answers. The stream emits `error` with a `ServiceError`; `cancel` ends it. */
+/** Sends one request for a stream of responses. The stream emits `error` with a `ServiceError`; `cancel` ends it. */
 export function callServerStream<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodServerStreaming<I, O>,
@@ -58,7 +58,7 @@ export function callServerStream<I extends DescMessage, O extends DescMessage>(
   );
 }
 
-/** Many messages both ways, with metadata whose values are sent as separate headers. */
+/** Opens a stream of messages in both directions. Each value of the metadata is sent as a separate header. */
 export function callBidi<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodBiDiStreaming<I, O>,

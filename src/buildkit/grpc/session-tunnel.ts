@@ -3,13 +3,13 @@ import { create } from '@bufbuild/protobuf';
 import type { ClientDuplexStream, StatusObject } from '@grpc/grpc-js';
 import { type BytesMessage, BytesMessageSchema } from '../gen/moby/buildkit/v1/control_pb.js';
 
-// Well below BuildKit's limit for a message, and no more is held for one write.
+// Well below BuildKit's message limit. A write never buffers more than this.
 const pieceBytes = 1024 * 1024;
 
-/** A connection inside a call of two streams of bytes: what BuildKit calls a session. */
+/** A connection inside a call with a byte stream in each direction. BuildKit calls it a session. */
 export class Tunnel extends Duplex {
   readonly #call: ClientDuplexStream<BytesMessage, BytesMessage>;
-  /** How the call ended. */
+  /** Status with which the call ended. */
   readonly status: Promise<StatusObject>;
 
   constructor(call: ClientDuplexStream<BytesMessage, BytesMessage>) {
@@ -21,7 +21,7 @@ export class Tunnel extends Duplex {
     });
     call.on('end', () => this.push(null));
     call.on('error', error => this.destroy(error));
-    // The status tells why; whoever holds the tunnel waits for that.
+    // The status has the reason, and the tunnel's owner waits for the status.
     this.on('error', () => {});
   }
 

@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { TlsOptions } from './channel.ts';
 
-/** Paths of PEM files, and the name that the builder's certificate is for. */
+/** Paths of PEM files, and the name in the builder's certificate. */
 export interface TlsFiles {
   readonly ca: string;
   readonly certificate?: string | undefined;
@@ -11,8 +11,8 @@ export interface TlsFiles {
 }
 
 /**
- * Reads the files for the connection to a builder. Throws a `TypeError` that names the file and what is wrong
- * with it; it never holds a part of a file.
+ * Reads the files for the connection to a builder. Throws a `TypeError` that names the file and its fault, and that
+ * never contains a part of a file.
  */
 export function readTlsFiles({ ca, certificate, key, serverName }: TlsFiles): TlsOptions {
   if ((certificate === undefined) !== (key === undefined)) {
