@@ -1,18 +1,18 @@
 import { PlainStep } from './plain-step.ts';
 import type { Progress, Status } from './progress.ts';
 
-// How long a step keeps the floor while another one has something to say.
+// A step stays current for this long while another step has output.
 const floorMs = 5_000;
-// A part of a step is told again after so much time or so much of it.
+// Progress of a part is printed again after this much time or this share of its total.
 const statusMs = 5_000;
 const statusShare = 0.05;
 
 /**
- * The text of `--progress=plain`: steps are numbered in the order in which they come to be told, and one
- * has the floor at a time. Pure: the same calls give the same text.
+ * Produces the text of `--progress=plain`. Steps are numbered in the order of their first output, and one step is
+ * current at a time. Pure: the same calls return the same text.
  */
 export class PlainLog {
-  /** By digest, groups by their id; all steps of a group are the group. */
+  /** Steps by digest, groups by id. All steps of a group map to the group. */
   readonly #steps = new Map<string, PlainStep>();
   readonly #changed = new Set<PlainStep>();
   readonly #printedStatuses = new Map<string, Status>();
@@ -21,7 +21,7 @@ export class PlainLog {
   #text = '';
   #count = 0;
 
-  /** Takes in what is new; nothing is printed by that. */
+  /** Records new progress. Prints nothing. */
   update({ vertices, statuses, warnings, logs }: Progress): void {
     for (const vertex of vertices) {
       const key = vertex.group?.id ?? vertex.digest;
@@ -42,7 +42,7 @@ export class PlainLog {
     for (const log of logs) change(log.vertex, step => step.seeLog(log));
   }
 
-  /** What there is to print by now; call it again a little later. */
+  /** Returns the text that is due now. Call it again a little later. */
   take(nowMs: number = Date.now()): string {
     const changed = [...this.#changed].filter(step => !step.isHidden);
     const completed = changed
@@ -65,7 +65,7 @@ export class PlainLog {
     return text;
   }
 
-  /** All that is left, and the last lines of the steps that failed. */
+  /** Returns the remaining text, and the last lines of each failed step. */
   end(nowMs: number = Date.now()): string {
     const text = this.take(nowMs);
     for (const step of this.#changed) {
@@ -107,7 +107,7 @@ export class PlainLog {
     this.#currentSinceMs = nowMs;
   }
 
-  /** True when one of them goes on. */
+  /** Prints the statuses that are due. Returns true if one of them is not complete. */
   #printStatuses(step: PlainStep): boolean {
     let hasOpen = false;
     for (const id of step.newStatuses) {
@@ -133,20 +133,20 @@ export class PlainLog {
   }
 }
 
-/** Feeds a {@link PlainLog} to a function as time goes by. */
+/** Feeds a {@link PlainLog} to a function over time. */
 export interface PlainLogWriter {
   readonly onProgress: (progress: Progress) => void;
-  /** To be called when the build has ended. */
+  /** Writes the remaining text. Call it when the build has ended. */
   end(): void;
 }
 
-/** Writes the plain text of a build's progress, in pieces of whole lines, at most every `intervalMs`. */
+/** Writes the plain text of a build's progress in whole lines, at most every `intervalMs`. */
 export function plainLog(write: (text: string) => void, intervalMs = 150): PlainLogWriter {
   const log = new PlainLog();
   const writeText = (text: string) => {
     if (text !== '') write(text);
   };
-  // Its own timer, since a step may get the floor although nothing new is told.
+  // A timer, because a step may become current without new progress.
   let timer: NodeJS.Timeout | undefined;
   return {
     onProgress(progress) {

@@ -1,29 +1,29 @@
 import type { LogText, Status, Vertex } from './progress.ts';
 
-/** A step of a build, or a group of them that is shown as one, with what is not printed of it yet. */
+/** A step of a build, or a group of steps that is shown as one, with its output that is not printed yet. */
 export class PlainStep {
-  /** Number in the text, 0 until it is first printed. */
+  /** Number in the text; 0 until the step is first printed. */
   index = 0;
   name = '';
   cached = false;
   error: string | undefined;
-  /** A group of side issues: not shown until something in it matters. */
+  /** True for a group of minor steps, which is hidden until one of them matters. */
   isHidden = false;
-  /** Lines to be printed, without the number in front of them. */
+  /** Lines to print, without the number in front of them. */
   lines: string[] = [];
-  /** The last lines of its log, for the end. */
+  /** The last lines of the step's log, for the end of the text. */
   tail: string[] = [];
   readonly statuses = new Map<string, Status>();
   readonly newStatuses = new Set<string>();
   readonly #members = new Map<string, Vertex>();
-  /** When it ran: end by start, undefined while it does. */
+  /** End of each run by its start; undefined while it runs. */
   readonly #runs = new Map<number, number | undefined>();
   readonly #partialLines = new Map<LogText['stream'], string>();
 
-  /** Takes in what a vertex has become; true when that is worth printing. */
+  /** Records the new state of a vertex. Returns true if the change is worth printing. */
   see(vertex: Vertex): boolean {
     const before = this.#members.get(vertex.digest);
-    // A vertex is told a second time as if it had not begun.
+    // The builder may report a vertex a second time as if it had not started.
     if (before?.startedMs !== undefined && vertex.startedMs === undefined) return false;
     this.#members.set(vertex.digest, vertex);
     if (vertex.startedMs !== undefined) this.#runs.set(vertex.startedMs, vertex.completedMs);
@@ -63,7 +63,7 @@ export class PlainStep {
     this.#addLines(marked);
   }
 
-  /** Makes lines of what was written without an end. */
+  /** Turns output without a line end into lines. */
   flushPartialLines(): void {
     this.#addLines([...this.#partialLines.values()]);
     this.#partialLines.clear();
@@ -77,12 +77,12 @@ export class PlainStep {
     return this.#runs.size > 0 && [...this.#runs.values()].every(end => end !== undefined);
   }
 
-  /** When it last ended, ms since the epoch. */
+  /** When the step last ended, in ms since the epoch. */
   get endMs(): number {
     return Math.max(0, ...[...this.#runs.values()].map(end => end ?? 0));
   }
 
-  /** How long it ran in all, in ms, what overlaps counted once. */
+  /** Total run time in ms. Overlapping runs count once. */
   get spentMs(): number {
     let [spent, until] = [0, 0];
     for (const [start, end = start] of [...this.#runs].sort(([one], [other]) => one - other)) {
@@ -99,7 +99,7 @@ export class PlainStep {
   }
 }
 
-/** Seconds since the step began, as exact as it matters. */
+/** Returns the seconds since the step started, with fewer decimals the longer it runs. */
 function timeMark(sinceMs: number): string {
   const seconds = Number.isFinite(sinceMs) ? sinceMs / 1000 : 0;
   return `${seconds.toFixed(seconds < 10 ? 3 : seconds < 100 ? 2 : 1)} `;

@@ -1,7 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type * as wire from '../gen/moby/buildkit/v1/status_pb.js';
 
-/** What has changed since the last one. All times are milliseconds since the epoch, with fractions. */
+/** Changes since the previous progress. All times are milliseconds since the epoch, with fractions. */
 export interface Progress {
   readonly vertices: readonly Vertex[];
   readonly logs: readonly LogText[];
@@ -9,7 +9,7 @@ export interface Progress {
   readonly warnings: readonly Warning[];
 }
 
-/** A step. It may start and complete more than once, and its log may go on after it has completed. */
+/** A step. It may start and complete more than once, and its log may continue after it has completed. */
 export interface Vertex {
   readonly digest: string;
   readonly name: string;
@@ -18,13 +18,13 @@ export interface Vertex {
   readonly completedMs: number | undefined;
   readonly cached: boolean;
   readonly error: string | undefined;
-  /** Steps that are shown as one. */
+  /** Group of steps that are shown as one. */
   readonly group:
     | { readonly id: string; readonly name: string; readonly weak: boolean }
     | undefined;
 }
 
-/** A piece of what a step wrote; it may begin and end in the middle of a line. */
+/** A piece of a step's output. It may begin and end in the middle of a line. */
 export interface LogText {
   /** Digest of the step. */
   readonly vertex: string;
@@ -33,12 +33,12 @@ export interface LogText {
   readonly text: string;
 }
 
-/** How far a part of a step is, such as one layer that is fetched. */
+/** Progress of a part of a step, such as one layer of a pull. */
 export interface Status {
   readonly id: string;
   readonly vertex: string;
   readonly name: string;
-  /** Bytes, or how many of `total`; both 0 when nobody knows. */
+  /** Bytes, or a count up to `total`. Both are 0 if unknown. */
   readonly current: number;
   readonly total: number;
   readonly timeMs: number;
@@ -46,7 +46,7 @@ export interface Status {
   readonly completedMs: number | undefined;
 }
 
-/** What the frontend has to say about a Dockerfile. */
+/** A warning of the frontend about the Dockerfile. */
 export interface Warning {
   readonly vertex: string;
   readonly level: number;
@@ -57,9 +57,9 @@ export interface Warning {
   readonly line: number | undefined;
 }
 
-/** Turns the answers of one build's `Status` into plain values, in their order. */
+/** Returns a function that converts the `Status` responses of one build, in their order, into plain values. */
 export function progressDecoder(): (response: wire.StatusResponse) => Progress {
-  // A character may be cut in two by the end of a message.
+  // A character may be split between two messages.
   const decoders = new Map<string, InstanceType<typeof TextDecoder>>();
   const textOf = ({ vertex, stream, msg }: wire.VertexLog) => {
     const key = `${vertex} ${stream}`;

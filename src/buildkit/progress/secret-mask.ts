@@ -1,13 +1,13 @@
 import { maskAddresses } from './address-mask.ts';
 
-// Shorter ones would make every text unreadable, and are no secrets.
+// Masking shorter texts would make every output unreadable, and they are not secrets.
 const shortest = 4;
 
-/** Takes secrets out of texts. */
+/** Masks secrets in texts. */
 export class SecretMask {
   readonly #secrets = new Set<string>();
 
-  /** Hides this from now on, and each line of it that is not short. */
+  /** Masks this secret from now on, and each of its lines that is not short. */
   add(secret: string | Uint8Array): void {
     const text = typeof secret === 'string' ? secret : Buffer.from(secret).toString();
     for (const part of [text, ...text.split('\n')]) {
@@ -15,7 +15,7 @@ export class SecretMask {
     }
   }
 
-  /** Hides the secrets, and what addresses name as user and password. */
+  /** Masks the secrets, and user and password in addresses. */
   apply(text: string): string {
     const longestFirst = [...this.#secrets].sort((one, other) => other.length - one.length);
     const masked = longestFirst.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);

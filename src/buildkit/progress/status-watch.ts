@@ -6,18 +6,18 @@ import { type Progress, progressDecoder } from './progress.ts';
 /** Watches the progress of one build. */
 export interface StatusWatch {
   /**
-   * Settles when the progress is complete: the builder has ended it, or has been silent for a while.
-   * To be called when the build is over, however it ended.
+   * Settles when the progress is complete: the builder has ended it, or has been silent for a while. Call it when the
+   * build has ended, whether it succeeded or failed.
    */
   drained(): Promise<void>;
 }
 
 // As long as Go's client waits.
 const silenceMs = 5_000;
-// A build that failed before it began has no progress, which a builder says late.
+// A build that failed before it started has no progress. The builder is slow to report that.
 const noProgressMs = 300;
 
-/** Watches the build `ref`, which need not have begun; a watch that fails is one that ended. */
+/** Watches the build `ref`, which may not have started yet. A watch that fails counts as ended. */
 export function watchStatus(
   client: Client,
   ref: string,
@@ -34,7 +34,7 @@ export function watchStatus(
     try {
       onProgress(decode(response));
     } catch {
-      // A builder that cannot be understood; thrown here it would end the process.
+      // The builder's message is invalid. An error thrown here would end the process.
       call.cancel();
     }
   });

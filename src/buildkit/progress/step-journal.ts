@@ -1,9 +1,9 @@
 import type { LogText, Progress, Vertex, Warning } from './progress.ts';
 
 const keptLines = 20;
-// Longer ones are cut: a RUN may write a whole file as one line.
+// Longer lines are cut: a RUN may write a whole file as one line.
 const keptLineChars = 2000;
-// What comes in so short a time before the end comes in no order: a builder reads the two streams apart.
+// The builder reads the two streams separately, so lines within this time before the end have no reliable order.
 const burstMs = 100;
 
 type Stream = LogText['stream'];
@@ -14,18 +14,18 @@ interface Line {
   readonly text: string;
 }
 
-/** What a step wrote last to one stream. */
+/** The last output of a step on one stream. */
 interface Tail {
   readonly whole: readonly Line[];
-  /** What it wrote last without ending the line. */
+  /** The last output without a line end. */
   readonly partial: Line | undefined;
 }
 
-/** What a build was seen to do: needed for its result, and for telling why it failed. */
+/** Records a build's progress, for its result and for the explanation of a failure. */
 export class Journal {
   readonly warnings: Warning[] = [];
   readonly #vertices = new Map<string, Vertex>();
-  /** By the digest of the step. */
+  /** Tails by the digest of the step. */
   readonly #tails = new Map<string, Map<Stream, Tail>>();
 
   add({ vertices, logs, warnings }: Progress): void {
@@ -34,7 +34,7 @@ export class Journal {
     for (const log of logs) this.#addLog(log);
   }
 
-  /** Numbered steps of the Dockerfile that were reached, and how many of them needed no work. */
+  /** Counts the numbered steps of the Dockerfile that were reached, and those that came from the cache. */
   get steps(): { total: number; cached: number } {
     const steps = [...this.#vertices.values()].filter(({ name }) =>
       /^\[[^\]]*\d+\/\d+\]/.test(name),
@@ -46,15 +46,15 @@ export class Journal {
     return this.#vertices.get(digest);
   }
 
-  /** The step that failed by itself, and not because another did. */
+  /** Returns the step that caused the failure, not one that was cancelled because of it. */
   failed(): Vertex | undefined {
     const failed = [...this.#vertices.values()].filter(({ error }) => error !== undefined);
     return failed.find(({ error = '' }) => !/context canceled/.test(error)) ?? failed[0];
   }
 
   /**
-   * The last lines that a step wrote, whole or not, oldest first; of those that came together at the end
-   * those on the standard error come last, since that is where programs say why they give up.
+   * Returns the last lines of a step, complete or not, oldest first. Among the lines written just before the end, those
+   * on standard error come last, because programs report the cause of a failure there.
    */
   lastLines(digest: string): string[] {
     const tails = [...(this.#tails.get(digest)?.values() ?? [])];
