@@ -6,8 +6,8 @@ import type { FileTree, TreeEntry } from './file-tree.ts';
 const readBytes = 256 * 1024;
 
 /**
- * The files below a directory of this machine. Symlinks stay symlinks and are never followed here; what
- * is neither file, directory nor symlink is left out. Errors are those of the file system.
+ * Returns a tree of the files below a local directory. Symlinks stay symlinks and are never followed here. Entries that
+ * are not a file, directory or symlink are left out. Errors are those of the file system.
  */
 export function directoryTree(root: string): FileTree {
   return {
@@ -38,7 +38,7 @@ async function entryOf(directory: string, name: string): Promise<TreeEntry | und
   return { ...common, kind: 'symlink', size: 0, target: await readlink(path) };
 }
 
-// The builder takes names as UTF-8 only.
+// The builder accepts only UTF-8 names.
 function textOf(name: Buffer, directory: string): string {
   const text = name.toString();
   if (!Buffer.from(text).equals(name)) {

@@ -1,40 +1,40 @@
-/** What a builder may see of a file. Owner and group are always root's. */
+/** The attributes of a file that a builder sees. Owner and group are always root. */
 export interface TreeEntry {
-  /** Without any `/`. */
+  /** Name without any `/`. */
   readonly name: string;
   readonly kind: 'file' | 'directory' | 'symlink';
-  /** Permission bits with set-user-id, set-group-id and sticky: 0o7777 at most. */
+  /** Permission bits with set-user-id, set-group-id and sticky; at most 0o7777. */
   readonly mode: number;
-  /** Bytes; 0 for what is no file. */
+  /** Bytes; 0 for anything other than a file. */
   readonly size: number;
   /** Milliseconds since the epoch. */
   readonly mtimeMs: number;
-  /** Where a symlink points to. */
+  /** Target of a symlink. */
   readonly target?: string;
 }
 
-/** Files that a build may use. It must not change while it is used. */
+/** Files that a build may use. The tree must not change during its use. */
 export interface FileTree {
   /**
-   * What is in a directory, in any order; the root is `''`, others are like `a/b`. Empty when there is
-   * no such directory.
+   * Returns the entries of a directory, in any order. The root is `''`; other directories look like `a/b`. Returns an
+   * empty list for a directory that does not exist.
    */
   list(directory: string): Promise<readonly TreeEntry[]>;
-  /** The bytes of a file; rejects when it cannot be read. */
+  /** Returns the bytes of a file. Rejects if the file cannot be read. */
   read(path: string): AsyncIterable<Uint8Array>;
 }
 
-/** The name of the directory that a path lies in, `''` for the root. */
+/** Returns the parent directory of a path; `''` for the root. */
 export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }
 
-/** `a/b` of `a` and `b`; the root is `''`. */
+/** Joins `a` and `b` to `a/b`; the root is `''`. */
 export function joined(directory: string, name: string): string {
   return directory === '' ? name : `${directory}/${name}`;
 }
 
-/** The same tree, which lists each directory once and remembers what was in it. */
+/** Returns the same tree with a cache: it lists each directory once. */
 export function remembering(tree: FileTree): FileTree {
   const lists = new Map<string, Promise<readonly TreeEntry[]>>();
   return {

@@ -4,15 +4,15 @@ import { compileGlob } from './glob.ts';
 import { hasWildcard } from './path-pattern.ts';
 import type { WalkBudget } from './walk-budget.ts';
 
-// As many as Linux follows for one path; a circle of links ends here too.
+// Linux follows as many for one path. This limit also ends a cycle of links.
 const mostLinks = 40;
-// A tree made to be followed for ever is not.
+// Stops at a tree whose links would otherwise never end.
 const mostPaths = 100_000;
 
 /**
- * The patterns that stand for these paths and all that they lead to: a path through a symlink needs the
- * link and what it points to, inside the tree. Undefined when one of them is the whole tree. Follows
- * `FollowLinks` of github.com/tonistiigi/fsutil, which however forgets a second way through a link.
+ * Returns patterns for these paths and for everything that they lead to: a path through a symlink needs the link and
+ * its target inside the tree. Returns undefined if one of them is the whole tree. Follows `FollowLinks` of
+ * github.com/tonistiigi/fsutil, except that `FollowLinks` misses a second path through a link.
  */
 export async function followPaths(
   tree: FileTree,
@@ -29,21 +29,24 @@ export async function followPaths(
     for (const target of step.targets) {
       const next = clean(posix.join(target, step.rest));
       const isNew = !linksBefore.has(next) && links < mostLinks && linksBefore.size < mostPaths;
-      // A map is walked to its end, what is added on the way included.
+      // The loop over the map also visits entries that are added during the loop.
       if (isNew) linksBefore.set(next, links + 1);
     }
   }
   return [...found];
 }
 
-/** What is looked through, and the entries of its directories by name. */
+/** The tree, and the entries of its directories by name. */
 interface Look {
   readonly tree: FileTree;
   readonly budget: WalkBudget;
   readonly names: Map<string, ReadonlyMap<string, TreeEntry>>;
 }
 
-/** The part of a path up to its first symlink, where that leads to, and the rest; or all of the path. */
+/**
+ * Splits a path at its first symlink: the path up to the link, the link's targets, and the rest. Without a symlink,
+ * returns the whole path.
+ */
 async function firstLinkIn(look: Look, whole: string) {
   const parts = whole.split('/');
   for (let count = 1; count <= parts.length; count += 1) {
@@ -55,12 +58,15 @@ async function firstLinkIn(look: Look, whole: string) {
   return { path: whole, targets: [], rest: '' };
 }
 
-// Absolute targets begin at the root of the tree, and no target leads out of it.
+// Absolute targets start at the root of the tree. No target leads out of the tree.
 function clean(path: string): string {
   return posix.join('/', path).slice(1).replace(/\/$/, '');
 }
 
-/** Where the symlinks lead to that a path (its last part perhaps a wildcard) names, and whether it names anything. */
+/**
+ * Returns the targets of the symlinks that a path names, and whether the path exists. The last part of the path may
+ * contain a wildcard.
+ */
 async function targetsOf({ tree, budget, names }: Look, path: string) {
   const directory = parentOf(path);
   const part = posix.basename(path);

@@ -1,22 +1,22 @@
-/** One step of a pattern; which are possible is known after each character, so no text takes long. */
+/** One token of a pattern. The matcher tracks all possible positions at once, so that no text takes long. */
 type Token =
   /** One character. */
   | { readonly kind: 'one'; readonly accepts: (char: string) => boolean }
-  /** Any number of them. */
+  /** Any number of characters. */
   | { readonly kind: 'many'; readonly accepts: (char: string) => boolean }
-  /** Whole directories: what follows begins the text, or comes after a `/`. */
+  /** Whole directories: the next token starts at the beginning of the text or after a `/`. */
   | { readonly kind: 'directories' };
 
 const any = () => true;
 const notSlash = (char: string) => char !== '/';
 
-/** Tests paths; calls `steps` with the number of steps that each path took, which may throw. */
+/** Tests a path. Calls `steps` with the number of steps that the path took; `steps` may throw. */
 export type Glob = (path: string, steps?: (count: number) => void) => boolean;
 
 /**
- * Makes a test of paths from a pattern in which `*` and `?` stop at `/`, `**` does not, `[...]` is a class
- * and `\` takes the next character as it is. Time is linear in the text, whatever the pattern: it may be
- * a stranger's. Throws an `Error` for brackets that do not fit.
+ * Compiles a pattern to a test of paths. `*` and `?` stop at `/`, `**` does not, `[...]` is a class, and `\` escapes
+ * the next character. Time is linear in the text for every pattern, because the pattern may be untrusted. Throws an
+ * `Error` for unbalanced brackets.
  */
 export function compileGlob(pattern: string): Glob {
   if (!/[*?[\]\\]/.test(pattern)) return path => path === pattern;
@@ -30,29 +30,29 @@ export function compileGlob(pattern: string): Glob {
     path.startsWith(start) && path.endsWith(end) && path.includes(inside) && run(path, steps);
 }
 
-/** What a pattern ends with after its last special character. A regular expression takes time by the square. */
+/** Returns the text after the last special character. A regular expression would take quadratic time. */
 function plainEnd(pattern: string): string {
   let start = pattern.length;
   while (start > 0 && !'*?[]\\/'.includes(pattern.charAt(start - 1))) start -= 1;
   return pattern.slice(start);
 }
 
-/** The longest text within a name that whatever matches the pattern has in it. */
+/** Returns the longest literal text that every match of the pattern contains. */
 function longestText(pattern: string): string {
   const texts = pattern.replace(/\[(?:\\.|[^\]\\])*\]/gs, '*').split(/[*?[\]\\/]/);
   return texts.reduce((longest, text) => (text.length > longest.length ? text : longest), '');
 }
 
 /**
- * Runs through a path with all states at once that the pattern may be in. A state is the number of tokens that
- * are behind, or, within directories that have not ended, that of their token behind all others.
+ * Processes a path while it tracks all possible states of the pattern. A state is the number of tokens already matched.
+ * A state inside an unfinished directory is the position of its `directories` token plus `within`.
  */
 function automaton(tokens: readonly Token[]): Glob {
   const within = tokens.length + 1;
   const marks = new Uint32Array(2 * within);
   let mark = 0;
   const enter = (into: number[], first: number) => {
-    // To be between two steps is to be able to be after all those that may take nothing.
+    // Between two tokens, the tokens that match the empty text may be skipped.
     for (let state = first; marks[state] !== mark; state += 1) {
       marks[state] = mark;
       into.push(state);
@@ -91,11 +91,11 @@ function automaton(tokens: readonly Token[]): Glob {
   };
 }
 
-// Two stars with what may follow them, a class, an escaped character, or any one.
+// Two stars with an optional `/`, a class, an escaped character, or any one character.
 const piece = /(\*\*\/?)|\[(\^?)((?:\\.|[^\]\\])+)\]|\\(.)|(.)/gsu;
 
 function parse(pattern: string): Token[] {
-  // A quirk of BuildKit: `**name` is any text that ends so, as long as nothing else in it is special.
+  // A quirk of BuildKit: `**name` matches any text with this ending, if the rest has no special character.
   const isSuffix = /^\*\*[^/]/.test(pattern) && !/[*?[\]\\]/.test(pattern.slice(2));
   const tokens: Token[] = [];
   for (const match of pattern.matchAll(piece)) {

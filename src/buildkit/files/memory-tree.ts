@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { type FileTree, parentOf, type TreeEntry } from './file-tree.ts';
 
-/** A file as text or bytes, or with further attributes; a symlink; an empty directory. */
+/** A file as text or bytes, or with more attributes; a symlink; an empty directory. */
 export type MemoryFile =
   | string
   | Uint8Array
@@ -20,9 +20,9 @@ interface Node {
 }
 
 /**
- * Files in memory by their paths, such as `src/main.c`; directories on the way exist by themselves. All
- * times are the epoch by default, so that the builder's cache recognises the same files. Throws a
- * `TypeError` for a path that is not relative and clean, or that leads through a file.
+ * Returns a tree of files in memory by path, such as `src/main.c`. Parent directories are created. All times are the
+ * epoch by default, so that the builder's cache recognises the same files. Throws a `TypeError` for a path that is not
+ * relative and normalized, or that leads through a file.
  */
 export function memoryTree(files: Readonly<Record<string, MemoryFile>>): FileTree {
   const nodes = new Map<string, Node>();

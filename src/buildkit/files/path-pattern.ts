@@ -3,25 +3,25 @@ import { compileGlob, type Glob } from './glob.ts';
 
 /** A line of a .dockerignore, or a path that a COPY names. */
 export interface PathPattern {
-  /** The pattern without its `!`, clean. */
+  /** The normalized pattern, without its `!`. */
   readonly text: string;
-  /** True for `!pattern`: what it matches is taken back. */
+  /** True for `!pattern`: it selects again what earlier patterns excluded. */
   readonly isException: boolean;
-  /** True when it holds no wildcard, but perhaps at its end (`a/b`, `a/**`). */
+  /** True if it has no wildcard, except `/**` at its end (`a/b`, `a/**`). */
   readonly isPlain: boolean;
   readonly matches: Glob;
 }
 
 /**
- * Reads a line of a .dockerignore as BuildKit does (github.com/moby/patternmatcher): `*` and `?` stop at
- * `/`, `**` does not, `[...]` is a class, `\` takes the next character as it is, and what follows `!` is
- * taken back. Throws an `Error` for one that cannot be read.
+ * Parses a line of a .dockerignore as BuildKit does (github.com/moby/patternmatcher): `*` and `?` stop at `/`, `**`
+ * does not, `[...]` is a class, `\` escapes the next character, and `!` marks an exception. Throws an `Error` for an
+ * invalid pattern.
  */
 export function parsePattern(line: string): PathPattern {
   return line.startsWith('!') ? patternOf(line.slice(1), true) : patternOf(line, false);
 }
 
-/** The same for a path that a COPY names: `!` is nothing special in it. */
+/** Parses a path that a COPY names. The syntax is the same, but `!` has no special meaning. */
 export function parsePath(path: string): PathPattern {
   return patternOf(path, false);
 }
@@ -37,7 +37,7 @@ function patternOf(written: string, isException: boolean): PathPattern {
   };
 }
 
-/** True when a part of a path holds a wildcard that is not escaped. */
+/** True if a part of a path has a wildcard that is not escaped. */
 export function hasWildcard(part: string): boolean {
   return /[*?[]/.test(part.replace(/\\./gs, ''));
 }

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-// To sort so many takes about a millisecond.
+// Sorting this many items takes about a millisecond.
 const runLength = 2048;
 
-/** The list in order, as `toSorted` has it, but with turns for others in between. */
+/** Returns the list sorted like `toSorted`, but yields to other work in between. */
 export async function sortInTurns<T extends object>(
   list: readonly T[],
   compare: (one: T, other: T) => number,

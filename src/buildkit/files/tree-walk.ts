@@ -6,15 +6,15 @@ import { WalkBudget } from './walk-budget.ts';
 
 const surrogate = /[\ud800-\udfff]/;
 const maxPatterns = 5000;
-// Each is a step of a pattern that is kept in memory while the tree is walked.
+// Each character is a step of a pattern, which stays in memory during the walk.
 const maxTotalLength = 200_000;
 const maxLength = 4096;
 
-/** What a builder wants of a tree. */
+/** The part of a tree that a builder requests. */
 export interface TreeSelection {
-  /** Only what matches one of these; everything when both are empty. */
+  /** Selects only paths that match one of these or of `follows`. If both are empty, selects everything. */
   readonly includes: readonly string[];
-  /** Paths that a COPY names, to be taken with what their symlinks lead to. */
+  /** Paths that a COPY names. Symlinks in them are followed, and their targets are selected too. */
   readonly follows: readonly string[];
   /** The lines of a .dockerignore. */
   readonly excludes: readonly string[];
@@ -26,10 +26,10 @@ export interface Found {
   readonly entry: TreeEntry;
 }
 
-/** What matched a directory, pattern by pattern: all below it is matched too. */
+/** For each pattern, whether it matched a directory. It then also matches everything below. */
 type Matches = readonly boolean[];
 
-/** A directory on the way to where the walk is. */
+/** A directory on the path to the current position. */
 interface Level {
   readonly found: Found | undefined;
   readonly included: Matches;
@@ -39,9 +39,9 @@ interface Level {
 }
 
 /**
- * The selected entries: depth first, each directory before what is in it, siblings in the order of their
- * names' bytes. A directory that is not selected itself comes as soon as something in it is. This order
- * and these rules are those of github.com/tonistiigi/fsutil, which the builder relies on.
+ * Yields the selected entries: depth first, each directory before its content, siblings in the byte order of their
+ * names. A directory that is not selected itself comes before the first selected entry in it. This order and these
+ * rules are those of github.com/tonistiigi/fsutil; the builder relies on them.
  */
 export async function* walkTree(
   wholeTree: FileTree,
@@ -54,7 +54,7 @@ export async function* walkTree(
   checkSize([...selection.includes, ...follows, ...excluded]);
   const followed = follows.length > 0 ? await followPaths(tree, follows, budget) : [];
   const included = [...selection.includes, ...(followed ?? [])];
-  // Symlinks may have led to many more.
+  // Symlinks may have added many patterns.
   checkSize([...included, ...excluded]);
   const includes = await parsed(included, parsePath, budget);
   const excludes = await parsed(excluded, parsePattern, budget);
@@ -88,7 +88,7 @@ async function parsed(
   return list;
 }
 
-/** What a walk goes by. */
+/** Input of a walk. */
 interface Walk {
   readonly tree: FileTree;
   readonly includes: readonly PathPattern[];
@@ -96,7 +96,7 @@ interface Walk {
   readonly budget: WalkBudget;
 }
 
-// The way down is a list: generators within generators would hand each entry up through all of them.
+// A list of levels, because nested generators would pass each entry up through every level.
 async function* walkFrom({ tree, includes, excludes, budget }: Walk): AsyncGenerator<Found> {
   const open = async (directory: string, level: Omit<Level, 'entries'>): Promise<Level> => {
     const entries = await sortInTurns(await tree.list(directory), byBytes);
@@ -134,7 +134,7 @@ async function* walkFrom({ tree, includes, excludes, budget }: Walk): AsyncGener
   }
 }
 
-/** The directories above that have not been sent, the highest first. Above one that has been, all have. */
+/** Returns the parent directories that have not been sent, topmost first. If one was sent, so were all above it. */
 function unsent(levels: readonly Level[]): Found[] {
   const found: Found[] = [];
   for (let at = levels.length - 1; at >= 0; at -= 1) {
@@ -146,7 +146,10 @@ function unsent(levels: readonly Level[]): Found[] {
   return found;
 }
 
-/** The last pattern that matches decides; one that matched a directory matches all that is in it. */
+/**
+ * Returns whether the path is matched; the last matching pattern decides. A pattern that matched a directory also
+ * matches everything in it.
+ */
 function match(
   patterns: readonly PathPattern[],
   path: string,
@@ -164,12 +167,12 @@ function match(
   return { matched, each };
 }
 
-/** True when something in a directory that is not included may be. */
+/** True if a directory that is not included may contain an included entry. */
 function leadsTo(patterns: readonly PathPattern[], directory: string): boolean {
   return patterns.some(pattern => !pattern.isException && mayMatchBelow(pattern, directory));
 }
 
-/** True when something in a directory that is excluded may be taken back. */
+/** True if an exception may select an entry in an excluded directory. */
 function mayTakeBack(patterns: readonly PathPattern[], directory: string): boolean {
   return patterns.some(pattern => pattern.isException && mayMatchBelow(pattern, directory));
 }
@@ -178,7 +181,7 @@ function mayMatchBelow(pattern: PathPattern, directory: string): boolean {
   return !pattern.isPlain || `${pattern.text}/`.startsWith(`${directory}/`);
 }
 
-/** The order of UTF-8, which is that of JavaScript but where a character takes two units. */
+/** Compares in the order of UTF-8. JavaScript's order differs only for characters of two code units. */
 function byBytes({ name: one }: TreeEntry, { name: other }: TreeEntry): number {
   if (one === other) return 0;
   if (!surrogate.test(one) && !surrogate.test(other)) return one < other ? -1 : 1;

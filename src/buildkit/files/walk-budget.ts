@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** More than any .dockerignore of a real tree needs, and about five seconds. */
+/** More than the .dockerignore of any real tree needs; takes about five seconds. */
 const usualSteps = 200_000_000;
-// For one path, which is matched without a pause: about 20 ms.
+// Limit for one path, which is matched without a pause: about 20 ms.
 const stepsForOne = 400_000;
 const turnMs = 8;
 
-/** What it may cost to choose files by patterns, which may be a stranger's, and when others get their turn. */
+/** Limits the cost of file selection, because the patterns may be untrusted. Also yields to other work. */
 export class WalkBudget {
   #left: number;
   #leftForOne = stepsForOne;
@@ -16,7 +16,7 @@ export class WalkBudget {
     this.#left = steps;
   }
 
-  /** Called before each path; gives others their turn once in a while. */
+  /** Call it before each path. Yields to other work from time to time. */
   async next(): Promise<void> {
     this.#leftForOne = stepsForOne;
     if (performance.now() - this.#began < turnMs) return;
@@ -24,7 +24,7 @@ export class WalkBudget {
     this.#began = performance.now();
   }
 
-  /** Throws an `Error` when all of it is spent. */
+  /** Throws an `Error` when the budget is spent. */
   readonly spend = (steps: number): void => {
     this.#left -= steps;
     this.#leftForOne -= steps;
