@@ -1,4 +1,4 @@
-/** Whose the failure is; README.md has the table. */
+/** Which part caused the failure; README.md has the table. */
 export type BuildErrorKind =
   | 'exec'
   | 'dockerfile'
@@ -10,12 +10,12 @@ export type BuildErrorKind =
   | 'timeout'
   | 'other';
 
-/** The place in the Dockerfile that a failure comes from. */
+/** The place in the Dockerfile that caused a failure. */
 export interface SourceLine {
   readonly file: string;
   /** Counted from 1. */
   readonly line: number;
-  /** What stands there, the first line of it. */
+  /** Text of the source; only its first line. */
   readonly text?: string;
 }
 
@@ -26,15 +26,15 @@ export interface BuildErrorOptions extends ErrorOptions {
   readonly lastLogLines?: readonly string[];
 }
 
-/** A build, or a question to a builder, that failed. Holds no secret and no password of the build. */
+/** A build, or another request to a builder, that failed. Contains no secret and no password of the build. */
 export class BuildError extends Error {
   readonly kind: BuildErrorKind;
-  /** Of the process of a RUN, for `exec`. */
+  /** Exit code of the process of a RUN, for kind `exec`. */
   readonly exitCode: number | undefined;
   /** Name of the step that failed, such as `[2/3] RUN make`. */
   readonly step: string | undefined;
   readonly source: SourceLine | undefined;
-  /** The last lines that the failed step wrote, oldest first; empty when it wrote none. */
+  /** The last lines that the failed step wrote, oldest first; empty if it wrote none. */
   readonly lastLogLines: readonly string[];
 
   constructor(kind: BuildErrorKind, message: string, options: BuildErrorOptions = {}) {

@@ -4,7 +4,7 @@ import type { Journal } from '../progress/step-journal.ts';
 import { BuildError, type BuildErrorKind } from './build-error.ts';
 import { type ErrorDetails, errorDetails } from './error-details.ts';
 
-/** The error of a call that is no build; an error that is not gRPC's is handed through. */
+/** Returns the error of a call other than a build. Returns an error that is not gRPC's unchanged. */
 export function failureOfCall(error: unknown, address: string): unknown {
   if (!isServiceError(error)) return error;
   const kind = isAway(error) ? 'unavailable' : 'other';
@@ -38,24 +38,24 @@ export function failureOfBuild(
   });
 }
 
-/** True for the error of a call of grpc-js. */
+/** True for an error of a grpc-js call. */
 export function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && 'code' in error && 'details' in error;
 }
 
-/** True when the builder or the way to it is the trouble, and not what was asked. */
+/** True if the cause is the builder or the connection to it, not the request. */
 export function isAway({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
   if (code === status.UNAVAILABLE || code === status.CANCELLED) return true;
   if (isCutOff({ code, details })) return true;
   return code === status.RESOURCE_EXHAUSTED && /too_many_pings|ENHANCE_YOUR_CALM/i.test(details);
 }
 
-/** True when the connection ended in the middle of the answer, which grpc-js takes for a failure of the other side. */
+/** True if the connection ended in the middle of the response. grpc-js reports that as a failure of the other side. */
 export function isCutOff({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
   return code === status.INTERNAL && details.includes('Call ended without gRPC status');
 }
 
-/** What to say of a builder that is away; grpc-js wraps the reason into more than anybody wants to know. */
+/** Returns the message for a builder that is away, with the reason alone; grpc-js adds many details around it. */
 export function awayText(address: string, { details }: Pick<ServiceError, 'details'>): string {
   const wrapped = /Last error: (?:Error: )?(.*?)\s*(?:\(\d{4}-[^)]*\))?\. Resolution note:/s;
   const [, reason = details] = wrapped.exec(details) ?? [];
@@ -78,7 +78,7 @@ function kindOf({ details: message }: ServiceError, details: ErrorDetails, step:
 function isOfBase(message: string, step: string): boolean {
   return (
     /failed to resolve source metadata for|pull access denied/.test(message) ||
-    // Before 0.13: `docker.io/library/x:1: not found`, or what the registry answered.
+    // Before 0.13: `docker.io/library/x:1: not found`, or the response of the registry.
     /: failed to (do request|authorize|resolve reference)|failed to copy: httpReadSeeker/.test(
       message,
     ) ||
@@ -90,7 +90,7 @@ function isOfDockerfile(message: string, step: string): boolean {
   return (
     /failed to (compute cache key|calculate checksum|read dockerfile)/.test(message) ||
     /Dockerfile cannot be empty|target stage .* could not be found/.test(message) ||
-    // What it asks for is not allowed to this build, or it makes no sense.
+    // The step requests something that is not allowed in this build, or that is invalid.
     /failed to (load LLB|create LLB definition)/.test(message) ||
     (/^\[[^\]]*\] (ADD|COPY) /.test(step) && !/no space left/.test(message))
   );
@@ -104,7 +104,7 @@ function exitCodeIn(message: string): number | undefined {
   return code === undefined ? undefined : Number(code);
 }
 
-/** Some frontends report the line only in the message. */
+/** Returns the line that the message names. Some frontends report it only there. */
 function sourceIn(message: string): { file: string; line: number; text?: string } | undefined {
   const [, line] = /dockerfile parse error (?:on )?line (\d+)/i.exec(message) ?? [];
   return line === undefined ? undefined : { file: 'Dockerfile', line: Number(line) };

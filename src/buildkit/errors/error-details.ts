@@ -3,13 +3,13 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { StatusSchema } from '../gen/google/rpc/status_pb.js';
 import type { SourceLine } from './build-error.ts';
 
-/** Details of an error beside its message. Builders before about 0.8 send none. */
+/** Details of an error in addition to its message. Builders before about 0.8 send none. */
 export interface ErrorDetails {
-  /** Of the process of a RUN. */
+  /** Exit code of the process of a RUN. */
   readonly exitCode: number | undefined;
   /** Digest of the step that failed. */
   readonly vertex: string | undefined;
-  /** Where in the Dockerfile. */
+  /** The place in the Dockerfile. */
   readonly source: SourceLine | undefined;
 }
 

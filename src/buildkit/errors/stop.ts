@@ -1,14 +1,14 @@
 import { BuildError } from './build-error.ts';
 
-/** Messages for the caller of what is stopped. */
+/** Error messages for the caller whose operation is stopped. */
 export interface StopMessages {
   readonly cancelled: string;
   readonly timeout: string;
 }
 
 /**
- * Why something ends before it is done: the first reason counts. Leaves nothing behind at signals that
- * live longer, as `AbortSignal.any` does for a while.
+ * Records why an operation ends early; the first reason counts. Removes its listeners from signals that live longer;
+ * `AbortSignal.any` keeps them for a while.
  */
 export class Stop implements Disposable {
   readonly #controller = new AbortController();
@@ -16,7 +16,7 @@ export class Stop implements Disposable {
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #cancel: () => void;
 
-  /** Stops when a signal is aborted (with kind `cancelled`) or the time is over (`timeout`). */
+  /** Stops when a signal is aborted (kind `cancelled`) or the time has expired (kind `timeout`). */
   constructor(
     signals: readonly (AbortSignal | undefined)[],
     timeoutMs: number | undefined,
@@ -33,7 +33,7 @@ export class Stop implements Disposable {
     this.#timer = setTimeout(onTimeout, timeoutMs);
   }
 
-  /** Aborted with the reason. */
+  /** Aborted with the first reason. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -42,7 +42,7 @@ export class Stop implements Disposable {
     this.#controller.abort(reason);
   }
 
-  /** Nothing stops it any more. */
+  /** Removes the timer and the listeners, so that nothing stops the operation any more. */
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
     for (const signal of this.#signals) signal.removeEventListener('abort', this.#cancel);
