@@ -1,9 +1,9 @@
 import type { Warning } from './progress/progress.ts';
 import type { Journal } from './progress/step-journal.ts';
 
-/** The result of a build. With several exporters, that of the last one that reported it. */
+/** The result of a build. With several exporters, the result of the last one that reported it. */
 export interface BuildResult {
-  /** Digest of the image's manifest or index. Undefined if only a `tar` was made. */
+  /** Digest of the image's manifest or index. Undefined if the build only made a `tar`. */
   readonly digest: string | undefined;
   /** Digest of the image's config. Undefined for an index. */
   readonly configDigest: string | undefined;

@@ -3,9 +3,9 @@ import type { BuildkitClient } from './client.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
 
 /**
- * Builds a Dockerfile and hands the result to the exporters. Rejects with a `BuildError`, or with a `TypeError`
- * for options that contradict each other. It settles when the builder has ended the build too, unless the
- * builder no longer answers. The processes of the build end within a moment.
+ * Builds a Dockerfile and passes the result to the exporters. Rejects with a `BuildError`, or with a `TypeError` for
+ * options that contradict each other. Settles when the builder has ended the build too, unless the builder no longer
+ * responds. The processes of the build end within a moment.
  */
 export async function build(
   client: BuildkitClient,

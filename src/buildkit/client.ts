@@ -12,8 +12,8 @@ import type {
 type ControlCalls = typeof import('./grpc/control-calls.ts');
 
 /**
- * A connection to one builder. All methods reject with a `BuildError`: `unavailable` when the builder cannot be
- * reached, `timeout` after `timeoutMs`, `cancelled` by the signal, `other` when the builder refuses.
+ * A connection to one builder. All methods reject with a `BuildError`: `unavailable` if the builder cannot be reached,
+ * `timeout` after `timeoutMs`, `cancelled` by the signal, `other` if the builder refuses.
  */
 export class BuildkitClient {
   readonly address: string;
@@ -38,7 +38,7 @@ export class BuildkitClient {
     return this.#ask(({ listWorkers }) => listWorkers(this, options));
   }
 
-  /** Returns the records on the builder's disk that match one of the filters; all of them without filters. */
+  /** Returns the records on the builder's disk that match one of the filters. Without filters, returns all records. */
   diskUsage(filter: readonly string[] = [], options: CallOptions = {}): Promise<UsageRecord[]> {
     return this.#ask(({ diskUsage }) => diskUsage(this, filter, options));
   }
@@ -65,7 +65,7 @@ export class BuildkitClient {
     this.#transport?.close();
   }
 
-  // gRPC takes 150 modules and 60 ms to load: a process that never talks to a builder does not pay for it.
+  // Loading gRPC takes 150 modules and 60 ms. A process that never calls a builder does not load it.
   async #open(): Promise<Transport> {
     const { openTransport } = await import('./grpc/channel.ts');
     const transport = openTransport(this.address, this.#options);
@@ -80,9 +80,9 @@ export class BuildkitClient {
 }
 
 /**
- * Returns a client of the builder at `unix:///path`, `tcp://host:port` or `docker+unix:///path` (the builder
- * inside the Docker engine at that socket). Connects at the first call. Throws a `TypeError` for another address
- * or for options that do not fit it, and OpenSSL's error for an invalid certificate or key.
+ * Returns a client of the builder at `unix:///path`, `tcp://host:port` or `docker+unix:///path` (the builder inside the
+ * Docker engine at that socket). Connects at the first call. Throws a `TypeError` for any other address or for options
+ * that do not fit it, and OpenSSL's error for an invalid certificate or key.
  */
 export function connect(address: string, options: ConnectOptions = {}): BuildkitClient {
   return new BuildkitClient(address, options);

@@ -1,4 +1,4 @@
-/** A BuildKit client; README.md documents it. Importing it is cheap: gRPC is loaded at the first call. */
+/** A BuildKit client, documented in README.md. Importing it is cheap: gRPC is loaded at the first call. */
 
 export { build } from './build.ts';
 export type { BuildResult, ImageDescriptor } from './build-result.ts';

@@ -4,11 +4,11 @@ import type { OpenSink } from './session/file-send.ts';
 import type { CredentialsOf } from './session/login-question.ts';
 import type { TokenSource } from './session/token-source.ts';
 
-/** What to build, and where the result goes. */
+/** The input of a build and the destinations of its result. */
 export interface BuildOptions {
   /** Text of the Dockerfile. */
   readonly dockerfile: string;
-  /** Its name in messages. Default: `Dockerfile`. */
+  /** Name of the Dockerfile in messages. Default: `Dockerfile`. */
   readonly dockerfileName?: string;
   /** Replaces the context's `.dockerignore`. Must not be empty. */
   readonly dockerignore?: string;
@@ -28,7 +28,7 @@ export interface BuildOptions {
   readonly sourceRules?: readonly SourceRule[];
   /** The stage to build. Default: the last one. */
   readonly target?: string | undefined;
-  /** Such as `linux/arm64`. Several platforms produce an index. Default: the builder's platform. */
+  /** Platforms such as `linux/arm64`. Several platforms produce an index. Default: the builder's platform. */
   readonly platforms?: readonly string[];
   readonly buildArgs?: Readonly<Record<string, string>>;
   readonly labels?: Readonly<Record<string, string>>;
@@ -36,11 +36,11 @@ export interface BuildOptions {
   readonly noCache?: boolean | readonly string[];
   /** Asks registries for base images even if the builder has them. */
   readonly pull?: boolean;
-  /** Network of each RUN: that of the builder's host, or none. Default: the builder's setting. */
+  /** Network of each RUN: the network of the builder's host, or none. Default: the builder's setting. */
   readonly network?: 'host' | 'none';
   /** Lines of the containers' `/etc/hosts`: address by name. */
   readonly extraHosts?: Readonly<Record<string, string>>;
-  /** By id, for `RUN --mount=type=secret,id=...`. */
+  /** Secrets by id, for `RUN --mount=type=secret,id=...`. */
   readonly secrets?: Readonly<Record<string, string | Uint8Array>>;
   /** Called for each registry that requires a login. */
   readonly credentials?: CredentialsOf;
@@ -55,13 +55,13 @@ export interface BuildOptions {
    * share it.
    */
   readonly cacheNamespace?: string;
-  /** Date of everything in the image, in seconds since the epoch: the same input produces the same digest. */
+  /** Date of everything in the image, in seconds since the epoch. With it, the same input produces the same digest. */
   readonly sourceDateEpoch?: number;
-  /** True keeps a record of the build in the builder. */
+  /** Keeps a record of the build in the builder. */
   readonly history?: boolean;
-  /** Further privileges of the build, such as `security.insecure`. */
+  /** Additional privileges of the build, such as `security.insecure`. */
   readonly entitlements?: readonly string[];
-  /** Further attributes of the Dockerfile frontend. */
+  /** Additional attributes of the Dockerfile frontend. */
   readonly frontendAttrs?: Readonly<Record<string, string>>;
 }
 
@@ -76,7 +76,7 @@ export type Exporter = ImageExporter | FileExporter;
 
 /** An image for a registry, or for the builder's own store. */
 export interface ImageExporter {
-  /** `moby` is the store of a Docker engine without containerd's. */
+  /** `moby` is the store of a Docker engine that does not use containerd's store. */
   readonly type: 'image' | 'moby';
   readonly name: string | readonly string[];
   readonly push?: boolean;
@@ -87,7 +87,7 @@ export interface ImageExporter {
   readonly compression?: 'gzip' | 'zstd' | 'uncompressed' | 'estargz';
   /** Also recompresses the layers of the base image. */
   readonly forceCompression?: boolean;
-  /** Further attributes of the exporter. */
+  /** Additional attributes of the exporter. */
   readonly attrs?: Readonly<Record<string, string>>;
 }
 
@@ -110,7 +110,7 @@ export interface RegistryCache {
   /** Cached steps: all of them (`max`) or those of the result. Default: `max`. */
   readonly mode?: 'max' | 'min';
   readonly insecure?: boolean;
-  /** Fails the build when the cache cannot be written. Default: false. */
+  /** Fails the build if the cache cannot be written. Default: false. */
   readonly required?: boolean;
   readonly attrs?: Readonly<Record<string, string>>;
 }

@@ -15,7 +15,7 @@ import type { OpenSink } from './session/file-send.ts';
 import { openSession } from './session/session.ts';
 import { solveInput } from './solve-request.ts';
 
-/** Does what `build` promises. It is in its own file because it loads gRPC. */
+/** Implements `build`. It has its own file because it loads gRPC. */
 export async function runBuild(
   client: BuildkitClient,
   options: BuildOptions,
@@ -41,7 +41,7 @@ export async function runBuild(
     sinks: sinksOf(options),
     onSecret: secret => mask.add(secret),
   });
-  // A builder that lost the session goes on for a long time before it notices that it needs it.
+  // A builder that lost the session continues for a long time until it needs the session.
   void session.ended.then(end => stop.because(lostSession(end, client.address)));
   const watch = watchStatus(builds, ref, progress => {
     journal.add(progress);

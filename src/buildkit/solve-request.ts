@@ -7,17 +7,17 @@ import type { BuildOptions, Cache, Exporter } from './options.ts';
 
 type Attrs = Record<string, string>;
 
-/** The question to the builder, and the trees by the names under which it will ask for them. */
+/** The request to the builder, and the trees by the names under which the builder will request them. */
 export interface SolveInput {
   readonly request: MessageInitShape<typeof SolveRequestSchema>;
   readonly trees: ReadonlyMap<string, FileTree>;
 }
 
-/** Puts options into BuildKit's words; `ref` and `session` are the ids of the build and its session. */
+/** Converts options to BuildKit's request. `ref` is the id of the build. */
 export function solveInput(options: BuildOptions, ref: string): SolveInput {
   const { dockerfileName = 'Dockerfile', context = memoryTree({}) } = options;
   const named = Object.entries(options.namedContexts ?? {});
-  // Source: BuildKit's Dockerfile frontend, which looks for it beside the Dockerfile first.
+  // Source: BuildKit's Dockerfile frontend, which first looks for this file next to the Dockerfile.
   const ignoreFile: Record<string, string> =
     options.dockerignore === undefined
       ? {}
@@ -37,7 +37,7 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
     Attrs: exporterAttrs(exporter, isDated),
   }));
   const imports = (options.cacheImports ?? []).map(importEntry);
-  // The frontend reads the caches here, the solver below.
+  // The frontend reads the caches from this attribute, the solver from `Cache` below.
   if (imports.length > 0) attrs['cache-imports'] = JSON.stringify(imports);
   const policy = policyOf(options);
   const request = {
@@ -58,7 +58,9 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
   return { request, trees };
 }
 
-/** Source: BuildKit's sourcepolicy: a tag is asked for without its digest, and pulled with it. */
+/**
+ * Source: BuildKit's sourcepolicy. A tag is resolved without its digest and pulled with it, so both forms need a rule.
+ */
 function policyOf({ allowedImages, sourceRules = [] }: BuildOptions) {
   const image = (action: PolicyAction, name: string) => ({
     action,
@@ -110,7 +112,7 @@ function hostsLine(hosts: Readonly<Attrs>): string {
 
 function exporterAttrs(exporter: Exporter, isDated: boolean): Attrs {
   const { name = '', attrs } = exporter;
-  // Both this and the build argument are needed for the same digest each time.
+  // The same digest for each build requires both this and the build argument.
   const dated: Attrs =
     isDated && exporter.type !== 'tar' && exporter.type !== 'moby'
       ? { 'rewrite-timestamp': 'true' }
@@ -139,7 +141,7 @@ function exportEntry(cache: Cache): { Type: string; Attrs: Attrs } {
   const Attrs = {
     ...placeOf(cache),
     mode: cache.mode ?? 'max',
-    // Registries take a manifest of usual form where they refuse BuildKit's own.
+    // Some registries reject BuildKit's own manifest format but accept an image manifest.
     'image-manifest': 'true',
     'oci-mediatypes': 'true',
     ...(cache.required ? {} : { 'ignore-error': 'true' }),
