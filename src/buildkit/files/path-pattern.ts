@@ -7,7 +7,7 @@ export interface PathPattern {
   readonly text: string;
   /** True for `!pattern`: it selects again what earlier patterns excluded. */
   readonly isException: boolean;
-  /** True if it has no wildcard, except `/**` at its end (`a/b`, `a/**`). */
+  /** True if it has no wildcard, except `**` at its end (`a/b`, `a/**`). */
   readonly isPlain: boolean;
   readonly matches: Glob;
 }

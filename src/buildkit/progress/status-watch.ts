@@ -12,7 +12,7 @@ export interface StatusWatch {
   drained(): Promise<void>;
 }
 
-// As long as Go's client waits.
+// Go's client waits for the same time.
 const silenceMs = 5_000;
 // A build that failed before it started has no progress. The builder is slow to report that.
 const noProgressMs = 300;
