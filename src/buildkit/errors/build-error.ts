@@ -15,7 +15,7 @@ export interface SourceLine {
   readonly file: string;
   /** Counted from 1. */
   readonly line: number;
-  /** Text of the source; only its first line. */
+  /** First line of the source text at this place. */
   readonly text?: string;
 }
 

@@ -13,7 +13,7 @@ export interface CallOptions {
   readonly timeoutMs?: number;
 }
 
-/** Version of a builder. All members are undefined for a builder that cannot report it, such as that of Docker 20.10. */
+/** Version of a builder. All members are undefined if the builder cannot report it, such as Docker 20.10's. */
 export interface BuilderInfo {
   readonly package: string | undefined;
   readonly version: string | undefined;
