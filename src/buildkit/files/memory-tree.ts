@@ -20,9 +20,9 @@ interface Node {
 }
 
 /**
- * Returns a tree of files in memory by path, such as `src/main.c`. Parent directories exist by themselves. All times are
- * the epoch by default, so that the builder's cache recognises the same files. Throws a `TypeError` for a path that is not
- * relative and normalized, or that leads through a file.
+ * Returns a tree of files in memory by path, such as `src/main.c`. Parent directories exist implicitly. All times are
+ * the epoch by default, so that the builder's cache recognises the same files. Throws a `TypeError` for a path that is
+ * not relative and normalized, or that leads through a file.
  */
 export function memoryTree(files: Readonly<Record<string, MemoryFile>>): FileTree {
   const nodes = new Map<string, Node>();
