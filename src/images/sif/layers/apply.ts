@@ -6,9 +6,9 @@ const whiteout = '.wh.';
 const opaque = '.wh..wh..opq';
 
 /**
- * Applies the next entry of a layer to what the layers below it, and its own earlier entries, made.
- * Entries of one layer do not depend on each other's order, but for a hard link that comes after its
- * target. Throws {@link TarError} for what no container program could unpack.
+ * Applies the next entry of a layer to the tree that lower layers and earlier entries of the layer made.
+ * The order of entries within a layer does not matter, except that a hard link follows its target.
+ * Throws {@link TarError} for an entry that no container program can unpack.
  * Source: OCI image specification layer.md, Applying Changesets.
  *
  * @param layer number of the layer, counted from 0
@@ -23,7 +23,7 @@ export function applyEntry(
   const parts = partsOf(tarEntry.path);
   const name = parts.pop();
   if (name === undefined) applyRoot(tree, tarEntry, layer);
-  // A whiteout of no name takes away what is in its directory, as umoci does it.
+  // A whiteout without a name clears its directory, as in umoci.
   else if (name === opaque || name === whiteout) clear(tree.find(parts), layer);
   else if (name.startsWith(whiteout)) remove(tree, parts, name.slice(whiteout.length), layer);
   else applyFile(tree, parts, name, tarEntry, layer, entry);
@@ -37,7 +37,7 @@ function applyFile(
   layer: number,
   entry: number,
 ): void {
-  // Looked up first: the target may be below what the link takes the place of.
+  // Look up the target first: it may be below the node that the link replaces.
   const linked = tarEntry.kind === 'link' ? targetOf(tree, tarEntry) : undefined;
   const parent = tree.make(parts, layer, tarEntry.mtime);
   const present = parent.children?.get(name);
@@ -57,7 +57,7 @@ function applyRoot(tree: ImageTree, { kind, mode, mtime, path }: TarEntry, layer
   touch(tree.root, layer);
 }
 
-/** Takes away what layers below put there: a whiteout does not hide what its own layer has. */
+/** Removes the files of lower layers: a whiteout does not hide files of its own layer. */
 function remove(tree: ImageTree, parts: readonly string[], name: string, layer: number): void {
   if (name === '.' || name === '..') {
     throw new TarError('has a whiteout that names no file');
@@ -99,12 +99,12 @@ function inodeOf(tarEntry: TarEntry, layer: number, entry: number): Inode {
   if (kind === 'symlink' && link === '') {
     throw new TarError(`has a symbolic link to nothing, ${showName(path)}`);
   }
-  // A text cut from a longer one would keep that in memory.
+  // A substring would keep the whole original string in memory.
   const target = kind === 'symlink' ? Buffer.from(link, 'latin1').toString('latin1') : '';
   return { kind, mode, mtime, size, layer, entry, bytes: undefined, target, device, attributes };
 }
 
-/** Texts that keep nothing else in memory; only files and directories can have attributes of users. */
+/** Copies the strings, which frees the originals. Only files and directories can have `user.*` attributes. */
 function ownAttributes({ kind, attributes }: TarEntry): Attributes | undefined {
   if (kind !== 'file' && kind !== 'directory') return undefined;
   const own = (text: string) => Buffer.from(text, 'latin1').toString('latin1');

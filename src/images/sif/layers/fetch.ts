@@ -7,8 +7,8 @@ import type { ScratchSpace } from '../scratch-space.ts';
 import { type LayerFile, layerFault } from './file.ts';
 
 /**
- * Writes a layer to a new file. Throws a {@link Fault} unless it has the size and digest that its manifest
- * tells, and what the source rejects with, which is the signal's reason when that is aborted.
+ * Writes a layer to a new file. Throws a {@link Fault} unless the layer has the size and digest in its manifest.
+ * Also throws the errors of the source: the signal's reason after an abort.
  */
 export async function fetchLayer(
   { digest, size }: Descriptor,

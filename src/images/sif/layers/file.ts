@@ -1,21 +1,21 @@
 import { Fault, type FaultKind } from '../../../foundation/fault.ts';
 
-/** A layer on disk: compressed as it came, or its tar file. */
+/** A layer on disk: compressed as received, or its tar file. */
 export interface LayerFile {
-  /** How messages call it: `layer 2 of 5`. */
+  /** Name in messages: `layer 2 of 5`. */
   readonly name: string;
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** True when it was put there for the conversion, which removes it. */
+  /** True for a file that the conversion created and removes. */
   readonly isScratch: boolean;
-  /** How well it was compressed, in bytes; undefined where it was not. */
+  /** Compressed and uncompressed size in bytes; undefined for an uncompressed layer. */
   readonly packed?: { readonly size: number; readonly unpacked: number };
-  /** True for a tar file, whatever its first bytes look like. */
+  /** True for a tar file, regardless of its first bytes. */
   readonly isTar?: true;
 }
 
-/** What is wrong with a layer, as a {@link Fault}. */
+/** Returns a {@link Fault} for a problem with a layer. */
 export function layerFault(
   kind: FaultKind,
   { name }: Pick<LayerFile, 'name'>,

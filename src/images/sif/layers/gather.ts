@@ -17,7 +17,7 @@ import { compressionOf } from './unpack.ts';
 import { beginUnpackedCopy, type UnpackedCopy } from './unpacked-copy.ts';
 
 export interface GatherOptions {
-  /** Where fetched layers are put. */
+  /** Directory for fetched layers. */
   readonly directory: string;
   readonly space: ScratchSpace;
   readonly limits: ConvertLimits;
@@ -27,18 +27,18 @@ export interface GatherOptions {
 
 export interface GatheredImage {
   readonly layers: readonly LayerFile[];
-  /** What files they make together. */
+  /** The files of all layers together. */
   readonly tree: ImageTree;
-  /** What the build of a definition file has left in it. */
+  /** Files that the build of a definition file left in the image. */
   readonly scripts: KeptScripts;
 }
 
-/** The network is kept busy while a layer is read. */
+/** Several at once keep the network busy while a layer is read. */
 const fetchedAtOnce = 3;
 
 /**
- * Brings the layers of an image to the disk, as far as they are not there, and reads what files they make.
- * Throws a {@link Fault} for layers that cannot be fetched, read or converted, and for more than the limits.
+ * Fetches the layers of an image that are not on disk, and reads which files they contain.
+ * Throws a {@link Fault} for a layer that cannot be fetched, read or converted, and for an image above the limits.
  */
 export async function gatherLayers(
   source: LayerSource,
@@ -58,7 +58,7 @@ export async function gatherLayers(
     if (!layer) return;
     const path = join(options.directory, String(index));
     const placing = placeLayer(source, layer, nameOf(index), path, { ...options, signal });
-    // Whoever waits for it hears of its failure, which may come before.
+    // The promise may reject before anyone awaits it; the later await reports the error.
     placing.catch(() => {});
     placed.push(placing);
   };
@@ -67,7 +67,7 @@ export async function gatherLayers(
     return await readLayers(placed, placeNext, options);
   } catch (error) {
     failed.abort(error);
-    // Nothing may be written any more when the caller cleans up.
+    // All writes must end before the caller cleans up.
     await Promise.allSettled(placed);
     throw error;
   }
@@ -103,7 +103,7 @@ async function readLayers(
   let bytes = 0;
   for (const placing of placed) {
     const file = await placing;
-    // Adds to what this loop goes over.
+    // Appends to the array that this loop iterates over.
     placeNext();
     const layer = layers.length;
     const isPacked = (await compressionOf(file.path)) !== 'none';
@@ -118,7 +118,7 @@ async function readLayers(
     };
     const visitor = {
       entry(entry: TarEntry) {
-        // What is in the holes of a file comes from nowhere.
+        // The archive does not contain the holes of a sparse file: count its full size.
         if (entry.isSparse) take(entry.size);
         applyEntry(tree, entry, layer, entries);
         return keeper.takes(entry, layer, entries++);
@@ -143,7 +143,7 @@ async function readLayers(
   return { layers, tree, scripts: keeper.takeFrom(tree) };
 }
 
-/** The file that the layer is read from the second time. */
+/** Returns the file to use for the second read of the layer. */
 async function readTwice(
   file: LayerFile,
   unpacked: number,

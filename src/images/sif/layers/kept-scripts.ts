@@ -1,27 +1,27 @@
 import { bytesOf, type TarEntry } from '../tar/tar-entry.ts';
 import { type ImageTree, partsOf } from './tree.ts';
 
-/** Where the `%post` of a definition file writes variables, from the root of an image. */
+/** Path, from the image root, of the script in which `%post` of a definition file sets variables. */
 export const postEnvironmentPath = '.singularity.d/env/91-environment.sh';
 
-/** What the build of a definition file leaves in an image for the one that makes the SIF file. */
+/** Files that the build of a definition file leaves in an image; they are input for the SIF file. */
 export interface KeptScripts {
-  /** The script with what `%post` has set. */
+  /** The script with the variables that `%post` set. */
   readonly postEnvironment?: string | undefined;
-  /** The script that the variables of the definition file are added to. */
+  /** The script to which the variables of the definition file are added. */
   readonly environment?: string | undefined;
-  /** Labels that `%post` has written, a line each. */
+  /** Labels that `%post` wrote, one per line. */
   readonly labels?: string | undefined;
-  /** The script with the variables of the image that the base was made from. */
+  /** The script with the variables of the image from which the base was built. */
   readonly imageEnvironment?: string | undefined;
-  /** Whole scripts of the base, first line and all. */
+  /** Complete scripts of the base, including the first line. */
   readonly runscript?: string | undefined;
   readonly startscript?: string | undefined;
   readonly test?: string | undefined;
   readonly help?: string | undefined;
   /** The definition file of the base. */
   readonly definition?: string | undefined;
-  /** Names of the files with the definition files of what the base was made from. */
+  /** Names of the files that contain the definition files of the base's own bases. */
   readonly history?: readonly string[];
 }
 
@@ -42,7 +42,7 @@ const places = new Set(Object.values(paths));
 const fileNames = new Set(Object.values(paths).map(path => path.split('/').at(-1)));
 const historyFolder = ['.singularity.d', 'bootstrap_history'];
 
-/** What is larger is nothing that anybody reads. */
+/** Larger files are ignored: nobody reads them. */
 const maxBytes = 256 * 1024;
 
 interface KeptFile {
@@ -52,12 +52,12 @@ interface KeptFile {
   readonly entry: number;
 }
 
-/** Keeps the scripts that a build has left, while the layers of an image are read. */
+/** Collects the scripts that a build left, while the layers of an image are read. */
 export class ScriptKeeper {
   readonly #files = new Map<string, KeptFile>();
   #current: KeptFile | undefined;
 
-  /** True for an entry that is one of them: its content comes next. */
+  /** Returns true for an entry that is one of the scripts: its content comes next. */
   takes({ kind, path, size }: TarEntry, layer: number, entry: number): boolean {
     this.#current = undefined;
     if (kind !== 'file' || size > maxBytes) return false;
@@ -69,12 +69,12 @@ export class ScriptKeeper {
     return true;
   }
 
-  /** Part of the content, its padding included: a view of bytes that change. */
+  /** Adds part of the content, including its padding. Copies `bytes`: the caller reuses them. */
   add(bytes: Buffer): void {
     this.#current?.parts.push(Buffer.from(bytes));
   }
 
-  /** The scripts, where all layers together have them. The labels are taken out of the image. */
+  /** Returns the scripts that the complete image contains. Removes the labels from the image. */
   takeFrom(tree: ImageTree): KeptScripts {
     const scripts: Partial<Record<Kept, string | undefined>> = Object.fromEntries(
       Object.entries(paths).map(([name, path]) => [name, this.#textIn(tree, path)]),

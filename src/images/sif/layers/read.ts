@@ -4,9 +4,9 @@ import { type LayerFile, layerFault } from './file.ts';
 import { unpackLayer } from './unpack.ts';
 
 /**
- * Reads the tar file of a layer to its end, or until `next` says that it is enough. `next` is called
- * after each piece when the visitor has seen what is in it.
- * Throws a {@link Fault} that names the layer when it cannot be read.
+ * Reads the tar file of a layer to its end, or until `next` returns false. `next` is called after each
+ * piece, when the visitor has received its entries and content.
+ * Throws a {@link Fault} that names the layer when the layer cannot be read.
  */
 export async function readLayer(
   file: LayerFile,

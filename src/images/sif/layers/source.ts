@@ -1,12 +1,12 @@
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 
-/** Where the layers of an image are. */
+/** Gives access to the layers of an image. */
 export interface LayerSource {
-  /** The lowest one first. */
+  /** Lowest layer first. */
   readonly layers: readonly Descriptor[];
-  /** The bytes of a layer as it is, compressed; called once for each that has no local path. */
+  /** Returns the compressed bytes of a layer. Called once for each layer without a local path. */
   openLayer(layer: Descriptor, signal: AbortSignal): Promise<ByteSource>;
-  /** A file with the bytes of a layer, verified before, that is read where it is; undefined for none. */
+  /** Returns the path of a verified file with the bytes of a layer, to be read in place; undefined for none. */
   localPath?(layer: Descriptor): Promise<string | undefined>;
 }

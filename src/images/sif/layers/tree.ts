@@ -2,7 +2,7 @@ import { imageTooLarge } from '../limits.ts';
 import { type Attributes, showName, type TarKind } from '../tar/tar-entry.ts';
 import { TarError } from '../tar/tar-error.ts';
 
-/** What a name stands for; the names of a hard-linked file share one. */
+/** The file behind a name; all names of a hard-linked file share one inode. */
 export interface Inode {
   readonly kind: Exclude<TarKind, 'link'>;
   readonly mode: number;
@@ -10,11 +10,11 @@ export interface Inode {
   readonly mtime: number;
   /** Bytes of a file. */
   readonly size: number;
-  /** Content of a file: the layer, counted from 0, and which of its entries; unless `bytes` has it. */
+  /** Location of a file's content, unless `bytes` has it: layer and entry, both counted from 0. */
   readonly layer: number;
   readonly entry: number;
   readonly bytes: Buffer | undefined;
-  /** What a symbolic link points to. */
+  /** Target of a symbolic link. */
   readonly target: string;
   readonly device: { readonly major: number; readonly minor: number } | undefined;
   readonly attributes?: Attributes | undefined;
@@ -25,23 +25,23 @@ export interface TreeNode {
   readonly name: string;
   readonly parent: TreeNode | undefined;
   inode: Inode;
-  /** The last layer that has an entry for it or for something below it. */
+  /** The last layer with an entry for this node or for a node below it. */
   touchedBy: number;
-  /** What a directory holds; undefined for anything else. */
+  /** Children of a directory; undefined for other kinds. */
   readonly children: Map<string, TreeNode> | undefined;
 }
 
-/** As Linux, which gives up with ELOOP. */
+/** The limit of Linux, which fails with ELOOP. */
 const maxLinks = 40;
-/** As Linux: NAME_MAX and PATH_MAX. */
+/** The limits of Linux: NAME_MAX and PATH_MAX. */
 const maxNameBytes = 255;
 const maxPathBytes = 4095;
-/** Of all names and targets together: they are kept in memory. */
+/** Total size of all names, targets and attributes, which are kept in memory. */
 const maxTextBytes = 64 * 1024 * 1024;
 
 /**
- * The files of an image in memory, a few hundred bytes each; no content. Paths are resolved as in a
- * container: symbolic links are followed, and nothing leads out of it.
+ * The files of an image in memory, without content: a few hundred bytes each. Paths are resolved as in
+ * a container: symbolic links are followed, and no path leads out of the image.
  */
 export class ImageTree {
   readonly root: TreeNode;
@@ -49,20 +49,20 @@ export class ImageTree {
   #entries = 0;
   #textBytes = 0;
 
-  /** @param maxEntries how many names there may be, those counted that are gone again */
+  /** @param maxEntries maximum number of names, including names removed later */
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
     this.root = nodeOf('', undefined, directory(0o755, 0), 0);
   }
 
-  /** The directory at a path, undefined when there is none. */
+  /** Returns the directory at a path, or undefined if it does not exist. */
   find(parts: readonly string[]): TreeNode | undefined {
     const { at, missing } = this.#resolve(parts);
     return missing.length === 0 ? at : undefined;
   }
 
   /**
-   * The directory at a path; made where it is missing, with mode 0755, and in place of a file.
+   * Returns the directory at a path. Creates missing directories with mode 0755, and replaces a file in the way.
    */
   make(parts: readonly string[], layer: number, mtime: number): TreeNode {
     const { at, missing } = this.#resolve(parts);
@@ -72,10 +72,10 @@ export class ImageTree {
     );
   }
 
-  /** Gives a name in a directory to an inode; what had it before is gone. */
+  /** Gives an inode a name in a directory. Replaces the node that had the name. */
   put(parent: TreeNode, name: string, inode: Inode, layer: number): TreeNode {
     this.#count(parent, name, inode);
-    // Parts of a longer text would keep all of it in memory.
+    // A substring would keep the whole original string in memory.
     const ownName = Buffer.from(name, 'latin1').toString('latin1');
     const node = nodeOf(ownName, parent, inode, layer);
     parent.children?.set(ownName, node);
@@ -100,7 +100,7 @@ export class ImageTree {
     if (this.#textBytes > maxTextBytes) throw imageTooLarge('64 MiB of file names and attributes');
   }
 
-  /** As far as there are directories, and the names behind. */
+  /** Returns the deepest existing directory on the path, and the names after it. */
   #resolve(parts: readonly string[]): { at: TreeNode; missing: string[] } {
     const rest = parts.toReversed();
     const missing: string[] = [];
@@ -133,7 +133,7 @@ export class ImageTree {
 }
 
 /**
- * The names on the way to a path, without `.` and `..`: nothing leads above the root.
+ * Splits a path into its names, with `.` and `..` resolved: no path leads above the root.
  * Throws {@link TarError} for a path that is too long.
  */
 export function partsOf(path: string): string[] {
@@ -146,7 +146,7 @@ export function partsOf(path: string): string[] {
   return parts;
 }
 
-/** Every node, directories before what is in them; the order depends on the tree only. */
+/** Yields every node, each directory before its children. The order depends only on the tree. */
 export function* allNodes({ root }: ImageTree): Generator<TreeNode> {
   const rest = [root];
   for (let node = rest.pop(); node !== undefined; node = rest.pop()) {
@@ -155,7 +155,7 @@ export function* allNodes({ root }: ImageTree): Generator<TreeNode> {
   }
 }
 
-/** From the root, without a slash at the start. */
+/** Returns the path from the root, without a leading slash. */
 export function pathOf(node: TreeNode): string {
   const { name, parent } = node;
   return parent?.parent ? `${pathOf(parent)}/${name}` : name;
@@ -165,7 +165,7 @@ export function directory(mode: number, mtime: number, attributes?: Attributes):
   return { ...nothing, kind: 'directory', mode, mtime, attributes };
 }
 
-/** Notes that a layer has an entry for a node or for something below it. */
+/** Records that a layer has an entry for a node or for a node below it. */
 export function touch(node: TreeNode, layer: number): void {
   for (let at: TreeNode | undefined = node; at && at.touchedBy !== layer; at = at.parent) {
     at.touchedBy = layer;

@@ -2,10 +2,10 @@ import { bareMediaType, isLayerType } from '../../../oci/media-type.ts';
 import { layerFault } from './file.ts';
 
 /**
- * Throws a {@link Fault} unless a layer of this media type can be converted: a tar file that is part
- * of the image. How it is compressed is seen when it is read.
+ * Throws a {@link Fault} unless a layer of this media type can be converted: it must be a tar file
+ * that is part of the image. The compression is detected when the layer is read.
  *
- * @param name how messages call the layer
+ * @param name name of the layer in messages
  */
 export function checkLayerType(mediaType: string, name: string): void {
   const type = bareMediaType(mediaType) ?? '';

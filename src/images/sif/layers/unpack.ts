@@ -5,13 +5,13 @@ import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type LayerFile, layerFault } from './file.ts';
 import { ZstdFrames } from './zstd-frames.ts';
 
-/** Of a piece that is read, or unpacked; with larger ones more garbage lies around, and nothing is faster. */
+/** Bytes per piece that is read or unpacked. Larger pieces produce more garbage and are not faster. */
 const chunkSize = 64 * 1024;
 
 /**
- * The bytes of a layer's tar file. What it is compressed with is told by its first bytes, as docker,
- * containerd and apptainer do it: media types are wrong at times.
- * Throws a {@link Fault} for data that is damaged.
+ * Yields the bytes of a layer's tar file. Detects the compression from the first bytes, as docker,
+ * containerd and apptainer do: media types are sometimes wrong.
+ * Throws a {@link Fault} for damaged data.
  */
 export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncGenerator<Buffer> {
   const compression = file.isTar ? 'none' : await compressionOf(file.path);
@@ -31,14 +31,14 @@ type Compression = 'gzip' | 'zstd' | 'none';
 
 function decompressed(path: string, compression: Compression, signal: AbortSignal): Readable {
   const file = createReadStream(path, { highWaterMark: chunkSize, signal });
-  // Whoever reads the last stream hears of what fails.
+  // The reader of the last stream receives the error.
   const ignore = () => {};
   if (compression === 'gzip') return pipeline(file, createGunzip({ chunkSize }), ignore);
   if (compression === 'none') return file;
   return pipeline(file, new ZstdFrames(), createZstdDecompress({ chunkSize }), ignore);
 }
 
-/** The magic numbers of RFC 1952, and of RFC 8878 for frames and skippable frames. */
+/** Detects the magic numbers of RFC 1952, and of RFC 8878 for frames and skippable frames. */
 export async function compressionOf(path: string): Promise<Compression> {
   await using file = await open(path, 'r');
   const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);

@@ -1,22 +1,22 @@
 import { open, rm } from 'node:fs/promises';
 import type { ScratchSpace } from '../scratch-space.ts';
 
-/** Bytes that are written at once. */
+/** Bytes per write. */
 const batchBytes = 1024 * 1024;
 
-/** A layer's tar file on disk, which is read twice and so needs to be unpacked only once. */
+/** A copy of a layer's tar file on disk: the layer is read twice but unpacked only once. */
 export interface UnpackedCopy {
   readonly path: string;
-  /** Takes the next bytes; resolves when it wants more. */
+  /** Takes the next bytes. Resolves when it is ready for more. */
   write(bytes: Buffer): Promise<void>;
-  /** The size of the file, undefined where there was no room for all of it. */
+  /** Returns the size of the file in bytes, or undefined if there was not enough space for it. */
   finish(): Promise<number | undefined>;
-  /** Removes what was written. */
+  /** Removes the file. */
   abort(): Promise<void>;
 }
 
 /**
- * Begins a copy. It is given up where the disk or the conversion has no room for it.
+ * Starts a copy. Drops it when the disk or the limit of the conversion has no space for it.
  */
 export async function beginUnpackedCopy(path: string, space: ScratchSpace): Promise<UnpackedCopy> {
   const file = await open(path, 'wx');
@@ -60,7 +60,7 @@ export async function beginUnpackedCopy(path: string, space: ScratchSpace): Prom
 
     async finish() {
       if (!isGivenUp) await flush();
-      // What is written last may fail as well.
+      // The last write may fail, too.
       if (!isGivenUp) await writing.catch(giveUp);
       if (isGivenUp) return undefined;
       await file.close();

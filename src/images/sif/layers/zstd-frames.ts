@@ -1,13 +1,13 @@
 import { Transform, type TransformCallback } from 'node:stream';
 
 const frameMagic = 0xfd2fb528;
-/** Any of 16 that end in other digits. */
+/** The first of 16 values, which differ only in the last hexadecimal digit. */
 const skippableMagic = 0x184d2a50;
 const dictionaryBytes = [0, 1, 2, 4];
 const contentSizeBytes = [0, 2, 4, 8];
 const checksumBytes = 4;
 
-/** What the next bytes are, and how many it takes to know what follows. */
+/** The kind of the next bytes, and how many are required to know what follows. */
 type Step = 'magic' | 'skip-size' | 'descriptor' | 'block';
 const stepBytes: Readonly<Record<Step, number>> = {
   magic: 4,
@@ -17,9 +17,9 @@ const stepBytes: Readonly<Record<Step, number>> = {
 };
 
 /**
- * Hands zstd data on so that no chunk has bytes of two frames: Node's decompressor takes the end of a
- * frame within a chunk for the end of everything, and layers in the zstd:chunked format have a frame for
- * each file. What is no zstd passes as it is, for the decompressor to complain about.
+ * Splits zstd data so that no chunk contains bytes of two frames. Node's decompressor stops at the end of
+ * a frame within a chunk, and layers in the zstd:chunked format have a frame for each file. Data that is
+ * not zstd passes unchanged; the decompressor reports the error.
  * Source: RFC 8878, sections 3.1.1 and 3.1.2.
  */
 export class ZstdFrames extends Transform {
@@ -28,7 +28,7 @@ export class ZstdFrames extends Transform {
   #headFill = 0;
   /** Bytes to pass before the next step. */
   #pass = 0;
-  /** True when the frame ends behind them. */
+  /** True when the frame ends after these bytes. */
   #isLast = false;
   #hasChecksum = false;
 
