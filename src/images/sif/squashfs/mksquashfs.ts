@@ -6,55 +6,55 @@ import { Fault } from '../../../foundation/fault.ts';
 import type { Compression } from './compression.ts';
 
 const install = 'install the Debian package squashfs-tools, version 4.5 or later';
-/** Kept of what it prints, in characters, and how many lines of it are shown when it fails. */
+/** Characters of output to keep, and lines of output to show after a failure. */
 const keptOutput = 8 * 1024;
 const shownLines = 5;
 
-/** A running mksquashfs that makes a file system of a tar file. */
+/** A running mksquashfs that converts a tar file to a file system. */
 export interface Squasher {
-  /** Takes more of the tar file; resolves when it wants more. Throws a {@link Fault} when it failed. */
+  /** Takes the next part of the tar file. Resolves when it is ready for more. Throws a {@link Fault} if it failed. */
   write(parts: readonly Buffer[]): Promise<void>;
-  /** Waits for the file system, when all of the tar file is written. Throws a {@link Fault} when it failed. */
+  /** Waits for the file system, after the end of the tar file. Throws a {@link Fault} if mksquashfs failed. */
   finish(): Promise<void>;
-  /** Ends it where it still runs; resolves when it is gone. */
+  /** Kills the process if it still runs. Resolves when it has exited. */
   stop(): Promise<void>;
 }
 
 export interface SquashOptions {
   /** Name or path of mksquashfs. */
   readonly command: string;
-  /** Where it runs, so that no other path is in its messages. */
+  /** Working directory, so that its messages contain no other path. */
   readonly directory: string;
-  /** Name of the file to make there. */
+  /** Name of the file to create in `directory`. */
   readonly output: string;
   /** Bytes to leave free before the file system. */
   readonly offset: number;
   /** Permissions of the root directory. */
   readonly rootMode: number;
-  /** Seconds since the epoch: the time of the file system, and the latest that a file can have. */
+  /** Seconds since the epoch: the time of the file system, and the latest time of a file. */
   readonly time: number;
-  /** Threads that compress; as many as there are processors unless told. */
+  /** Threads that compress. Default: the number of processors. */
   readonly processors?: number | undefined;
-  /** True where the tar file has extended attributes. */
+  /** True if the tar file has extended attributes. */
   readonly hasAttributes: boolean;
   readonly compression: Compression;
-  /** False where the content of files hardly gets smaller by it. */
+  /** False if compression hardly reduces the content of files. */
   readonly isCompressed: boolean;
-  /** Milliseconds that it may take nothing and write nothing, before it is ended. */
+  /** Milliseconds without any input or output before the process is killed. */
   readonly stallMs: number;
 }
 
-/** It only prints some lines. */
+/** Short: `-version` only prints a few lines. */
 const versionMs = 30_000;
 
-/** Throws a {@link Fault} of kind `not-provided` unless there is a mksquashfs that reads tar files. */
+/** Throws a {@link Fault} of kind `not-provided` unless a mksquashfs is installed that reads tar files. */
 export async function requireMksquashfs(command: string): Promise<void> {
   const child = spawn(command, ['-version'], { stdio: ['ignore', 'pipe', 'ignore'] });
   let isOverdue = false;
   const timer = setTimeout(() => {
     isOverdue = true;
     child.kill('SIGKILL');
-    // Another process may still hold the other end.
+    // Another process may still have the other end open.
     child.stdout?.destroy();
   }, versionMs);
   let text = '';
@@ -62,7 +62,7 @@ export async function requireMksquashfs(command: string): Promise<void> {
     child.once('close', () => resolve());
     child.once('error', cause => reject(notProvided('which is not here', cause)));
   });
-  // Without free descriptors it has no streams, and reports the reason a moment later.
+  // If no file descriptor is free, the child has no streams, and its `error` event follows.
   child.stdout?.setEncoding('latin1').on('data', part => {
     text += part;
   });
@@ -78,8 +78,8 @@ export async function requireMksquashfs(command: string): Promise<void> {
 }
 
 /**
- * Starts mksquashfs. The file system depends on the tar file and the options only, not on the machine.
- * All files belong to root, as in an image that an ordinary user builds with Apptainer.
+ * Starts mksquashfs. The file system depends only on the tar file and the options, not on the machine.
+ * Root owns all files, as in an image that an ordinary user builds with Apptainer.
  */
 export function startMksquashfs(options: SquashOptions): Squasher {
   const child = spawn(options.command, argumentsOf(options), {
@@ -96,7 +96,7 @@ export function startMksquashfs(options: SquashOptions): Squasher {
       else resolve(code === 0 ? undefined : failure(signal ?? `exit code ${code}`, output));
     });
   });
-  // Without free descriptors it has no streams.
+  // If no file descriptor is free, the child has no streams.
   if (!child.stdin) throw notProvided('which could not be started');
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('latin1').on('data', part => {
@@ -104,14 +104,14 @@ export function startMksquashfs(options: SquashOptions): Squasher {
     });
   }
   const { stdin } = child;
-  // That it is gone is told by how it ended.
+  // `ended` reports why the process exited.
   stdin.on('error', () => {});
   const fail = async () => {
     throw (await ended) ?? failure('before the end of the files', output);
   };
   const kill = () => {
     child.kill('SIGKILL');
-    // Another process may still hold the other ends.
+    // Another process may still have the other ends open.
     for (const stream of child.stdio) stream?.destroy();
   };
   const written = () =>
@@ -119,7 +119,7 @@ export function startMksquashfs(options: SquashOptions): Squasher {
       ({ size }) => size,
       () => 0,
     );
-  /** Waits for something that it does, and ends it when it does nothing. */
+  /** Waits for `work`, and kills the process when it stalls. */
   const unlessStalled = async <T>(work: Promise<T>): Promise<T> => {
     let known = -1;
     const timer = setInterval(async () => {
@@ -171,7 +171,7 @@ function argumentsOf(options: SquashOptions): string[] {
   ];
 }
 
-/** Resolves when the stream wants more, or is gone. */
+/** Resolves when the stream is ready for more, or is closed. */
 function drained(stream: Writable): Promise<void> {
   return new Promise(resolve => {
     const done = () => {
@@ -198,7 +198,7 @@ function failure(how: string, output: string): Fault {
       'There is no disk space left to make the Singularity image: have the operator make room';
     return new Fault('storage-full', message, { phase: 'build' });
   }
-  // It quotes names of files as they are.
+  // mksquashfs prints file names without escaping them.
   const text = output.replace(/[^\x20-\x7e\n]/g, '?').trim();
   const lines = text.split('\n').slice(-shownLines).join('\n');
   return new Fault('internal', `mksquashfs ended with ${how}: ${lines || 'it said nothing'}`, {

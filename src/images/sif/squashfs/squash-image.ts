@@ -11,31 +11,31 @@ import { type Squasher, startMksquashfs } from './mksquashfs.ts';
 import { type TarSink, writeTree } from './write-tree.ts';
 
 export interface SquashImageOptions {
-  /** Name or path of mksquashfs, and how many threads it has. */
+  /** Name or path of mksquashfs, and its number of threads. */
   readonly mksquashfs: string;
   readonly processors?: number | undefined;
-  /** Where the file is made, its name there, and the bytes to leave free before the file system. */
+  /** Directory and name of the new file, and the bytes to leave free before the file system. */
   readonly directory: string;
   readonly output: string;
   readonly offset: number;
   readonly compression: Compression;
-  /** Milliseconds that mksquashfs may do nothing. */
+  /** Milliseconds that mksquashfs may stall. */
   readonly stallMs: number;
   readonly space: ScratchSpace;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** How often the size of the file is looked at, in bytes of tar, and how often the log is told, in ms. */
+/** Interval between checks of the file size, in bytes of tar, and between log lines, in ms. */
 const measureEvery = 64 * 1024 * 1024;
 const tellEvery = 10_000;
 
 /**
- * Makes a squashfs of an image; layers that were fetched are removed when they are no longer needed.
- * The same image gives the same bytes. Throws a {@link Fault} when it fails, and anything when the signal is
- * aborted; nothing runs any more then, but the file may be there.
+ * Writes an image as a squashfs. Removes fetched layers when they are no longer needed. The same image gives
+ * the same bytes. Throws a {@link Fault} on failure; the type of error is not specified when the signal is
+ * aborted. No process runs after an error, but the file may exist.
  *
- * @returns its size in bytes, without what was left free before it
+ * @returns size of the squashfs in bytes, without the free space before it
  */
 export async function squashImage(
   { layers, tree }: Pick<GatheredImage, 'layers' | 'tree'>,
@@ -46,7 +46,7 @@ export async function squashImage(
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   const path = join(directory, output);
   signal.throwIfAborted();
-  // What is written until its size is looked at.
+  // Space for the bytes written before the first check of the file size.
   space.expect(Math.min(tarBytes, measureEvery));
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
@@ -72,10 +72,10 @@ export async function squashImage(
   }
 }
 
-/** What gets smaller by less than this is stored as it is, which takes a fraction of the time. */
+/** Content that compression reduces by less than this is stored uncompressed, which is much faster. */
 const leastGain = 0.05;
 
-/** True unless the layers tell that compression hardly makes their files smaller. */
+/** Returns false if the sizes of the layers show that compression hardly reduces their files. */
 function isCompressible(layers: readonly LayerFile[]): boolean {
   let packed = 0;
   let unpacked = 0;
@@ -90,12 +90,12 @@ function isCompressible(layers: readonly LayerFile[]): boolean {
 interface Measure {
   readonly entries: number;
   readonly bytes: number;
-  /** About, of the tar file that is written. */
+  /** Approximate size of the tar file to write. */
   readonly tarBytes: number;
   /**
-   * The time of the newest file, in seconds since the epoch, and that of the file system. Later times of files
-   * are set back to it, which would make compiled files look stale. None in the future counts: mksquashfs
-   * gives the root directory the time of now, unless that is later.
+   * The time of the newest file, in seconds since the epoch; also the time of the file system. mksquashfs sets
+   * later times of files back to it, and an earlier value would make compiled files look stale. Times in the
+   * future do not count: mksquashfs gives the root directory the current time, unless that is later.
    */
   readonly newest: number;
   readonly hasAttributes: boolean;
@@ -114,7 +114,7 @@ function measure(tree: ImageTree): Measure {
   return total;
 }
 
-/** Looks after the disk space, and has something to tell now and then. */
+/** Wraps the input of mksquashfs: accounts for disk space and reports progress. */
 function watched(
   squasher: Squasher,
   path: string,

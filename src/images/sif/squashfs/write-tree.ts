@@ -5,21 +5,21 @@ import { allNodes, type ImageTree, pathOf, type TreeNode } from '../layers/tree.
 import { paddedSize, type TarEntry } from '../tar/tar-entry.ts';
 import { tarEnd, tarHeader } from '../tar/tar-writer.ts';
 
-/** Where the tar file of a tree goes. */
+/** Receives the tar file of a tree. */
 export interface TarSink {
-  /** Resolves when it takes more. */
+  /** Resolves when the sink is ready for more. */
   write(parts: readonly Buffer[]): Promise<void>;
 }
 
-/** Entries that are written before others get their turn. */
+/** Entries to write before other work on the event loop gets its turn. */
 const batchSize = 500;
 
 /**
- * Writes one tar file of everything that is in the tree: first what has no content in a layer, then the
+ * Writes the complete tree as one tar file: first the entries without content in a layer, then the
  * files in the order of their layers, each followed by its hard links. The same tree gives the same
  * bytes. Throws when the signal is aborted.
  *
- * @param doneWith called when nothing more of a layer is needed
+ * @param doneWith called when a layer is no longer needed
  */
 export async function writeTree(
   tree: ImageTree,
@@ -52,7 +52,7 @@ function hasContentInLayer({ inode }: TreeNode): boolean {
   return inode.kind === 'file' && inode.bytes === undefined && inode.size > 0;
 }
 
-/** Copies files out of a layer; the nodes are in the order in which it has them. */
+/** Copies files out of a layer. The nodes are in the order of their entries in the layer. */
 async function writeFiles(
   layer: LayerFile,
   nodes: readonly TreeNode[],
@@ -72,7 +72,7 @@ async function writeFiles(
       const [node, ...others] = namesOf(nodes, position, entry);
       if (node === undefined) return false;
       position += 1 + others.length;
-      // Its size was read from the same bytes before.
+      // The first read found its size in the same bytes.
       if (size !== node.inode.size)
         throw layerFault('internal', layer, 'changed while it was read');
       missing = paddedSize(size);
@@ -94,14 +94,14 @@ async function writeFiles(
   await sink.write(links);
 }
 
-/** The nodes for an entry of the layer, which are next when there are any. */
+/** Returns the nodes for an entry of the layer: the next nodes, or none. */
 function namesOf(nodes: readonly TreeNode[], position: number, entry: number): TreeNode[] {
   let end = position;
   while (nodes[end]?.inode.entry === entry) end += 1;
   return nodes.slice(position, end);
 }
 
-/** An entry that needs no layer. */
+/** Returns the tar entry of a node without content in a layer. */
 function entryOf(node: TreeNode): Buffer[] {
   const { bytes } = node.inode;
   const header = headerOf(node);
@@ -116,7 +116,8 @@ function headerOf(node: TreeNode): Buffer {
     ...(attributes ? { attributes } : {}),
   };
   if (device === undefined) return tarHeader({ ...common, kind });
-  // Outside /dev, where it would be hidden, a device keeps ordinary users from unpacking the image.
+  // A device outside /dev keeps ordinary users from unpacking the image: write an empty file instead.
+  // Devices in /dev are kept: they are hidden in a container.
   const isKept = common.path.startsWith('dev/');
   return tarHeader(isKept ? { ...common, kind, device } : { ...common, kind: 'file' });
 }

@@ -3,22 +3,22 @@ import type { Attributes } from '../../tar/tar-entry.ts';
 import { type Metadata, recordAt } from './metadata.ts';
 
 const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };
-/** As Linux: bytes of one value. */
+/** Bytes of one value: the limit of Linux. */
 const maxValue = 64 * 1024;
-/** Of one name, without its prefix. */
+/** Bytes of one name, without its prefix. */
 const maxName = 255;
-/** Of all names and values of a file: readers of tar files take no more than 1 MiB. */
+/** Bytes of all names and values of a file: readers of tar files accept at most 1 MiB. */
 const maxBytes = 512 * 1024;
 const maxCount = 1000;
 const elsewhere = 0x100;
 
-/** The extended attributes of a squashfs by the numbers that inodes have. */
+/** The extended attributes of a squashfs, by the index that an inode contains. */
 export interface AttributeTable {
-  /** Throws a `Fault` for what breaks the format. */
+  /** Throws a `Fault` for data that violates the format. */
   of(index: number): Attributes;
 }
 
-/** @param at where the table begins; undefined where there is none */
+/** @param at start of the table; undefined if there is no table */
 export function readAttributes(metadata: Metadata, at: number | undefined): AttributeTable {
   if (at === undefined) return { of: () => [] };
   const head = metadata.plain(at, 16);

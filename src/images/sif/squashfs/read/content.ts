@@ -6,7 +6,7 @@ import type { SquashfsInode } from './inodes.ts';
 import { type Metadata, recordAt } from './metadata.ts';
 import type { Superblock } from './superblock.ts';
 
-/** Decompressed at the same time, in bytes of content. */
+/** Bytes of content to decompress concurrently. */
 const atOnce = 2 * 1024 * 1024;
 const keptFragments = 8 * 1024 * 1024;
 const notPacked = 0x100_0000;
@@ -14,7 +14,7 @@ const sizeBits = 0xff_ffff;
 
 /** The content of the files of a squashfs. */
 export interface ContentReader {
-  /** The bytes of a file, block by block; once for an inode. Throws a `Fault` for damaged blocks. */
+  /** Yields the bytes of a file, block by block; only once per inode. Throws a `Fault` for a damaged block. */
   read(inode: SquashfsInode): AsyncGenerator<Buffer>;
 }
 
@@ -90,7 +90,7 @@ export function createContentReader(
   };
 }
 
-/** Bytes of a block as it is stored: it is never larger than what it holds. */
+/** Returns the stored size of a block in bytes, which never exceeds the size of its content. */
 function storedBytes(word: number, blockSize: number): number {
   const length = word & sizeBits;
   if (length > blockSize) brokenSif('a block of its squashfs is too large');

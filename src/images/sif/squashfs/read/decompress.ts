@@ -10,14 +10,14 @@ import {
 import { Fault } from '../../../../foundation/fault.ts';
 import { brokenSif } from '../../format/record.ts';
 
-/** Decompresses blocks of at most so many bytes. Both throw a `Fault` for damaged blocks and larger ones. */
+/** Decompresses blocks of up to `most` bytes. Both methods throw a `Fault` for damaged blocks and larger ones. */
 export interface Decompressor {
   whole(block: Buffer, most: number): Promise<Buffer>;
   /** For small blocks. */
   now(block: Buffer, most: number): Buffer;
 }
 
-/** The numbers of the format. */
+/** Compressors by their number in the format. */
 const names: Readonly<Record<number, string>> = {
   1: 'gzip',
   2: 'lzma',
@@ -30,7 +30,7 @@ const names: Readonly<Record<number, string>> = {
 const inflateBlock = promisify<Buffer, ZlibOptions, Buffer>(inflate);
 const zstdBlock = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress);
 
-/** Returns what decompresses a squashfs. Throws a `Fault` for compression other than gzip and zstd. */
+/** Returns the decompressor of a squashfs. Throws a `Fault` for compression other than gzip and zstd. */
 export function decompressorOf(compressor: number): Decompressor {
   const name = names[compressor];
   if (name === 'gzip') return guarded(inflateBlock, inflateSync);

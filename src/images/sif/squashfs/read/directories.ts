@@ -4,18 +4,18 @@ import type { Metadata } from './metadata.ts';
 
 /** A name in a directory. */
 export interface DirectoryEntry {
-  /** A character a byte. */
+  /** One character per byte. */
   readonly name: string;
-  /** Place of the inode, see `readInode`. */
+  /** Position of the inode, see `readInode`. */
   readonly inode: number;
 }
 
-/** The size of a list counts `.` and `..`, which are not in it. */
+/** The size of a list counts `.` and `..`, which the list does not contain. */
 const dots = 3;
 const maxRun = 256;
 const maxName = 255;
 
-/** Reads the names of a directory. Throws a `Fault` for what breaks the format, and for names that lead elsewhere. */
+/** Yields the names of a directory. Throws a `Fault` for invalid data, and for a name that leads elsewhere. */
 export function* readDirectory(
   metadata: Metadata,
   directoryTable: number,
@@ -43,7 +43,7 @@ export function* readDirectory(
       if (/[/\0]/.test(name) || name === '.' || name === '..') {
         brokenSif('it has a name that leads out of its directory');
       }
-      // Sorted, so that no name is there twice.
+      // Names must be sorted, so no name can occur twice.
       if (previous !== '' && name <= previous) brokenSif('a directory of it is not sorted');
       previous = name;
       yield { name, inode: block * 65536 + entry.readUInt16LE(0) };

@@ -3,42 +3,42 @@ import { imageTooLarge } from '../../limits.ts';
 import type { Metadata, MetadataCursor } from './metadata.ts';
 import type { Superblock } from './superblock.ts';
 
-/** What a squashfs says of a file, whatever names it has. */
+/** A file in a squashfs, independent of its names. */
 export interface SquashfsInode {
   readonly kind: 'directory' | 'file' | 'symlink' | 'device' | 'fifo' | 'socket';
   /** Permissions with setuid, setgid and sticky. */
   readonly mode: number;
-  /** Places in the table of owners. */
+  /** Indexes in the table of owners. */
   readonly uid: number;
   readonly gid: number;
   /** Seconds since the epoch. */
   readonly mtime: number;
-  /** Number of its names; for directories it means something else. */
+  /** Number of names. Not meaningful for directories. */
   readonly links: number;
-  /** Place in the table of attributes; undefined for none. */
+  /** Index in the table of attributes; undefined for none. */
   readonly attributes: number | undefined;
-  /** Bytes: of the content of a file, of the list of a directory. */
+  /** Bytes of a file's content, or of a directory's list. */
   readonly size: number;
-  /** What a symbolic link points to, a character a byte. */
+  /** Target of a symbolic link, one character per byte. */
   readonly target: string;
-  /** Of a directory: its list, from the start of the directory table, and the place in the block there. */
+  /** List of a directory: the block, from the start of the directory table, and the offset in the block. */
   readonly list: { readonly block: number; readonly offset: number };
-  /** Of a file. */
+  /** Set for files only. */
   readonly content: FileContent | undefined;
 }
 
-/** Where the content of a file is. */
+/** Location of a file's content. */
 export interface FileContent {
-  /** Of the first block. */
+  /** Position of the first block. */
   readonly start: number;
-  /** Number of its blocks. */
+  /** Number of blocks. */
   readonly blocks: number;
   /**
-   * A cursor on the list of blocks: four bytes each, with the bytes of the block as it is stored; bit 24 for one that is
-   * not compressed, 0 for one of zeros. A long list takes no memory before it is read.
+   * A cursor on the list of blocks. Each has four bytes: the stored size of the block, with bit 24 set for an
+   * uncompressed block; 0 for a block of zeros. A long list takes no memory before it is read.
    */
   readonly list: MetadataCursor;
-  /** The block that the rest is in, with others, and the place there. */
+  /** The shared block that contains the end of the file, and the offset in that block. */
   readonly fragment: { readonly index: number; readonly offset: number } | undefined;
 }
 
@@ -48,10 +48,10 @@ const noAttributes = 0xffff_ffff;
 const maxTarget = 4095;
 
 /**
- * Reads the inode at a place: the block, from the start of the inode table, times 65536, and the place in the block.
- * Throws a `Fault` for what breaks the format.
+ * Reads the inode at a position: the block, from the start of the inode table, times 65536, plus the offset in the
+ * block. Throws a `Fault` for data that violates the format.
  *
- * @param mostBytes that a file may have
+ * @param mostBytes maximum size of a file in bytes
  */
 export function readInode(
   metadata: Metadata,
@@ -129,7 +129,7 @@ export function readInode(
   }
 }
 
-/** The number of a user or group. */
+/** Returns the ID of a user or group. */
 export function ownerAt(table: Buffer, index: number): number {
   if (index * 4 >= table.length) brokenSif('a file of it has an owner that does not exist');
   return table.readUInt32LE(index * 4);

@@ -2,36 +2,36 @@ import { boundedCache } from '../../../../foundation/bounded-cache.ts';
 import { brokenSif } from '../../format/record.ts';
 import type { Decompressor } from './decompress.ts';
 
-/** Bytes of a whole block, decompressed. */
+/** Bytes of a full block after decompression. */
 const blockBytes = 8192;
 const keptBlocks = 512;
 
 interface Block {
   readonly bytes: Buffer;
-  /** Where the next one begins. */
+  /** Start of the next block. */
   readonly end: number;
 }
 
-/** The part of a squashfs that describes its files: blocks of 8 KiB, each compressed, one after another. */
+/** The part of a squashfs that describes its files: a sequence of compressed blocks of 8 KiB each. */
 export class Metadata {
   readonly #bytes: Buffer;
   readonly #start: number;
   readonly #decompressor: Decompressor;
   readonly #blocks = boundedCache<number, Block>(keptBlocks);
 
-  /** @param start where the bytes begin in the squashfs */
+  /** @param start position of the bytes in the squashfs */
   constructor(bytes: Buffer, start: number, decompressor: Decompressor) {
     this.#bytes = bytes;
     this.#start = start;
     this.#decompressor = decompressor;
   }
 
-  /** Reads from a place within the block that begins at a byte of the squashfs. */
+  /** Returns a cursor at an offset in the block that starts at byte `block` of the squashfs. */
   cursor(block: number, offset: number): MetadataCursor {
     return new MetadataCursor(at => this.#blockAt(at), block, offset);
   }
 
-  /** Bytes that are not compressed. */
+  /** Returns uncompressed bytes. */
   plain(at: number, length: number): Buffer {
     const from = at - this.#start;
     if (from < 0 || from + length > this.#bytes.length) brokenSif('its squashfs is cut short');
@@ -53,7 +53,7 @@ export class Metadata {
   }
 }
 
-/** A place in the metadata of a squashfs that moves on as it is read. */
+/** A position in the metadata of a squashfs. Each read advances it. */
 export class MetadataCursor {
   readonly #blockAt: (at: number) => Block;
   #block: Block;
@@ -66,7 +66,7 @@ export class MetadataCursor {
     if (offset > this.#block.bytes.length) brokenSif('its squashfs leads to nowhere');
   }
 
-  /** The next bytes: a view that must not be changed. */
+  /** Returns the next bytes: a view that the caller must not change. */
   take(length: number): Buffer {
     const end = this.#offset + length;
     if (end <= this.#block.bytes.length) {
@@ -89,7 +89,7 @@ export class MetadataCursor {
   }
 }
 
-/** A table of records of one size, in blocks that a list of places leads to. */
+/** Returns a record of a table. The records have one size; a list contains the positions of their blocks. */
 export function recordAt(
   metadata: Metadata,
   { list, count, size }: { readonly list: number; readonly count: number; readonly size: number },

@@ -10,38 +10,38 @@ import { ownerAt, readInode, type SquashfsInode } from './inodes.ts';
 import { Metadata, recordAt } from './metadata.ts';
 import { readSuperblock, superblockSize } from './superblock.ts';
 
-/** A name in a squashfs, and what it stands for. */
+/** A name in a squashfs, and its inode. */
 export interface SquashfsEntry {
-  /** From the root, without a slash at the start, a character a byte. Empty for the root. */
+  /** Path from the root without a leading slash, one character per byte. Empty for the root. */
   readonly path: string;
   readonly inode: SquashfsInode;
-  /** The same for all names of one file. */
+  /** Position of the inode: the same for all names of one file. */
   readonly place: number;
 }
 
-/** A squashfs that is open to be read. All methods throw a `Fault` for what breaks the format. */
+/** A squashfs that is open for reading. All methods throw a `Fault` for data that violates the format. */
 export interface Squashfs {
   /** Seconds since the epoch. */
   readonly time: number;
-  /** Every name, directories before what is in them. Throws a `Fault` for more than the limit. */
+  /** Yields every name, each directory before its content. Throws a `Fault` above the limit. */
   entries(maxEntries: number): Generator<SquashfsEntry>;
   content(inode: SquashfsInode): AsyncGenerator<Buffer>;
   attributes(inode: SquashfsInode): Attributes;
   owner(inode: SquashfsInode): { readonly uid: number; readonly gid: number };
 }
 
-/** What describes the files is kept in memory. */
+/** Maximum bytes of metadata, which is kept in memory. */
 const maxMetadata = 64 * 1024 * 1024;
 const maxOwners = 65_536;
-/** As Linux: PATH_MAX. */
+/** The limit of Linux: PATH_MAX. */
 const maxPath = 4095;
 
 /**
- * Opens a squashfs. Its files are read in any order, and none of it is trusted: it may come from anybody. Throws a
- * `Fault` for one that is broken, or compressed in a way that cannot be read.
+ * Opens a squashfs. Its files can be read in any order. The data is untrusted: it may come from anybody.
+ * Throws a `Fault` for a broken squashfs, and for an unsupported compression.
  *
- * @param available bytes that there are
- * @param mostBytes that a file may have
+ * @param available bytes available
+ * @param mostBytes maximum size of a file in bytes
  */
 export async function openSquashfs(
   read: RangeReader,
@@ -90,7 +90,7 @@ export async function openSquashfs(
         const inode = inodeAt(value.inode);
         yield { path, inode, place: value.inode };
         if (inode.kind !== 'directory') continue;
-        // In one directory only: a circle would have no end.
+        // A directory must have one parent only: a cycle would never end.
         if (seen.has(value.inode)) brokenSif('a directory of it is in two places');
         seen.add(value.inode);
         open.push({ path, names: readDirectory(metadata, directoryTable, inode) });

@@ -1,24 +1,24 @@
 import { brokenSif, RecordReader } from '../../format/record.ts';
 
-/** Where things are in a squashfs. Places are bytes from its start. */
+/** Positions of the tables in a squashfs, in bytes from its start. */
 export interface Superblock {
   /** Seconds since the epoch. */
   readonly time: number;
-  /** Bytes of content in a whole block. */
+  /** Bytes of content in a full block. */
   readonly blockSize: number;
   readonly compressor: number;
   readonly fragmentCount: number;
   readonly idCount: number;
   /** Bytes of the whole file system. */
   readonly size: number;
-  /** See `InodeTable.at`. */
+  /** Position of the inode, see `readInode`. */
   readonly rootInode: number;
   readonly idTable: number;
-  /** Undefined where no file has extended attributes. */
+  /** Undefined if no file has extended attributes. */
   readonly attributeTable: number | undefined;
   readonly inodeTable: number;
   readonly directoryTable: number;
-  /** Undefined where no file ends in a fragment. */
+  /** Undefined if no file ends in a fragment. */
   readonly fragmentTable: number | undefined;
 }
 
@@ -30,10 +30,10 @@ const minBlockSize = 4096;
 const maxBlockSize = 1024 * 1024;
 
 /**
- * Reads a superblock. Throws a `Fault` for one that is not of squashfs 4.0, and for places outside of the file.
+ * Reads a superblock. Throws a `Fault` if it is not squashfs 4.0, and for positions outside the file.
  * Source: Linux, Documentation/filesystems/squashfs.rst, and fs/squashfs/squashfs_fs.h.
  *
- * @param available bytes that there are
+ * @param available bytes available
  */
 export function readSuperblock(bytes: Buffer, available: number): Superblock {
   if (bytes.length < superblockSize || bytes.readUInt32LE() !== magic) {
