@@ -1,4 +1,4 @@
-/** Compact JSON as Go writes it, which escapes what would mean something in HTML. Members keep their order. */
+/** Returns compact JSON as Go writes it, with HTML special characters escaped. Members keep their order. */
 export function goJson(value: object): string {
   return JSON.stringify(value).replace(
     /[<>&\u2028\u2029]/g,

@@ -1,6 +1,6 @@
 /**
- * Where things are in a SIF file: a header of 128 bytes, a table of descriptors, then the objects. Numbers are
- * little-endian, and nothing is padded within a record.
+ * Layout of a SIF file: a header of 128 bytes, a table of descriptors, then the objects. Numbers are
+ * little-endian, and records have no internal padding.
  * Source: Singularity Image Format 1.0, github.com/sylabs/sif, `pkg/sif`.
  */
 export const sifLayout = {
@@ -11,21 +11,21 @@ export const sifLayout = {
   headerSize: 128,
   descriptorSize: 585,
   nameSize: 128,
-  /** In a new file: where the table is, and how many objects it has room for. */
+  /** In a new file: position of the table, and the number of objects that fit in it. */
   descriptorsOffset: 4096,
   descriptorCount: 48,
-  /** A file system begins at a multiple of it. */
+  /** A file system starts at a multiple of this value. */
   alignment: 4096,
-  /** A bit pattern that tells numbers of groups from those of objects. */
+  /** A bit pattern that distinguishes group numbers from object numbers. */
   groupMark: 0xf0000000,
-  /** Of the file systems, and of the kinds of partitions, those that are run. */
+  /** Codes of the file system and of the partition kind that a runtime runs. */
   squashfs: 1,
   primarySystem: 2,
-  /** Of the hashes that a signature can have. */
+  /** Code of the hash of a signature. */
   sha256: 1,
 } as const;
 
-/** What an object is. */
+/** Codes of the object types. */
 export const typeCodes = {
   definition: 0x4001,
   environment: 0x4002,
@@ -39,13 +39,13 @@ export const typeCodes = {
   'oci-blob': 0x400a,
 } as const;
 
-/** What the JSON objects are called. */
+/** Names of the JSON objects. */
 export const jsonNames = {
   metadata: 'inspect-metadata.json',
   ociConfig: 'oci-config.json',
 } as const;
 
-/** Architectures in Go's names. */
+/** Architecture codes by Go's names. */
 export const architectureCodes = {
   '386': '01',
   amd64: '02',

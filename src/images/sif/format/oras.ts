@@ -3,7 +3,7 @@ import { type Document, documentOf } from '../../../oci/document.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { goJson } from './go-json.ts';
 
-/** A SIF file as it lies in a registry; size in bytes. */
+/** A SIF file in a registry; size in bytes. */
 export interface SifLayer {
   readonly digest: Digest;
   readonly size: number;
@@ -16,8 +16,8 @@ const sifConfigType = 'application/vnd.sylabs.sif.config.v1+json';
 export const sifConfig: Document = documentOf(Buffer.from('{}'), sifConfigType);
 
 /**
- * The manifest of a SIF file as an ORAS artifact, whose title is a file name. Its bytes, and so its digest,
- * are those that `apptainer push` writes; old clients pull none of another media type.
+ * Returns the manifest of a SIF file as an ORAS artifact, whose title is a file name. Its bytes, and so its
+ * digest, match those that `apptainer push` writes. Old clients reject other media types.
  */
 export function sifManifest(sif: SifLayer, title: string): Document {
   const manifest = {

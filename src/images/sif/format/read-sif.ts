@@ -4,11 +4,11 @@ import { OciSyntaxError } from '../../../oci/syntax-error.ts';
 import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
 import { brokenSif, RecordReader } from './record.ts';
 
-/** What a SIF file says of itself. */
+/** Description of a SIF file, from its own metadata. */
 export interface SifDescription {
   /** The version of the format, such as `01`. */
   readonly version: string;
-  /** Go's name; undefined when the file does not tell. */
+  /** Go's name; undefined if the file does not specify it. */
   readonly architecture: string | undefined;
   /** A UUID. */
   readonly id: string;
@@ -16,11 +16,11 @@ export interface SifDescription {
   readonly createdAt: number;
   readonly objects: readonly SifObject[];
   readonly definition: string | undefined;
-  /** What `apptainer inspect` prints. */
+  /** The output of `apptainer inspect`. */
   readonly metadata: JsonObject | undefined;
-  /** The `config` member of the image config; only a file that was made from an OCI image has it. */
+  /** The `config` member of the image config; only a file built from an OCI image has it. */
   readonly ociConfig: JsonObject | undefined;
-  /** The file system that is run; undefined when there is none, or one of another kind. */
+  /** The primary file system; undefined if the file has none, or one that is not a squashfs. */
   readonly squashfs: { readonly offset: number; readonly size: number } | undefined;
 }
 
@@ -35,17 +35,17 @@ export interface SifObject {
   readonly size: number;
 }
 
-/** Reads bytes of a file: fewer than asked for only where the file ends. */
+/** Reads bytes of a file. Returns fewer than requested only at the end of the file. */
 export type RangeReader = (offset: number, length: number) => Promise<Buffer>;
 
-// What most files have before their file system is within it, and read at once.
+// In most files, all data before the file system fits in this one read.
 const firstRead = 64 * 1024;
 const maxObjects = 1024;
 const maxText = 4 * 1024 * 1024;
 
 /**
- * Describes a SIF file without reading its file system. Throws a {@link Fault} with a sentence for what is
- * no SIF file or a broken one, and whatever `read` rejects with. Reads some megabytes at most.
+ * Describes a SIF file without reading its file system. Reads at most a few megabytes. Throws a {@link Fault}
+ * if the file is broken or is not a SIF file. Also throws the errors of `read`.
  */
 export async function readSif(read: RangeReader): Promise<SifDescription> {
   const start = await read(0, firstRead);

@@ -9,7 +9,7 @@ export class RecordWriter {
     this.#record = record;
   }
 
-  /** ASCII text; what is left of its size stays as it is. */
+  /** Writes ASCII text. The rest of the field stays unchanged. */
   text(text: string, size: number): void {
     this.#record.write(text, this.#position, size, 'latin1');
     this.#position += size;
@@ -33,7 +33,7 @@ export class RecordWriter {
   }
 }
 
-/** Reads the fields of a record, which is long enough, one after another. */
+/** Reads the fields of a record one after another. The caller ensures that the record is long enough. */
 export class RecordReader {
   readonly #record: Buffer;
   #position = 0;
@@ -52,7 +52,7 @@ export class RecordReader {
     return this.#record.subarray(start, this.#position);
   }
 
-  /** The text before the first NUL. */
+  /** Returns the text before the first NUL. */
   text(size: number): string {
     return this.bytes(size).toString('utf8').replace(/\0.*$/s, '');
   }
@@ -62,7 +62,7 @@ export class RecordReader {
     return this.bytes(4).readUInt32LE();
   }
 
-  /** Signed, of 64 bits; one that is negative or beyond 2^53 makes the file a broken one. */
+  /** Signed, 64 bits. Throws the {@link Fault} of {@link brokenSif} for a value below 0 or above 2^53 - 1. */
   number(what: string): number {
     const value = this.bytes(8).readBigInt64LE();
     if (value < 0n || value > BigInt(Number.MAX_SAFE_INTEGER))
@@ -71,7 +71,7 @@ export class RecordReader {
   }
 }
 
-/** Throws the {@link Fault} of a SIF file that breaks its format. */
+/** Throws the {@link Fault} for a SIF file that violates the format. */
 export function brokenSif(how: string): never {
   throw new Fault('upstream', `The SIF file is broken (${how}): push it again`, {
     phase: 'upstream',

@@ -2,16 +2,16 @@ import { goJson } from './go-json.ts';
 import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
 import { RecordWriter } from './record.ts';
 
-/** What a SIF file holds beside its file system. */
+/** Content of a SIF file, without its file system. */
 export interface SifContents {
-  /** The definition text that the image is said to be made from. */
+  /** The definition text that the file records as its source. */
   readonly definition: string;
-  /** What `apptainer inspect` prints. */
+  /** The output of `apptainer inspect`. */
   readonly inspectMetadata: object;
   /** The `config` member of the OCI image config. */
   readonly ociConfig: object;
   readonly architecture: 'amd64' | 'arm64';
-  /** Milliseconds since the epoch; the file tells whole seconds. */
+  /** Milliseconds since the epoch; the file stores whole seconds. */
   readonly createdAt: number;
   /** 16 bytes. */
   readonly id: Uint8Array;
@@ -28,19 +28,20 @@ interface PlacedObject {
 const { descriptorsOffset, descriptorSize, descriptorCount, alignment } = sifLayout;
 const dataOffset = descriptorsOffset + descriptorCount * descriptorSize;
 
-/** Where the squashfs begins, in bytes: aligned, behind the other objects. */
+/** Returns the start of the squashfs in bytes: aligned, after the other objects. */
 export function squashfsOffset(contents: SifContents): number {
   return align(endOf(placeTexts(contents)));
 }
 
-/** How many objects there are before a signature. */
+/** Number of objects before a signature. */
 export const signedObjects = 4;
 
 /**
- * All bytes before the squashfs, which is that long in bytes. Order and values of the objects are those of
- * `apptainer build`; the same contents give the same bytes.
+ * Returns all bytes before the squashfs. Order and values of the objects match those of `apptainer build`.
+ * The same contents give the same bytes.
  *
- * @param signatureBytes length of the signature behind the squashfs, 0 for none
+ * @param squashfsBytes size of the squashfs
+ * @param signatureBytes size of the signature after the squashfs, 0 for none
  */
 export function sifHead(contents: SifContents, squashfsBytes: number, signatureBytes = 0): Buffer {
   const texts = placeTexts(contents);
@@ -99,7 +100,7 @@ function writeHeader(head: Buffer, contents: SifContents, used: number, dataSize
   writer.numbers(descriptorsOffset, descriptorCount * descriptorSize, dataOffset, dataSize);
 }
 
-/** The padded size counts from the end of the object before. */
+/** `paddedSize` counts from the end of the previous object. */
 function writeDescriptor(
   record: Buffer,
   id: number,
@@ -108,7 +109,7 @@ function writeDescriptor(
   contents: SifContents,
 ): void {
   const { groupMark, nameSize, squashfs, primarySystem, sha256 } = sifLayout;
-  // A signature is in no group, and is of one.
+  // A signature does not belong to a group; it links to the group that it signs.
   const isSignature = object.type === 'signature';
   const [group, link, owner] = isSignature ? [groupMark, groupMark + 1, 0] : [groupMark + 1, 0, 0];
   const writer = new RecordWriter(record);
