@@ -4,16 +4,16 @@ import type { SifSigner } from './signer.ts';
 
 const payloadType = 'application/vnd.sylabs.sif-metadata+json';
 
-/** Where fields of a descriptor are. */
+/** Positions of fields in a descriptor. */
 const [idAt, linkAt, offsetAt, sizeAt, createdAt, ownerAt] = [5, 13, 17, 25, 41, 57] as const;
 
 /**
- * The signature of everything in a SIF file, which `apptainer verify --key` reads: the digests of the header, the
- * descriptors and the objects in a DSSE envelope.
+ * Returns a signature of the complete SIF file for `apptainer verify --key`: a DSSE envelope with the digests of
+ * the header, the descriptors and the objects.
  * Sources: github.com/sylabs/sif, `pkg/integrity`; DSSE 1.0, protocol and envelope.
  *
  * @param head all bytes before the file system
- * @param count how many objects there are; the last one is the file system
+ * @param count number of objects; the last one is the file system
  * @param squashfsDigest SHA-256 of the file system, hex
  */
 export function signSif(
@@ -47,7 +47,7 @@ export function signSif(
   return Buffer.from(`${JSON.stringify(envelope)}\n`);
 }
 
-/** Launch script, magic, version and id: the architecture and the times between may change. */
+/** Returns launch script, magic, version and id. The architecture and the times may change and are not signed. */
 function protectedHeader(head: Buffer): Buffer {
   const start = sifLayout.launchSize + sifLayout.magic.length + sifLayout.version.length;
   const architecture = 3;
@@ -57,7 +57,7 @@ function protectedHeader(head: Buffer): Buffer {
   ]);
 }
 
-/** All but where it is, when it was changed, and numbers that depend on the rest of the file. */
+/** Returns all fields except position, modification time, and numbers that depend on the rest of the file. */
 function protectedFields(record: Buffer, relativeId: number): Buffer {
   const id = Buffer.alloc(4);
   id.writeUInt32LE(relativeId);
@@ -68,7 +68,7 @@ function protectedFields(record: Buffer, relativeId: number): Buffer {
   ]);
 }
 
-/** What is signed: DSSE's pre-authentication encoding. */
+/** Returns the bytes to sign: DSSE's pre-authentication encoding. */
 function authenticated(payload: Buffer): Buffer {
   const start = `DSSEv1 ${payloadType.length} ${payloadType} ${payload.length} `;
   return Buffer.concat([Buffer.from(start), payload]);

@@ -1,21 +1,21 @@
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 
-/** Signs texts with the key of the operator. */
+/** Signs text with the operator's key. */
 export interface SifSigner {
   /** The same text gives the same signature. */
   sign(text: Buffer): Buffer;
 }
 
 /**
- * A signer with a private key in PEM. Throws an `Error` that ends a sentence which names the key, for anything that
- * is not a key of Ed25519 or RSA: other kinds give another signature, and another file, each time.
+ * Returns a signer with a private key in PEM. Throws an `Error` for any key that is not Ed25519 or RSA: other kinds
+ * give a different signature, and so a different file, each time. The message completes a sentence that names the key.
  */
 export function createSifSigner(pem: string): SifSigner {
   let key: KeyObject;
   try {
     key = createPrivateKey(pem);
   } catch {
-    // The reason may quote what was read.
+    // The original error may quote the key file.
     throw new Error('is not a private key in PEM without a passphrase');
   }
   const { asymmetricKeyType: type } = key;
