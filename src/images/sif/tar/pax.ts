@@ -1,8 +1,8 @@
 import { TarError } from './tar-error.ts';
 
 /**
- * The records of a PAX extended header; values are one character a byte. An empty value takes a record
- * back. Throws {@link TarError}. Source: POSIX.1-2017, pax, pax Extended Header.
+ * Reads the records of a PAX extended header. Values have one character per byte. An empty value deletes a
+ * record. Throws {@link TarError} for a damaged header. Source: POSIX.1-2017, pax, pax Extended Header.
  */
 export function readPaxRecords(body: Buffer): Map<string, string> {
   const records = new Map<string, string>();
@@ -17,7 +17,7 @@ export function readPaxRecords(body: Buffer): Map<string, string> {
     if (!isWhole || equals < 0 || equals >= end) throw new TarError('has a damaged PAX header');
     const value = body.toString('latin1', equals + 1, end - 1);
     const keyword = body.toString('latin1', blank + 1, equals);
-    // The oldest way to tell where a file has data: a record for each offset and each length.
+    // The oldest format for the data parts of a sparse file: a record for each offset and each length.
     if (/^GNU\.sparse\.(?:offset|numbytes)$/.test(keyword)) parts.push(value);
     else if (value === '') records.delete(keyword);
     else records.set(keyword, value);

@@ -1,22 +1,23 @@
 import { paddedSize } from './tar-entry.ts';
 import { TarError } from './tar-error.ts';
 
-/** What the extended header of a file with holes tells. */
+/** The extended header of a sparse file. */
 export interface SparseFile {
   readonly name: string | undefined;
-  /** Bytes of the whole file. */
+  /** Bytes of the file, including its holes. */
   readonly size: number;
-  /** Offset and length of each part that has data; undefined where that stands before the data. */
+  /** Offset and length of each part with data; undefined if the archive stores this map before the data. */
   readonly map: readonly number[] | undefined;
 }
 
 const zeros = Buffer.alloc(1024 * 1024);
-/** As Go's reader, which does not keep a longer one. */
+/** The limit of Go's reader. */
 const maxMapBytes = 1024 * 1024;
 
 /**
- * The file with holes that the records of a PAX header describe, undefined when they describe none.
- * Throws {@link TarError}. Source: GNU tar manual, Storing Sparse Files, PAX Format, versions 0.0, 0.1 and 1.0.
+ * Returns the sparse file that the records of a PAX header describe, or undefined for any other file.
+ * Throws {@link TarError} for damaged records.
+ * Source: GNU tar manual, Storing Sparse Files, PAX Format, versions 0.0, 0.1 and 1.0.
  */
 export function sparseFile(pax: ReadonlyMap<string, string> | undefined): SparseFile | undefined {
   if (![...(pax?.keys() ?? [])].some(key => key.startsWith('GNU.sparse.'))) return undefined;
@@ -30,16 +31,16 @@ export function sparseFile(pax: ReadonlyMap<string, string> | undefined): Sparse
   return { name, size: Number(size), map: major === '1' ? undefined : numbersOf(map ?? '', ',') };
 }
 
-/** Fills the holes of a file while its content is read. */
+/** Fills the holes of a sparse file while its content is read. */
 export class SparseContent {
   readonly #size: number;
   readonly #emit: (bytes: Buffer) => void;
   #map: readonly number[] | undefined;
   #head: Buffer = Buffer.alloc(0);
-  /** Bytes that came, and those that are still to come. */
+  /** Stored bytes still to come. */
   #rest: number;
   #part = 0;
-  /** Bytes of the part that were emitted, and of the file. */
+  /** Bytes emitted so far: of the current part, and of the file. */
   #inPart = 0;
   #position = 0;
 
@@ -52,7 +53,7 @@ export class SparseContent {
     if (stored === 0) this.#end();
   }
 
-  /** Takes the next bytes of the archive, padding included. Throws {@link TarError}. */
+  /** Takes the next bytes of the archive, including padding. Throws {@link TarError} for a damaged map. */
   write(bytes: Buffer): void {
     if (this.#rest === 0) return;
     const own = bytes.subarray(0, this.#rest);
@@ -61,7 +62,7 @@ export class SparseContent {
     if (this.#rest === 0) this.#end();
   }
 
-  /** What of the bytes is data, once the map before it is there. */
+  /** Returns the data after the map, or no bytes while the map is incomplete. */
   #behindMap(bytes: Buffer): Buffer {
     this.#head = Buffer.concat([this.#head, bytes]);
     const end = this.#head.indexOf(0x0a);

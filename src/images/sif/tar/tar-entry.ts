@@ -8,8 +8,8 @@ export type TarKind =
   | 'block-device';
 
 /**
- * One entry of a tar file. Names are bytes, and need not be UTF-8: each character of `path` and `link`
- * stands for one of them.
+ * One entry of a tar file. Names are bytes and may not be valid UTF-8: each character of `path` and `link`
+ * represents one byte.
  */
 export interface TarEntry {
   readonly path: string;
@@ -20,33 +20,33 @@ export interface TarEntry {
   readonly mtime: number;
   /** Bytes of content; 0 for anything but a file. */
   readonly size: number;
-  /** What a symbolic or hard link points to, else empty. */
+  /** Target of a symbolic or hard link; empty for other kinds. */
   readonly link: string;
   readonly device?: { readonly major: number; readonly minor: number };
-  /** Extended attributes, a character a byte. What is read from a tar file has those of users (`user.*`) only. */
+  /** Extended attributes, one character per byte. The tar reader returns only those of users (`user.*`). */
   readonly attributes?: Attributes;
-  /** True for a file with holes, whose content is longer than what the archive has of it. */
+  /** True for a sparse file: its content is longer than its data in the archive. */
   readonly isSparse?: true;
-  /** Numbers of its user and group. Default: root. */
+  /** IDs of its user and group. Default: root. */
   readonly owner?: { readonly uid: number; readonly gid: number };
 }
 
 export type Attributes = readonly (readonly [name: string, value: string])[];
 
-/** Content comes in blocks of so many bytes, the last one padded. */
+/** Content is stored in blocks of this many bytes; the last one is padded. */
 export const tarBlockSize = 512;
 
-/** Content of so many bytes with its padding. */
+/** Returns the size of content including its padding, in bytes. */
 export function paddedSize(size: number): number {
   return Math.ceil(size / tarBlockSize) * tarBlockSize;
 }
 
-/** A text as one character a byte, as names are in a {@link TarEntry}. */
+/** Converts text to one character per byte, the form of names in a {@link TarEntry}. */
 export function bytesOf(text: string): string {
   return Buffer.from(text).toString('latin1');
 }
 
-/** A name of a {@link TarEntry} for a message: short, quoted, without control characters. */
+/** Formats a name of a {@link TarEntry} for a message: short, quoted, without control characters. */
 export function showName(name: string): string {
   const text = Buffer.from(name, 'latin1').toString();
   return JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}...` : text);

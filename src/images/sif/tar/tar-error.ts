@@ -1,2 +1,2 @@
-/** A tar file that is not well formed, or has what cannot be converted; the message ends a sentence that names the layer. */
+/** A malformed tar file, or one that cannot be converted. The message completes a sentence that names the layer. */
 export class TarError extends Error {}

@@ -1,9 +1,9 @@
 import { tarBlockSize } from './tar-entry.ts';
 import { TarError } from './tar-error.ts';
 
-/** The fields of one header block, as they are written there. */
+/** The fields of one header block, as stored. */
 export interface TarHeader {
-  /** A character; NUL for a file, or a directory when its name ends in a slash, as V7 has it. */
+  /** One character. NUL is the V7 type of a file, or of a directory if the name ends in a slash. */
   readonly type: string;
   readonly name: string;
   readonly link: string;
@@ -21,8 +21,9 @@ export function isZeroBlock(block: Buffer): boolean {
 }
 
 /**
- * Reads a header block of any of the formats in use: V7, ustar, GNU, star.
- * Throws {@link TarError}. Sources: POSIX.1-2017, pax, ustar Interchange Format; GNU tar manual, Basic Tar Format.
+ * Reads a header block in any of the common formats: V7, ustar, GNU, star.
+ * Throws {@link TarError} for a damaged block.
+ * Sources: POSIX.1-2017, pax, ustar Interchange Format; GNU tar manual, Basic Tar Format.
  */
 export function readHeader(block: Buffer): TarHeader {
   if (!hasRightSum(block)) throw damaged();
@@ -43,7 +44,7 @@ export function readHeader(block: Buffer): TarHeader {
 }
 
 function prefixOf(block: Buffer): string {
-  // GNU has times where the prefix is in ustar, and tells itself by its magic.
+  // GNU stores times in the place of the ustar prefix, and has a different magic.
   if (block.toString('latin1', 257, 263) !== 'ustar\0') return '';
   const isStar = block.toString('latin1', 508, 512) === 'tar\0';
   return textAt(block, 345, isStar ? 131 : 155);
@@ -55,7 +56,7 @@ function textAt(block: Buffer, offset: number, length: number): string {
   return block.toString('latin1', offset, end);
 }
 
-/** A number in octal digits, or in base 256 when the highest bit is set. */
+/** Reads a number in octal digits, or in base 256 if the highest bit is set. */
 function numberAt(block: Buffer, offset: number, length: number): number {
   const first = block[offset] ?? 0;
   if ((first & 0x80) !== 0) return base256(block.subarray(offset, offset + length));
@@ -65,7 +66,7 @@ function numberAt(block: Buffer, offset: number, length: number): number {
   return Number.parseInt(text, 8);
 }
 
-/** Two's complement, big endian, behind the bit that says so. */
+/** Reads a big-endian number in two's complement, after the bit that marks base 256. */
 function base256(bytes: Buffer): number {
   const isNegative = ((bytes[0] ?? 0) & 0x40) !== 0;
   let value = 0;
@@ -75,7 +76,7 @@ function base256(bytes: Buffer): number {
   return isNegative ? -1 - value : value;
 }
 
-/** Some old programs summed signed bytes. */
+/** Accepts both checksums: some old programs added signed bytes. */
 function hasRightSum(block: Buffer): boolean {
   const stored = numberAt(block, 148, 8);
   let sum = 8 * 0x20;

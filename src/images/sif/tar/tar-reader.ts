@@ -11,15 +11,15 @@ import {
 import { TarError } from './tar-error.ts';
 import { isZeroBlock, readHeader, type TarHeader } from './tar-header.ts';
 
-/** Who is told what is in a tar file. */
+/** Receives the entries of a tar file. */
 export interface TarVisitor {
-  /** The next entry; true asks for its content. */
+  /** Takes the next entry. Returns true to request its content. */
   entry(entry: TarEntry): boolean;
-  /** Part of the content that was asked for, its padding included: a view of the bytes that were written. */
+  /** Takes part of the requested content, including its padding: a view of the bytes given to the reader. */
   content(bytes: Buffer): void;
 }
 
-// As Go's reader, which docker and containerd have: names and attributes are not longer than that.
+// The limit of Go's reader, which docker and containerd use; names and attributes are not longer.
 const maxExtensionBytes = 1024 * 1024;
 
 const kinds: Readonly<Record<string, TarKind>> = {
@@ -35,15 +35,15 @@ const kinds: Readonly<Record<string, TarKind>> = {
 };
 
 /**
- * Reads a tar file in parts of any size, without keeping more than a header. It is read as Go's
- * archive/tar reads it, since that is what container programs are written with: long names of GNU and
- * PAX, content for files only, global headers passed over.
+ * Reads a tar file in parts of any size. Keeps no more than a header in memory. Follows Go's archive/tar,
+ * which container programs use: reads long names of GNU and PAX, reads content for files only, ignores
+ * global headers.
  */
 export class TarReader {
   readonly #visitor: TarVisitor;
   readonly #block = Buffer.alloc(tarBlockSize);
   #blockFill = 0;
-  /** Bytes left of the content under way, with its padding. */
+  /** Remaining bytes of the current content, including its padding. */
   #body = 0;
   #isWanted = false;
   #sparse: SparseContent | undefined;
@@ -57,7 +57,7 @@ export class TarReader {
     this.#visitor = visitor;
   }
 
-  /** Reads on. Throws {@link TarError} and what the visitor throws. */
+  /** Reads the next part. Throws {@link TarError} for invalid data, and the errors of the visitor. */
   write(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length && this.#zeroBlocks < 2) {
@@ -65,7 +65,7 @@ export class TarReader {
     }
   }
 
-  /** Nothing comes after this. Throws {@link TarError} when more should have come. */
+  /** Ends the input. Throws {@link TarError} if an entry is incomplete. */
   end(): void {
     const isCut = this.#body > 0 || this.#blockFill > 0 || this.#extension !== undefined;
     if (isCut) throw new TarError('ends in the middle of a tar entry');
@@ -169,7 +169,7 @@ export class TarReader {
   }
 }
 
-/** The complaint about a file with holes, where such files cannot be read. */
+/** Returns the error for an unsupported sparse file. */
 export function sparseError(path: string): TarError {
   return new TarError(
     `has a sparse file, ${showName(path)}, which is not supported: pack it without 'tar --sparse'`,
@@ -177,11 +177,11 @@ export function sparseError(path: string): TarError {
 }
 
 const attributePrefix = 'SCHILY.xattr.';
-/** As Linux: XATTR_NAME_MAX and XATTR_SIZE_MAX. */
+/** The limits of Linux: XATTR_NAME_MAX and XATTR_SIZE_MAX. */
 const maxAttributeName = 255;
 const maxAttributeBytes = 65_536;
 
-/** The attributes that an ordinary user could set; the others need rights that no container has. */
+/** Returns the attributes that an ordinary user may set. The others require rights that no container has. */
 function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes {
   return [...(pax ?? [])]
     .filter(([key]) => key.startsWith(`${attributePrefix}user.`))

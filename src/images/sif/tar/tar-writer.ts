@@ -19,13 +19,13 @@ const nameBytes = 100;
 const longName = '././@LongLink';
 const maxOctalSize = 8 ** 11;
 const maxOctalOwner = 8 ** 7;
-/** mksquashfs keeps times in 32 bits. */
+/** mksquashfs stores times in 32 bits. */
 const maxMtime = 2 ** 32 - 1;
 
 /**
- * The header of an entry, in GNU's format: longer names have an entry of their own before it. PAX is there for
- * attributes only: mksquashfs 4.5 takes leading `/`, `./` and `../` from the target of a symbolic link that it
- * finds there.
+ * Returns the header of an entry in GNU's format: a longer name has its own entry before the header. PAX is used for
+ * attributes only: mksquashfs 4.5 removes leading `/`, `./` and `../` from the target of a symbolic link in a PAX
+ * header.
  */
 export function tarHeader(entry: TarEntry): Buffer {
   const parts: Buffer[] = [];
@@ -40,7 +40,7 @@ export function tarHeader(entry: TarEntry): Buffer {
     writeOwner(block, 116, entry.owner.gid);
   }
   if (entry.device) {
-    // No more bits than Linux has for them.
+    // Linux has 12 bits for the major and 20 bits for the minor number.
     writeOctal(block, 329, 8, entry.device.major & 0xfff);
     writeOctal(block, 337, 8, entry.device.minor & 0xfffff);
   }
@@ -48,10 +48,10 @@ export function tarHeader(entry: TarEntry): Buffer {
   return parts.length === 0 ? last : Buffer.concat([...parts, last]);
 }
 
-/** What ends a tar file. */
+/** The end of a tar file: two blocks of zeros. */
 export const tarEnd = Buffer.alloc(2 * tarBlockSize);
 
-/** Source: POSIX.1-2017, pax Extended Header; the names are those of star. */
+/** Source: POSIX.1-2017, pax Extended Header. The record names are those of star. */
 function paxHeader(attributes: Attributes): Buffer[] {
   const records = attributes.map(([name, value]) => {
     const rest = ` SCHILY.xattr.${name}=${value}\n`;
@@ -73,7 +73,7 @@ function longText(type: string, text: string): Buffer[] {
 }
 
 function header(type: string, name: string, size: number, mode: number): Buffer {
-  // From a pool: there is one for each file.
+  // Every file has a header, so allocate it from the buffer pool.
   const block = Buffer.allocUnsafe(tarBlockSize).fill(0);
   block.write(name.slice(0, nameBytes), 0, 'latin1');
   writeOctal(block, 100, 8, mode);
@@ -91,7 +91,7 @@ function writeOctal(block: Buffer, at: number, length: number, value: number): v
   block.write(value.toString(8).padStart(length - 1, '0'), at, 'latin1');
 }
 
-/** Eight bytes; seven octal digits do not hold every number of 32 bits. */
+/** Writes eight bytes. Seven octal digits do not hold every 32-bit number. */
 function writeOwner(block: Buffer, at: number, id: number): void {
   if (id < maxOctalOwner) {
     writeOctal(block, at, 8, id);
@@ -101,7 +101,7 @@ function writeOwner(block: Buffer, at: number, id: number): void {
   block.writeUInt32BE(id, at + 4);
 }
 
-/** Twelve bytes: a marker, then the number. */
+/** Writes twelve bytes: a marker, then the number. */
 function writeBase256(block: Buffer, at: number, value: number): void {
   block[at] = 0x80;
   block.writeBigUInt64BE(BigInt(value), at + 4);
