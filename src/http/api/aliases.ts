@@ -1,6 +1,6 @@
 /**
- * Names that clients in use send for fields and paths of this API, each with the name it has here.
- * The one place that knows them.
+ * Names that existing clients send for fields and paths of this API, each with its name in this API.
+ * No other file contains these names.
  */
 export const fieldAliases: Readonly<Record<string, string>> = {
   towerAccessToken: 'platformAccessToken',
@@ -10,21 +10,21 @@ export const fieldAliases: Readonly<Record<string, string>> = {
 };
 
 /**
- * The version of Wave whose API existing clients find here. They compare it with the version they need:
- * wave-cli needs 1.13.0, which introduced the state of a container request.
+ * The version of Wave whose API this server implements for existing clients. They compare it with the version they
+ * require: wave-cli requires 1.13.0, which introduced the state of a container request.
  */
 export const apiLevel = '1.13.0';
 
 /** Path segment of the metrics of mounted file systems. */
 export const mountedAlias = 'fusion';
 
-/** True for a body that has at least one field under the name that other clients send. */
+/** Returns true for a body with at least one field under the name that other clients send. */
 export function usesAliases(body: unknown): boolean {
   if (typeof body !== 'object' || body === null) return false;
   return Object.keys(fieldAliases).some(name => Object.hasOwn(body, name));
 }
 
-/** Returns a message with the names of fields that a client which {@link usesAliases} knows. */
+/** Returns a message with the field names of a client for which {@link usesAliases} is true. */
 export function inAliases(message: string): string {
   return Object.entries(fieldAliases).reduce(
     (text, [alias, own]) => text.replaceAll(`'${own}'`, `'${alias}'`),
@@ -32,7 +32,7 @@ export function inAliases(message: string): string {
   );
 }
 
-/** The body with the fields under their names here; a field sent under both keeps the one from here. */
+/** Returns the body with the field names of this API. If a field has both names, the name of this API wins. */
 export function withoutAliases(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return body;
   const entries = Object.entries(body);

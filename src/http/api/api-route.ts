@@ -17,8 +17,8 @@ import type { BodyDeclaration, Declaration, ParamSchemas, ParamsOf } from '../ro
 import { parseParams, parseQuery } from '../route/parse-input.ts';
 
 /**
- * Who may call: anybody; callers that are identified where they have a login (`caller`); those that may make
- * container requests (`requests`); administrators of the server.
+ * The callers that a route accepts: `anybody`; `caller`: anybody, identified if they send a login; `requests`: callers
+ * with the right to make container requests; `administrator`: administrators of the server.
  */
 export type ApiAccess = 'anybody' | 'caller' | 'requests' | 'administrator';
 
@@ -29,21 +29,21 @@ interface CallerBy {
   readonly administrator: undefined;
 }
 
-/** What every route of the JSON API stands on. */
+/** Services that every route of the JSON API uses. */
 export interface ApiBasis {
   readonly gate: Gate;
   readonly identify: Identify;
   readonly requireAdministrator: RequireAdministrator;
   readonly maxBodyBytes: number;
   readonly trustedProxies: number;
-  /** One for all routes that ask registries in the name of the caller. */
+  /** One limiter for all routes that contact registries on behalf of the caller. */
   readonly limiter: Limiter;
   readonly rates: CallerRates;
 }
 
 type Context = ParameterizedContext<RequestState>;
 
-/** What comes with a call. */
+/** The input of a call. */
 export interface Input<Path extends string, P extends ParamSchemas, Q, B> {
   readonly params: ParamsOf<Path, P>;
   readonly query: Q;
@@ -51,9 +51,9 @@ export interface Input<Path extends string, P extends ParamSchemas, Q, B> {
 }
 
 interface ApiBody<B extends z.ZodType> extends BodyDeclaration<B> {
-  /** Returns warnings about the body as it came; throws a `Fault` for what cannot be ignored. */
+  /** Returns warnings about the body as received. Throws a `Fault` for fields that cannot be ignored. */
   readonly review?: (given: unknown) => readonly string[];
-  /** True for a body that also requires the right to have images built. */
+  /** Returns true for a body that also requires the right to build images. */
   readonly isBuild?: (body: z.output<B>) => boolean;
 }
 
@@ -67,19 +67,19 @@ interface Definition<
 > extends Declaration<Path, P, Q, B> {
   readonly access: A;
   readonly body?: ApiBody<B>;
-  /** The login in the input. Default: that of the `Authorization` header. */
+  /** Returns the login in the input. Default: the login in the `Authorization` header. */
   readonly claim?: (input: Input<Path, P, z.output<Q>, z.output<B>>) => Claim;
   /**
-   * Returns the body of the answer: an object or a boolean is sent as JSON, a text or stream with the declared
+   * Returns the body of the answer. Objects and booleans are sent as JSON, texts and streams with the declared
    * media type.
    */
   run(
     call: Input<Path, P, z.output<Q>, z.output<B>> & {
       readonly ctx: Context;
       readonly caller: CallerBy[A];
-      /** What to know about the body although it is accepted. */
+      /** Warnings about an accepted body. */
       readonly warnings: readonly string[];
-      /** What the rate limit leaves to the caller; undefined without a limit. */
+      /** Calls that the rate limit still allows the caller; undefined without a limit. */
       readonly left: Allowance | undefined;
     },
     deps: D,
@@ -91,7 +91,7 @@ export interface ApiRoute<D> extends Declaration {
   answer(ctx: Context, params: Readonly<Record<string, string>>, deps: D): Promise<void>;
 }
 
-/** A route of the JSON API. */
+/** Creates a route of the JSON API. */
 export function apiRoute<
   const Path extends string,
   A extends ApiAccess,

@@ -30,7 +30,7 @@ export interface BuildRoutesDeps {
   readonly urlOf: (registry: string) => string;
 }
 
-// Below the minute after which proxies end a connection that is quiet.
+// Proxies close a connection that is idle for a minute.
 const quietMs = 15_000;
 
 const tag = 'Builds';
@@ -51,7 +51,7 @@ const platformQuery = z.object({
     .describe('The platform of the access token in the Authorization header'),
 });
 
-/** Builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
+/** Routes of builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
 export const buildRoutes = [
   apiRoute({
     id: 'getBuild',
@@ -136,7 +136,7 @@ export const buildRoutes = [
     claim: ({ query }) => ({ platformEndpoint: query.towerEndpoint }),
     async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
       const { builds, requireAdministrator, noteDeed } = deps;
-      // The same as that of the builds.
+      // Builds record their owner in the same way.
       const owner = caller.user ?? networkOf(caller.address);
       const { id } = await builds.get(buildId);
       const isOwn = await builds.isAsker(id, owner);
@@ -148,7 +148,7 @@ export const buildRoutes = [
   }),
 ];
 
-/** The log of a build as it is written. Sends the headers at once. */
+/** Streams the log of a build while the build writes it. Sends the headers at once. */
 function followed(
   logs: BuildLogs,
   id: string,
@@ -159,12 +159,12 @@ function followed(
   ctx.res.once('close', () => gone.abort());
   const pieces = logs.follow(id, gone.signal);
   ctx.set('cache-control', 'no-store');
-  // nginx would keep lines back until it has some kilobytes of them.
+  // Otherwise nginx buffers several kilobytes of lines.
   ctx.set('x-accel-buffering', 'no');
   const sent = asEvents ? logEvents(pieces, quietMs) : pieces;
   const body = Readable.from(sent, { objectMode: false });
   ctx.body = body;
-  // A build that waits writes nothing, and some clients wait only briefly for headers.
+  // A queued build writes nothing, and some clients wait only briefly for headers.
   ctx.flushHeaders();
   return body;
 }
@@ -175,7 +175,7 @@ const cancelWords: Readonly<Record<Cancellation, string>> = {
   over: 'The build is finished',
 };
 
-/** Throws the reason why another caller may not cancel a build. */
+/** Throws the reason why the caller may not cancel another caller's build. */
 function refuseCancel(error: unknown): never {
   if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
   throw error.retold(
@@ -203,7 +203,7 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     buildId: build.id,
     targetImage: pullName({ target: build.target, sif }),
     format: sif ? 'sif' : 'docker',
-    // For clients that know no ORAS: `singularity pull https://...`.
+    // For clients without ORAS support: `singularity pull https://...`.
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
     ...(recipe
       ? { containerFile: maskAddresses(recipe.dockerfile), platforms: recipe.platforms }

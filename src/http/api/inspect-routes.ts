@@ -23,7 +23,7 @@ const inspectQuery = z.object({
     ),
 });
 
-/** Image metadata. Source: container service specification, sections 2.7 and 2.8. */
+/** Routes of image metadata. Source: container service specification, sections 2.7 and 2.8. */
 export const inspectRoutes = [
   apiRoute({
     id: 'inspectImage',
@@ -42,7 +42,7 @@ export const inspectRoutes = [
     faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
     claim: ({ body: { containerImage: _, ...claim } }) => claim,
     run({ body, caller, query }, { inspect, credentialsOf }: InspectDeps) {
-      // Clients send the parameter without a value where their user names no platform.
+      // Clients send the parameter without a value if their user names no platform.
       const text = query.platform?.trim() || usualPlatform;
       const platform = text === 'all' ? 'all' : parsePlatform(text);
       return inspect(body.containerImage, platform, credentialsOf(caller.grant));

@@ -35,7 +35,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...viewRoutes,
 ];
 
-/** Answers the calls of the JSON API; throws a `Fault` (405) for a path that has other methods. */
+/** Answers the calls of the JSON API. Throws a `Fault` (405) if the path does not support the method. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
   const find = createRouter(routes);
   return async (ctx, next) => {
@@ -63,7 +63,7 @@ const access = {
   },
 } as const satisfies Record<ApiAccess, object>;
 
-/** The description of the JSON API. */
+/** Returns the OpenAPI document of the JSON API. */
 export function describeJsonApi(version: string): OpenApi {
   return describeApi({
     title: 'Sluice',

@@ -1,9 +1,9 @@
 /**
- * A text as server-sent events, one for each line, and `end` at last. A comment is sent when nothing else
- * was sent for that long: proxies close quiet connections.
+ * Yields a text as server-sent events: one event for each line, then `end`. Sends a comment after each quiet period,
+ * because proxies close idle connections.
  * Source: WHATWG HTML, Server-sent events.
  *
- * @param quietMs ms without an event
+ * @param quietMs length of a quiet period, ms
  */
 export async function* logEvents(
   pieces: AsyncIterator<Buffer>,
@@ -31,13 +31,13 @@ export async function* logEvents(
   yield 'event: end\ndata:\n\n';
 }
 
-/** Progress output contains carriage returns, which also end a line of an event. */
+/** Splits at carriage returns too: progress output contains them, and they also end a line of an event. */
 function eventOf(line: string): string {
   const parts = line.replace(/\r$/, '').split('\r');
   return `${parts.map(part => `data: ${part}\n`).join('')}\n`;
 }
 
-/** Returns undefined if the time passes first. */
+/** Returns undefined if the work takes longer than `ms`. */
 async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(resolve, ms, undefined);

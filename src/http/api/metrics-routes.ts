@@ -32,8 +32,8 @@ const metricQuery = z.object({
 });
 
 /**
- * Usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6; the later version
- * of the reference service answers a day of an organisation in the form of all others.
+ * Routes of usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6. The later version
+ * of the reference service returns the day of an organisation in the same form as all other answers.
  */
 export const metricsRoutes = versions.flatMap(({ version, id }) =>
   metrics.map(({ id: name, path, metric, alias }) =>

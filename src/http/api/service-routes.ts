@@ -11,10 +11,10 @@ import { documentSchema, serviceInfoSchema, stateSchema } from './container/answ
 
 export interface ServiceDeps {
   readonly version: Version;
-  /** Whether `/service-info` reports the version of the service, or the level of its API. */
+  /** Version that `/service-info` reports: the version of the service, or the level of its API. */
   readonly reportVersion: 'own' | 'api';
   readonly readiness: Readiness;
-  /** True as soon as the server begins to stop. */
+  /** Returns true once the server has begun to stop. */
   readonly isStopping: () => boolean;
   readonly metrics: Registry;
   readonly openapi: OpenApi;
@@ -29,7 +29,7 @@ const readyQuery = z.object({
     .describe('`pulls`: only whether images can be pulled, which a full disk does not prevent'),
 });
 
-/** The service itself. Source: container service specification, section 2.6. */
+/** Routes of the service itself. Source: container service specification, section 2.6. */
 export const serviceRoutes = [
   apiRoute({
     ...shared,
@@ -68,7 +68,7 @@ export const serviceRoutes = [
     faults: ['unavailable', 'storage-full'],
     async run({ query }, { isStopping, readiness }: ServiceDeps) {
       if (isStopping()) throw new Fault('unavailable', 'The server is stopping');
-      // A balancer that has no other server keeps pulls going with a disk that is full.
+      // A balancer with only one server can keep pulls working while the disk is full.
       await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
       return { status: 'ready' };
     },

@@ -11,7 +11,7 @@ import { credentialsSchema } from './container/container-schema.ts';
 
 export interface ValidateDeps {
   readonly checkLogin: CheckLogin;
-  /** Keeps callers from finding out passwords of registries through this service. */
+  /** Prevents callers from guessing registry passwords through this service. */
   readonly logins: LoginLimit;
 }
 
@@ -25,12 +25,12 @@ const shared = {
 } as const;
 const example = { registry: 'quay.io', userName: 'ada', password: 'secret' };
 
-/** The older route, whose clients put the same fields into a member. */
+/** Clients of the older route send the same fields in a member `request`. */
 const wrappedSchema = z
   .preprocess(requestIn, credentialsSchema)
   .meta({ title: 'RegistryCredentials' });
 
-/** Whether a registry accepts a user name and a password: `true` or `false`. */
+/** Routes that report whether a registry accepts a user name and a password: `true` or `false`. */
 export const validateRoutes = [
   apiRoute({
     ...shared,
@@ -71,12 +71,12 @@ async function isAccepted(
   }
 }
 
-/** The member `request` of a body that has one, else the body. */
+/** Returns the member `request` of the body if it has one, otherwise the body itself. */
 function requestIn(body: unknown): unknown {
   return typeof body === 'object' && body !== null && 'request' in body ? body.request : body;
 }
 
-/** The host of `registry`, `https://registry/v2/` and the like; throws a {@link Fault} (400) for other names. */
+/** Returns the host of `registry`, `https://registry/v2/` and the like. Throws a {@link Fault} (400) otherwise. */
 function hostOf(text: string): string {
   const host = registryHost(text);
   if (host !== undefined) return host;

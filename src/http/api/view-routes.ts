@@ -11,8 +11,8 @@ const answers = {
 };
 
 /**
- * Addresses of pages that clients and their users have from other services: each redirects to the route that
- * has the same as JSON. A build whose number is written with `-` is the one with `_`, as in the reference service.
+ * Page addresses of other services, which clients and their users still use. Each redirects to the route that returns
+ * the same data as JSON. The number of a build may follow `-` instead of `_`, as in the reference service.
  */
 export const viewRoutes = [
   apiRoute({

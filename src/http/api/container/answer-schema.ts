@@ -73,7 +73,7 @@ export const containerAnswerSchema = z
   })
   .meta({ title: 'ContainerAnswer' });
 
-/** Answer of the deprecated endpoint. For a frozen image it names the build, because no pull waits for it. */
+/** Answer of the deprecated endpoint. For a frozen image it names the build, because no pull waits for that build. */
 export const legacyAnswerSchema = containerAnswerSchema.partial({ containerImage: true }).meta({
   title: 'ContainerTokenAnswer',
   description:
@@ -180,7 +180,7 @@ export const locationSchema = z
 
 export const emptySchema = z.object({}).meta({ title: 'Nothing' });
 
-/** An OpenAPI document; its own specification says what is in it. */
+/** An OpenAPI document. The OpenAPI specification defines its content. */
 export const documentSchema = z
   .looseObject({ openapi: z.string(), info: z.looseObject({}), paths: z.looseObject({}) })
   .meta({ title: 'OpenApi' });

@@ -1,18 +1,18 @@
-/** The result for a value in a field that this server does not act on. */
+/** The result of checking a value in a field that this server does not support. */
 export type Objection =
   | { readonly refusal: string }
   | { readonly warning: string }
   /** The value has no effect. */
   | undefined;
 
-/** A field that clients of this API send, and that is not in the schema of a request. */
+/** A field that clients of this API send although the schema of a request does not have it. */
 export interface ClientField {
   /** `packages.pixiOpts` */
   readonly path: string;
-  /** For the documentation. */
+  /** How the documentation describes the handling of the field. */
   readonly handling: 'refused' | 'warning' | 'no effect';
   readonly about: string;
-  /** What is wrong with a value, as the sentence that follows the name of the field. */
+  /** Returns the objection to a value, as the rest of a sentence that begins with the name of the field. */
   readonly objection: (value: unknown) => Objection;
 }
 
@@ -28,8 +28,8 @@ const layerHint: Omit<ClientField, 'path'> = {
 };
 
 /**
- * The fields of existing clients that this server does not act on. What would change the image, or is a promise about
- * it, is refused; the rest is answered with a warning. Source: reference service, container request.
+ * Fields of existing clients that this server does not support. It refuses fields that would change the image or
+ * promise something about it, and warns about the others. Source: reference service, container request.
  */
 export const clientFields: readonly ClientField[] = [
   {
@@ -128,7 +128,7 @@ export const clientFields: readonly ClientField[] = [
   { path: 'buildContext.skipHashing', ...layerHint },
 ];
 
-/** Returns false for values that clients send in fields that their user has not set. */
+/** Returns false for values that clients send in fields that the user did not set. */
 function isSomething(value: unknown): boolean {
   if (value === null || value === undefined || value === false || value === '') return false;
   return typeof value !== 'object' || Object.keys(value).length > 0;

@@ -6,7 +6,7 @@ import type { ContainerRequest } from '../../../request/container-request.ts';
 import type { Forecast } from '../../../request/dry-run.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
 
-/** The answer to a container request. Source: container service specification, section 2.4. */
+/** Returns the answer to a container request. Source: container service specification, section 2.4. */
 export function containerAnswer(
   accepted: Accepted,
   version: ApiVersion,
@@ -25,7 +25,7 @@ export function isDryRunId(requestId: string): boolean {
   return requestId.startsWith(dryRunMark);
 }
 
-/** What would be done. Source: reference service, `dryRun`: a dry run reports build number 0. */
+/** Returns the answer to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
 export function forecastAnswer(
   { image, digest, platforms, build, isCached, registries }: Forecast,
   { freeze }: Pick<Submission, 'freeze'>,
@@ -43,7 +43,7 @@ export function forecastAnswer(
     ...(platforms.length === 0 ? {} : { platforms }),
     cached: isCached,
     ...(freeze === undefined ? {} : { freeze }),
-    // Where something is pushed, that decides: some registries show no repository that does not exist yet.
+    // Push access counts where the build pushes: some registries refuse pulls from a repository until it exists.
     succeeded: registries.every(({ canPull, canPush = canPull }) => canPush),
     registries,
   };
@@ -64,7 +64,7 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
   return {
     ...legacyAnswer(served),
     containerImage: sourceName(request),
-    // What the served name stands for, now and as long as it exists.
+    // The served name refers to this digest as long as the name exists.
     ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
     ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
     ...(ticket ? stateOf(ticket) : { succeeded: true }),
@@ -72,7 +72,7 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
   };
 }
 
-/** The name is permanent: it has no token and does not expire. */
+/** Returns the answer for a frozen image. Its name is permanent: it has no token and does not expire. */
 function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
   const { token, targetImage } = request;
   return {
@@ -87,8 +87,8 @@ function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
 }
 
 /**
- * How the image stands. A client that waits asks for the status of a request until it is over, except where
- * `succeeded` is in this answer: a build that has failed is left to the status, which reports the reason.
+ * Returns the state of the image. A waiting client polls the status of the request until the build has finished, unless
+ * this answer has `succeeded`. A failed build is left to the status, which reports the reason.
  */
 function stateOf({ isCached, succeeded, reason }: BuildTicket) {
   return {
@@ -98,7 +98,7 @@ function stateOf({ isCached, succeeded, reason }: BuildTicket) {
   };
 }
 
-/** A request as its maker may see it again: without who asked and from where. */
+/** Returns a request for its details page: without the identity and the address of the caller. */
 export function describeRequest(request: ContainerRequest) {
   const { layers = [], ...config } = request.change;
   return {

@@ -1,4 +1,4 @@
-/** Examples for the document, of an existing image that is served with another entrypoint. */
+/** Examples for the OpenAPI document: an existing image that is served with another entrypoint. */
 export const containerExample = {
   request: {
     containerImage: 'docker.io/library/alpine:3.20',

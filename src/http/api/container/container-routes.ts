@@ -38,7 +38,7 @@ export interface ContainerDeps {
   readonly dryRun: DryRun;
   readonly noteDeed: NoteDeed;
   readonly tokens: TokenRegistry;
-  /** The limit of builds that begin, apart from that of the requests. */
+  /** Limits new builds, separately from requests. */
   readonly buildLimiter: Limiter;
   readonly buildRates: CallerRates;
   readonly usage: UsageStore;
@@ -48,7 +48,7 @@ export interface ContainerDeps {
   readonly space: DiskSpace;
 }
 
-// About what a request takes in the database.
+// Approximate size of a request in the database.
 const rowBytes = 4096;
 
 const tag = 'Containers';
@@ -64,7 +64,7 @@ const upstreamFaults = [
   ...(['unavailable', 'upstream-timeout', 'storage-full'] as const),
 ];
 
-/** Container requests: made, looked up, ended. Source: container service specification, sections 2.4 and 4. */
+/** Routes that make, show and end container requests. Source: container service specification, sections 2.4 and 4. */
 export const containerRoutes = [
   apiRoute({
     id: 'requestContainer',
@@ -180,7 +180,7 @@ async function create(
   const onBuild = () => {
     const limit = rateFor(deps.buildRates, caller, caller.address);
     const builds = limit && deps.buildLimiter.take(limit.key, limit.rate, limit.advice);
-    // The headers are those of the limit that is reached first.
+    // The headers report the limit that will be reached first.
     if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
       ctx.set(limitHeaders(builds));
     }

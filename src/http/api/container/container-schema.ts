@@ -7,11 +7,11 @@ import type { Submission, SubmittedLayer } from '../../../request/submission.ts'
 /** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */
 type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
 
-// null is what some clients send for a field that is not set.
+// Some clients send null for a field that is not set.
 const optional = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
 
-/** The most that a request may have of each thing: far more than any request that is meant to be built. */
+/** Maximum number of each kind of entry in a request: far more than any genuine request has. */
 const most = {
   /** Packages. */
   entries: 2000,
@@ -20,7 +20,7 @@ const most = {
   env: 2000,
   /** Words of an entrypoint or a command. */
   words: 1000,
-  /** The operator usually allows fewer, see `layers.maxCount`. */
+  /** Layers. The operator usually allows fewer, see `layers.maxCount`. */
   layers: 500,
   namedContexts: 100,
   buildArgs: 1000,
@@ -28,9 +28,9 @@ const most = {
   secrets: 20,
 } as const;
 
-/** The longest texts, in characters. */
+/** Maximum lengths of texts, in characters. */
 const longest = {
-  /** One word of a command, or one variable of an environment: what Linux passes to a program. */
+  /** One word of a command, or one environment variable: the limit of Linux. */
   word: 128 * 1024,
   /** A secret of a build, base64. */
   secret: 64 * 1024,

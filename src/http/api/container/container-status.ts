@@ -3,7 +3,7 @@ import type { ContainerRequest } from '../../../request/container-request.ts';
 import { isoTime } from './container-answer.ts';
 
 /**
- * How the image of a container request stands: an existing image is done at once, another one when its build is over.
+ * Returns the status of a container request. An existing image is done at once, any other when its build has finished.
  *
  * @param logUrlOf address of the log of a build
  */
@@ -21,7 +21,7 @@ export async function containerStatus(
     ...(succeeded === null ? {} : { succeeded }),
     ...(build?.reason ? { reason: build.reason } : {}),
     creationTime: isoTime(createdAt),
-    // The wall clock may have been set back since.
+    // The system clock may have been set back since then.
     duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
   };
 }

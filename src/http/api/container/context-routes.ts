@@ -7,7 +7,7 @@ export interface ContextDeps {
   readonly grantContexts: GrantContexts;
 }
 
-/** The right to upload build contexts, which are pushed by the OCI distribution API. */
+/** Routes that grant the right to upload build contexts. Clients push them with the OCI distribution API. */
 export const contextRoutes = [
   apiRoute({
     id: 'grantContextUpload',

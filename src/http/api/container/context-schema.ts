@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { inspectRequestSchema } from './container-schema.ts';
 
-/** Body of `POST /v1alpha1/contexts`: who uploads, as in the container request that names the context. */
+/** Body of `POST /v1alpha1/contexts`: the login, as in the container request that names the context. */
 export const contextGrantRequestSchema = inspectRequestSchema
   .omit({ containerImage: true })
   .meta({ title: 'ContextGrantRequest' });

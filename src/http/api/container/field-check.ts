@@ -4,7 +4,7 @@ import { fieldAliases, withoutAliases } from '../aliases.ts';
 import { clientFields } from './client-fields.ts';
 import { nearestName } from './nearest-name.ts';
 
-/** What of a JSON schema says which fields there are. */
+/** The parts of a JSON schema that list its fields. */
 interface Shape {
   readonly items?: Shape;
   readonly properties?: Readonly<Record<string, Shape>>;
@@ -12,17 +12,17 @@ interface Shape {
 }
 
 const mostWarnings = 10;
-// Of a name that a client chose.
+// Characters shown of a name that a client chose.
 const shownName = 80;
 
 /**
- * Returns a check of the fields of a request that its schema does not know: what is ignored, in sentences.
- * The check throws a {@link Fault} (400) for a field that is not ignored without harm.
+ * Returns a check for fields that are not in the schema of a request. The check returns a sentence for each ignored
+ * field. It throws a {@link Fault} (400) for a field that cannot be ignored safely.
  */
 export function createFieldCheck(schema: z.ZodType): (body: unknown) => readonly string[] {
   const shape = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
   const byPath = new Map(clientFields.map(field => [field.path, field]));
-  /** The names of fields in one place. */
+  /** Returns the known field names at a path. */
   const namesAt = (path: string, properties: Readonly<Record<string, Shape>>) => {
     const beginning = path === '' ? '' : `${path}.`;
     const others = clientFields
@@ -65,7 +65,7 @@ interface UnknownField {
   readonly path: string;
   readonly name: string;
   readonly value: unknown;
-  /** Those that are known in its place. */
+  /** The fields that the schema has at the same place. */
   readonly properties: Readonly<Record<string, Shape>>;
 }
 

@@ -1,4 +1,4 @@
-/** The known name that an unknown one is most likely a slip of; undefined when none is near. */
+/** Returns the known name that is most similar to a mistyped one; undefined if none is similar enough. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase();
   let best: string | undefined;
@@ -15,7 +15,7 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   return best;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/** Counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 function editDistance(one: string, other: string): number {
   let before: number[] = [];
   let above = Array.from({ length: other.length + 1 }, (_, column) => column);

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 
-/** A file of the page, under a name that has its digest in it. */
+/** A file of the page. Its name contains its digest. */
 export interface DocsAsset {
   readonly name: string;
   readonly type: string;
   readonly packed: Buffer;
-  /** The file for clients that accept no gzip. */
+  /** Returns the file for clients that do not accept gzip. */
   unpacked(): Buffer;
 }
 
@@ -54,7 +54,7 @@ html.dark-mode nav a { color: #8cc8ff; }
 }
 `;
 
-/** Reads the files of the page. Their text is kept in the package as gzip, see `scripts/generate.ts`. */
+/** Reads the files of the page. The package stores them compressed with gzip, see `scripts/generate.ts`. */
 export function readDocsAssets() {
   const kept = (name: string) =>
     readFileSync(new URL(`../../../../docs/page/${name}`, import.meta.url));

@@ -7,7 +7,7 @@ const apis = [
 
 export type DocsPath = (typeof apis)[number]['path'];
 
-/** Returns the page of an API, where people read and call its routes. Nothing in it comes from another host. */
+/** Returns the page of an API, where people read and call its routes. It loads nothing from other hosts. */
 export function docsPage(path: DocsPath, assets: DocsAssets, nonce: string): string {
   const shown = apis.find(api => api.path === path) ?? apis[0];
   const links = apis.map(({ path: to, title }) =>

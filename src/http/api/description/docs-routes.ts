@@ -7,15 +7,15 @@ import { type DocsAssets, readDocsAssets } from './docs-assets.ts';
 import { type DocsPath, docsPage } from './docs-page.ts';
 
 let read: DocsAssets | undefined;
-/** Read with the first page: most servers never show one. */
+/** Reads the files when the first page is requested: most servers never show one. */
 const assets = (): DocsAssets => (read ??= readDocsAssets());
 
 const shared = { method: 'get', tag: 'Service', access: 'anybody' } as const;
 const page = { 200: { about: 'The page', types: ['text/html; charset=utf-8'] } };
-// A name has the digest of its content in it.
+// The name of a file contains the digest of its content.
 const forGood = 'public, max-age=31536000, immutable';
 
-/** The pages on which people read and try the APIs. */
+/** Pages where people read and try the APIs. */
 export const docsRoutes = [
   apiRoute({
     ...shared,
