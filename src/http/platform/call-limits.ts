@@ -1,8 +1,8 @@
 import { createLimiter, type Rate } from '../limits/limiter.ts';
 
-/** Limits of the calls with one access token. */
+/** Limits the calls with each access token. */
 export interface CallLimits {
-  /** Counts a call; throws a {@link Fault} (429) when there were too many. */
+  /** Counts a call. Throws a {@link Fault} (429) after too many calls. */
   take(tokenId: number): void;
 }
 
@@ -21,7 +21,7 @@ export function createCallLimits(rates = callRates, now?: () => number): CallLim
   return {
     take(tokenId) {
       const key = String(tokenId);
-      // What one limit refuses does not count for another.
+      // A call that one limit refuses does not count for the others.
       for (const { limiter, rate } of limits) limiter.check(key, rate);
       for (const { limiter, rate } of limits) limiter.take(key, rate);
     },

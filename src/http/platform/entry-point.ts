@@ -7,15 +7,15 @@ import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
 import type { Declaration, ParamSchemas, ParamsOf } from '../route/declaration.ts';
 import { parseBody, parseParams, parseQuery } from '../route/parse-input.ts';
 
-/** Who may call. */
+/** The callers that an entry point accepts. */
 export type Access = 'anybody' | 'user' | 'administrator' | 'either';
 
-/** Who calls: a user by an access token, or an administrator of the server. */
+/** The caller: a user with an access token, or an administrator of the server. */
 export type Actor =
   | {
       readonly kind: 'user';
       readonly user: User;
-      /** When the access token expires, ms since the epoch; undefined if it does not. */
+      /** Time when the access token expires, ms since the epoch; undefined if it does not expire. */
       readonly until: number | undefined;
     }
   | {
@@ -31,22 +31,22 @@ interface Actors {
   readonly either: Actor;
 }
 
-/** What every entry point works on. */
+/** Services that every entry point uses. */
 export interface Backend {
   readonly platform: BuiltInPlatform;
   readonly version: Version;
   readonly audit: Pick<AuditLog, 'add' | 'list'>;
 }
 
-/** A call in whatever way it came. */
+/** A call, over HTTP or from the same process. */
 export interface ApiRequest {
-  /** The text in the path for each name in braces. */
+  /** The text in the path for each parameter in braces. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   /** Throws a {@link Fault} for a caller without a valid login. */
   readonly identify: () => Promise<Actor>;
   readonly readBody: () => Promise<unknown>;
-  /** Address of the caller, for a call over the network. */
+  /** Address of the caller if the call came over the network. */
   readonly client?: string;
 }
 
@@ -58,14 +58,14 @@ interface Definition<
   B extends z.ZodType,
 > extends Declaration<Path, P, Q, B> {
   readonly access: A;
-  /** Returns the answer; nothing for an answer without a body. */
+  /** Returns the body of the answer, or nothing for an answer without a body. */
   run(
     call: {
       readonly actor: Actors[A];
       readonly params: ParamsOf<Path, P>;
       readonly query: z.output<Q>;
       readonly body: z.output<B>;
-      /** Notes in the audit log what the call has done. */
+      /** Records the effect of the call in the audit log. */
       readonly note: (action: string, target: string) => void;
     },
     backend: Backend,
@@ -73,7 +73,7 @@ interface Definition<
 }
 
 export interface EntryPoint extends Declaration {
-  /** Throws a {@link Fault}: 401 and 403 for callers without the right, 400 for a wrong query or body, and others. */
+  /** Throws a {@link Fault}: 401 or 403 for callers without the right, 400 for an invalid query or body, and others. */
   call(request: ApiRequest, backend: Backend): Promise<object | undefined>;
 }
 

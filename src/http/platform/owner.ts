@@ -3,8 +3,8 @@ import type { CredentialOwner } from '../../storage/rows/people/credential-rows.
 import type { Actor, Backend } from './entry-point.ts';
 
 /**
- * Whose belongings a call is about: the caller's, or those of the user that an administrator names, if one is
- * named. Throws a {@link Fault}: 403 for a user who names another one, 404 for nobody's address.
+ * Returns the id of the user whose data a call concerns: the caller, or the user that an administrator names, if any.
+ * Throws a {@link Fault}: 403 for a user who names another user, 404 for an address that no user has.
  */
 export async function userIdOf(
   actor: Actor,
@@ -21,8 +21,9 @@ export async function userIdOf(
 }
 
 /**
- * Whose credentials a call is about; undefined for an administrator who names nobody. Throws a {@link Fault}: 400
- * if both are named, 403 for a user who is not a member of the workspace, 404 for a user or workspace that does not exist.
+ * Returns the owner of the credentials that a call concerns; undefined for an administrator who names no owner. Throws
+ * a {@link Fault}: 400 if the call names both a user and a workspace, 403 for a user who names another user or is not a
+ * member of the workspace, 404 for a user or workspace that does not exist.
  */
 export async function ownerOf(
   actor: Actor,

@@ -18,19 +18,19 @@ import { userEntryPoints } from './entry-points/user-entry-points.ts';
 import { workspaceEntryPoints } from './entry-points/workspace-entry-points.ts';
 import { platformInfoAnswer } from './platform-schemas.ts';
 
-/** The version of the API that there is. Source: platform specification, section 9. */
+/** The supported version of the API. Source: platform specification, section 9. */
 export const apiVersion = '1';
 
 export interface PlatformRequest extends Omit<ApiRequest, 'params'> {
   readonly method: string;
-  /** Below the base: `/user-info`. */
+  /** Path below the base: `/user-info`. */
   readonly path: string;
 }
 
 /**
- * The API of the built-in platform, whether it is called over HTTP or in the same process: answers a
- * request; returns nothing if the answer has no body. Throws a {@link Fault}: 403 for an entry point that does not
- * exist, as the platform specification says (section 7), and whatever the entry point throws.
+ * The API of the built-in platform, for calls over HTTP and from the same process. Returns the body of the answer, or
+ * nothing if the answer has no body. Throws a {@link Fault}: 403 for an entry point that does not exist (platform
+ * specification, section 7), and every `Fault` of the entry point.
  */
 export type PlatformApi = (request: PlatformRequest) => Promise<object | undefined>;
 
@@ -85,7 +85,7 @@ const access = {
   either: { security: ['token', 'account'], faults: loginFaults },
 } satisfies Record<Access, object>;
 
-/** The OpenAPI document of the built-in platform. */
+/** Returns the OpenAPI document of the built-in platform. */
 export function describePlatformApi(version: string): OpenApi {
   return describeApi({
     title: 'Sluice platform',

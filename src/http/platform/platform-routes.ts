@@ -23,24 +23,24 @@ export interface PlatformRoutesDeps extends Backend {
   readonly trustedProxies: number;
 }
 
-// Clients put /api behind the address of a platform.
+// Some clients append /api to the address of a platform.
 const bases = ['/platform/api', '/platform'];
-// The user name with which some clients send an access token as a password.
+// Some clients send an access token as a password, with this user name.
 const tokenName = '@token';
 const maxBodyBytes = 256 * 1024;
 const writing = new Set(['POST', 'PUT', 'PATCH']);
 
-/** Everything below `/platform`. Source: platform specification. */
+/** Answers all requests below `/platform`. Source: platform specification. */
 export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestState> {
   const answer = createPlatformApi(deps);
   return async (ctx, next) => {
     const base = bases.find(one => ctx.path === one || ctx.path.startsWith(`${one}/`));
     if (base === undefined) return next();
     ctx.state.route = '/platform';
-    // Tokens and passwords are in the answers.
+    // Answers contain tokens and passwords.
     ctx.set('cache-control', 'no-store');
     requireVersion(ctx.get('accept-version'));
-    // Removals are always possible: they free space.
+    // Removals need no check: they free space.
     if (writing.has(ctx.method)) deps.space.take(maxBodyBytes);
     const body = await answer({
       method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
@@ -87,7 +87,8 @@ async function holderOf(
   { platform, logins }: Pick<PlatformRoutesDeps, 'platform' | 'logins'>,
 ) {
   try {
-    // Looked at first: it cannot be guessed, and a server that asks for many people has one address for them all.
+    // Check the token before the login limit: nobody can guess a token, and a server may call for many users
+    // from one address.
     return await platform.holder(accessToken);
   } catch (error) {
     if (isFailedLogin(error)) {
@@ -107,7 +108,7 @@ function requireVersion(wanted: string): void {
   );
 }
 
-/** Drops parameters without a value: some clients send them for options that are not set. */
+/** Removes parameters without a value: some clients send them for options that are not set. */
 function givenOnly(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries([...query].filter(([, value]) => value !== ''));
 }

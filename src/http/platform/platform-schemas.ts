@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { queryNumber } from '../route/declaration.ts';
 
-// null is what some clients send for a member that is not set.
+// Some clients send null for a member that is not set.
 const optional = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
 
@@ -20,7 +20,7 @@ const largestPage = 1000;
 const outsidePage = `expected 1 to ${largestPage}`;
 const mostOffset = 999_999_999;
 
-/** Query of every list. */
+/** Query parameters of every list. */
 export const pageQuery = z.object({
   max: queryNumber(1, largestPage, outsidePage)
     .default(largestPage)

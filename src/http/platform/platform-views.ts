@@ -5,7 +5,7 @@ import type { Workspace } from '../../platform/built-in/workspaces.ts';
 import type { AuditEntry } from '../../storage/rows/people/audit-log.ts';
 import type { UserRow } from '../../storage/rows/people/user-rows.ts';
 
-/** A user as answers show it. */
+/** Returns a user as answers show it. */
 export function userView({ id, email, createdAt }: UserRow) {
   return {
     id,
@@ -19,10 +19,10 @@ export function workspaceView({ id, name, createdAt }: Workspace) {
   return { id, name, dateCreated: timeText(createdAt) };
 }
 
-/** A workspace in the list of one of its members, as workflow engines read it. */
+/** Returns a workspace for the list of one of its members, in the form that workflow engines read. */
 export function memberWorkspaceView({ id, name }: Workspace) {
   return {
-    // There is one organization here: the server.
+    // The server is the only organization.
     ...{ orgId: 1, orgName: organization },
     ...{ workspaceId: id, workspaceName: name, workspaceFullName: `${organization}/${name}` },
     ...{ visibility: 'PRIVATE', roles: ['member'] },
@@ -45,7 +45,7 @@ export async function tokenView(
   };
 }
 
-/** Credentials as answers show them, without their secret. */
+/** Returns credentials as answers show them, without their secret. */
 export async function credentialsView(
   { id, owner, name, description, provider, shown, createdAt, usedDay }: KeptCredentials,
   { users, workspaces }: BuiltInPlatform,
@@ -64,7 +64,7 @@ export async function credentialsView(
   };
 }
 
-/** An entry of the audit log as answers show it. */
+/** Returns an entry of the audit log as answers show it. */
 export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
   return {
     ...{ id, time: timeText(at), actor },
@@ -73,7 +73,7 @@ export function auditView({ id, at, actor, client, action, target }: AuditEntry)
   };
 }
 
-/** `YYYY-MM-DDTHH:MM:SSZ`. Source: platform specification, section 1. */
+/** Returns a time as `YYYY-MM-DDTHH:MM:SSZ`. Source: platform specification, section 1. */
 function timeText(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }

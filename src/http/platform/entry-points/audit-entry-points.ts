@@ -3,7 +3,7 @@ import { entryPoint } from '../entry-point.ts';
 import { auditAnswer, auditQuery } from '../platform-schemas.ts';
 import { auditView } from '../platform-views.ts';
 
-/** The audit log. */
+/** Entry points of the audit log. */
 export const auditEntryPoints = [
   entryPoint({
     id: 'listAuditLog',

@@ -15,7 +15,7 @@ import {
 } from '../platform-schemas.ts';
 import { credentialsView } from '../platform-views.ts';
 
-/** Registry credentials. Only users can read their secrets; administrators can replace them. */
+/** Entry points of registry credentials. Only users can read the secrets; administrators can replace them. */
 export const credentialEntryPoints = [
   entryPoint({
     id: 'listCredentials',
@@ -115,7 +115,7 @@ async function described(kept: KeptCredentials, { platform }: Backend): Promise<
   return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
 }
 
-/** Every member of a workspace may manage its credentials. */
+/** Returns true if the caller may manage the credentials. Every member of a workspace may manage its credentials. */
 async function mayManage(
   actor: Actor,
   owner: CredentialOwner,

@@ -8,9 +8,9 @@ const notKept = 'This server keeps no records of runs';
 const runIdBytes = 10;
 
 /**
- * Reports of workflow runs, which workflow engines send to the platform of their access token. A run ends at
- * once where the first two are refused, so they are accepted, and the answer says that nothing is kept.
- * Their bodies are not read.
+ * Entry points for reports of workflow runs. Workflow engines send them to the platform of their access token, and stop
+ * the run if either of the first two is refused. The server therefore accepts them without reading their bodies, and
+ * its answer says that it does not store them.
  */
 export const runEntryPoints = [
   entryPoint({

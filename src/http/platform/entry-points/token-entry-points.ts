@@ -5,7 +5,7 @@ import { userIdOf } from '../owner.ts';
 import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from '../platform-schemas.ts';
 import { tokenView } from '../platform-views.ts';
 
-/** Access tokens. Users manage their own, administrators all. */
+/** Entry points of access tokens. Users manage their own tokens, administrators manage all tokens. */
 export const tokenEntryPoints = [
   entryPoint({
     id: 'listTokens',

@@ -3,7 +3,7 @@ import { entryPoint } from '../entry-point.ts';
 import { newUserSchema, userAnswer, usersAnswer, usersQuery } from '../platform-schemas.ts';
 import { userView } from '../platform-views.ts';
 
-/** The users, and the user of an access token. */
+/** Entry points of the users, and of the user of an access token. */
 export const userEntryPoints = [
   entryPoint({
     id: 'getUserInfo',

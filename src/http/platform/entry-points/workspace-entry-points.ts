@@ -17,7 +17,7 @@ import { memberWorkspaceView, userView, workspaceView } from '../platform-views.
 // The answer has no pages.
 const mostWorkspaces = 1000;
 
-/** Workspaces and their members. */
+/** Entry points of workspaces and their members. */
 export const workspaceEntryPoints = [
   entryPoint({
     id: 'listWorkspaces',
