@@ -6,11 +6,11 @@ export type Method = 'get' | 'post' | 'put' | 'delete';
 /** The answer with one status. */
 export interface AnswerDeclaration {
   readonly about: string;
-  /** Of a JSON answer. */
+  /** Schema of a JSON answer. */
   readonly schema?: z.ZodType;
   /** Media types of an answer that is not JSON; the first one is the default. */
   readonly types?: readonly string[];
-  /** Description by header name. */
+  /** Descriptions of headers, by header name. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly example?: unknown;
 }
@@ -22,21 +22,21 @@ export interface BodyDeclaration<B extends z.ZodType = z.ZodType> {
   readonly example?: unknown;
 }
 
-/** The names in braces of a path: `token` for `/container-token/{token}`. */
+/** The names of the parameters in a path: `token` for `/container-token/{token}`. */
 export type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | NamesIn<Rest>
   : never;
 
 export type ParamSchemas = Readonly<Record<string, z.ZodType>>;
 
-/** The values of the names in braces: strings, except where a schema says otherwise. */
+/** The values of the path parameters. Default: strings; a schema can specify another type. */
 export type ParamsOf<Path extends string, P extends ParamSchemas> = {
   readonly [Name in NamesIn<Path>]: Name extends keyof P ? z.output<P[Name]> : string;
 };
 
 /**
- * Everything that is public about a route, stated once: the router, the OpenAPI document, the checks of its input,
- * its rate limit and its errors come from here.
+ * The public properties of a route. The router, the OpenAPI document, the input checks, the rate limit and the errors
+ * of the route are all derived from this declaration.
  */
 export interface Declaration<
   Path extends string = string,
@@ -47,41 +47,41 @@ export interface Declaration<
   /** Name of the operation, unique in its API: generated clients use it as the name of a function. */
   readonly id: string;
   readonly method: Method;
-  /** Below the base of the API, with names in braces for the parts that vary. */
+  /** Path below the base of the API, with names in braces for its parameters. */
   readonly path: Path;
   /** Other paths of the same route. */
   readonly aliases?: readonly string[];
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** Who may call; each API has its own list. */
+  /** The callers that the route accepts. Each API has its own list of values. */
   readonly access: string;
-  /** Schemas of the names in braces. Default: strings. */
+  /** Schemas of the path parameters. Default: strings. */
   readonly params?: P;
   readonly query?: Q;
   readonly body?: BodyDeclaration<B>;
   readonly answers: Answers;
-  /** Failures beyond those that follow from the access, the input and the limit. */
+  /** Further failures, in addition to those that follow from the access, the input and the limit. */
   readonly faults?: readonly FaultKind[];
   /** The rate limit that each call counts for. */
   readonly limit?: 'requests';
   readonly isDeprecated?: true;
 }
 
-/** The names in braces of a path. */
+/** Returns the names of the parameters in a path. */
 export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
 }
 
-/** The answers of a route that has one kind of success, with JSON. */
+/** Returns the answers of a route with a single successful answer, in JSON. */
 export function ok(schema: z.ZodType, about = 'Done', example?: unknown): Answers {
   return { 200: { about, schema, ...(example === undefined ? {} : { example }) } };
 }
 
-/** The answers of a route that has nothing to report. */
+/** The answers of a route that succeeds without a body. */
 export const noContent: Answers = { 204: { about: 'Done' } };
 
-/** A whole number that arrives as text. Its schema is that of a number. */
+/** Returns a schema for a whole number that arrives as text. The document describes it as a number. */
 export function digits(most: number, schema: z.ZodInt) {
   const pattern = new RegExp(`^\\d{1,${most}}$`);
   return z.preprocess(
@@ -93,6 +93,6 @@ export function digits(most: number, schema: z.ZodInt) {
 /** A number in a path. */
 export const pathNumber = digits(15, z.int('must be a number'));
 
-/** A whole number in a query. */
+/** Returns a schema for a whole number in a query. */
 export const queryNumber = (least: number, most: number, outside?: string) =>
   digits(9, z.int('expected a whole number').min(least, outside).max(most, outside));

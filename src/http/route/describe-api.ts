@@ -9,9 +9,9 @@ import {
   limitHeaderNames,
 } from './fault-answers.ts';
 
-/** What the document says of one kind of access. */
+/** Describes one kind of access in the OpenAPI document. */
 export interface AccessDescription {
-  /** Names of security schemes, of which one is enough; `nothing` for a call without a login. */
+  /** Names of security schemes, any one of which is enough; `nothing` for a call without a login. */
   readonly security: readonly string[];
   readonly faults: readonly FaultKind[];
 }
@@ -20,7 +20,7 @@ export interface Api {
   readonly title: string;
   readonly version: string;
   readonly description: string;
-  /** What comes before every path. */
+  /** Prefix of every path. */
   readonly base: string;
   readonly routes: readonly Declaration[];
   readonly tags: Readonly<Record<string, string>>;
@@ -54,7 +54,7 @@ const errorSchema = z
   })
   .meta({ title: 'Error', example: { message: 'No such route: ... - Error ID: 6Tq1' } });
 
-/** Describes an API by the declarations of its routes. Source: OpenAPI 3.1. */
+/** Returns the OpenAPI document of an API, from the declarations of its routes. Source: OpenAPI 3.1. */
 export function describeApi(api: Api): OpenApi {
   const { title, version, description } = api;
   const schemas: Record<string, object> = {};
@@ -105,7 +105,7 @@ export function describeApi(api: Api): OpenApi {
   };
 }
 
-/** A limit counts failures too, and every failure may name a time for another attempt. */
+/** Headers of every failure: limits count failures too, and any failure may specify a time for another attempt. */
 const everyError: readonly HeaderName[] = ['RequestId', 'RetryAfter', ...limitHeaderNames];
 
 type SchemaOf = (schema: z.ZodType) => JsonSchema;

@@ -1,7 +1,7 @@
 import { Fault, type FaultKind } from '../../foundation/fault.ts';
 import type { Declaration } from './declaration.ts';
 
-/** Headers that answers may have, by their name in the document. */
+/** Headers of answers, by their name in the OpenAPI document. */
 export const headers = {
   RateLimitLimit: {
     name: 'RateLimit-Limit',
@@ -45,13 +45,13 @@ export const limitHeaderNames: readonly HeaderName[] = [
 ];
 
 interface FaultAnswer {
-  /** Name in the document. */
+  /** Name in the OpenAPI document. */
   readonly name: string;
   readonly about: string;
   readonly headers?: readonly HeaderName[];
 }
 
-/** What a failure with a status means, for the document. */
+/** Failures by status, as the OpenAPI document describes them. */
 export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
   400: {
     name: 'BadRequest',
@@ -83,7 +83,7 @@ export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
   507: { name: 'StorageFull', about: 'The disk of the server is full' },
 };
 
-/** The failures of a route that follow from its declaration, and those that it lists. */
+/** Returns the statuses of the failures that follow from the declaration of a route, and of those that it lists. */
 export function faultStatuses(
   { faults = [], params = {}, query, body, limit, method }: Declaration,
   ofAccess: readonly FaultKind[],
@@ -91,7 +91,7 @@ export function faultStatuses(
   const kinds: FaultKind[] = [...faults, ...ofAccess];
   if (query || body || Object.keys(params).length > 0) kinds.push('bad-request');
   if (body) kinds.push('too-slow', 'too-large', 'unsupported-media');
-  // A page of another origin had a browser send it.
+  // The server denies requests that a page of another origin sends through a browser.
   if (method !== 'get') kinds.push('denied');
   if (limit) kinds.push('too-many-requests');
   const statuses = new Set(kinds.map(kind => new Fault(kind, '').apiStatus));

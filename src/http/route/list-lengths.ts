@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What of a JSON schema says how long lists and maps may be. */
+/** The parts of a JSON schema that limit the lengths of lists and maps. */
 interface Shape {
   readonly maxItems?: number;
   readonly maxProperties?: number;
@@ -9,7 +9,7 @@ interface Shape {
   readonly anyOf?: readonly Shape[];
 }
 
-/** The parts of a shape that have a limit in them, which are few. */
+/** The few parts of a shape that contain a limit. */
 interface Limits {
   readonly maxItems: number;
   readonly maxProperties: number;
@@ -28,8 +28,8 @@ export interface TooLong {
 const known = new WeakMap<z.ZodType, { readonly limits: Limits | undefined }>();
 
 /**
- * The first list or map in the value that has more entries than the schema allows, as its description states
- * it (`maxItems`, `maxProperties`). The schema itself looks at every entry before it counts them.
+ * Returns the first list or map in the value with more entries than the JSON schema allows (`maxItems`,
+ * `maxProperties`). The zod schema itself checks every entry before it counts them.
  */
 export function tooLongIn(schema: z.ZodType, value: unknown): TooLong | undefined {
   let found = known.get(schema);
@@ -57,7 +57,7 @@ function limitsOf(shape: Shape): Limits | undefined {
   return hasNone ? undefined : { maxItems, maxProperties, items, properties, anyOf };
 }
 
-// Runs for every request: it makes nothing unless something is too long.
+// Runs for every request, so it builds a path only if a list or map is too long.
 function find(limits: Limits, value: unknown): TooLong | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   for (const one of limits.anyOf) {

@@ -4,12 +4,12 @@ import { withoutAliases } from '../api/aliases.ts';
 import { type Declaration, namesIn } from './declaration.ts';
 import { tooLongIn } from './list-lengths.ts';
 
-// Of a name that a client chose.
+// Characters shown of a name that a client chose.
 const shownName = 80;
-// Of a text in a path.
+// Characters shown of a text in a path.
 const shownText = 40;
 
-/** Returns the body as the schema types it; throws a {@link Fault} (400) that names the field and its fault. */
+/** Returns the body as the schema types it. Throws a {@link Fault} (400) that names the invalid field and its fault. */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
   const given = withoutAliases(body);
   const tooLong = tooLongIn(schema, given);
@@ -20,7 +20,7 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.outp
   return parse(schema, given);
 }
 
-/** Returns the query parameters as their schema types them; throws a {@link Fault} (400). */
+/** Returns the query parameters as their schema types them. Throws a {@link Fault} (400) for an invalid parameter. */
 export function parseQuery(
   { query }: Pick<Declaration, 'query'>,
   given: Readonly<Record<string, string>>,
@@ -28,7 +28,7 @@ export function parseQuery(
   return query ? parse(query, given) : {};
 }
 
-/** Returns what the names in braces stand for, each as its schema types it; throws a {@link Fault} (400). */
+/** Returns the path parameters, each as its schema types it. Throws a {@link Fault} (400) for an invalid parameter. */
 export function parseParams(
   { path, params = {} }: Pick<Declaration, 'path' | 'params'>,
   given: Readonly<Record<string, string>>,

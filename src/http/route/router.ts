@@ -3,11 +3,11 @@ import type { Declaration } from './declaration.ts';
 
 type Routable = Pick<Declaration, 'method' | 'path' | 'aliases'>;
 
-/** The route of a request, or the methods that its path has instead. */
+/** The route of a request, or the methods that its path supports instead. */
 export type Found<R> =
   | {
       readonly route: R;
-      /** The texts in the path, decoded, by the names in braces. */
+      /** The decoded texts of the path parameters, by name. */
       readonly params: Readonly<Record<string, string>>;
     }
   | {
@@ -16,10 +16,10 @@ export type Found<R> =
       readonly other: R;
     };
 
-/** Returns undefined for a path that no route has. */
+/** Returns undefined for a path without a route. */
 export type Router<R> = (method: string, path: string) => Found<R> | undefined;
 
-/** Finds routes by method and path. `HEAD` counts as `GET`; a slash at the end makes no difference. */
+/** Creates a router, which finds routes by method and path. It treats `HEAD` as `GET` and ignores a trailing slash. */
 export function createRouter<R extends Routable>(routes: readonly R[]): Router<R> {
   const router = new KoaRouter();
   const routeOf = new Map<object, R>();
@@ -39,7 +39,7 @@ export function createRouter<R extends Routable>(routes: readonly R[]): Router<R
   };
 }
 
-/** The route as metrics count it: at most two parts of its path, up to the first one that varies. */
+/** Returns the label of a route in metrics: at most two segments of its path, up to the first parameter. */
 export function labelOf({ path }: Pick<Declaration, 'path'>): string {
   return path
     .replace(/\/\{.*$/, '')
