@@ -5,7 +5,7 @@ import type { Account, Accounts } from '../../hosted/accounts/accounts.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
 import type { Callers } from './callers.ts';
 
-/** Name and password of an `Authorization` header, undefined for another one. Source: RFC 7617. */
+/** Returns the name and password in a Basic `Authorization` header; undefined for other headers. Source: RFC 7617. */
 export function readBasic(
   header: string | undefined,
 ): { readonly name: string; readonly password: string } | undefined {
@@ -19,9 +19,9 @@ export function readBasic(
 }
 
 /**
- * Returns the account whose name and password the `Authorization` header of a request has. Throws a
- * {@link Fault}: 401 with a challenge for a wrong or missing one, 429 for who has failed too often, 503 where too
- * many logins are being checked.
+ * Returns the account whose name and password are in the `Authorization` header of a request. Throws a {@link Fault}:
+ * 401 with a challenge for a wrong or missing login, 429 for a caller with too many failed logins, 503 while too many
+ * logins are being checked.
  */
 export type CheckAccount = (
   request: IncomingMessage,
@@ -36,7 +36,7 @@ export function createCheckAccount(
   return async request => {
     const basic = readBasic(request.headers.authorization);
     if (!basic) throw unknownAccount(accounts);
-    // Again before a hash is computed: parallel logins have all passed the first check.
+    // Check again before computing a hash: parallel logins have all passed the first check.
     const check = () => logins.check(request);
     check();
     const account = await accountCheck.find(basic.name, basic.password, check);
@@ -49,7 +49,7 @@ export function createCheckAccount(
   };
 }
 
-/** Returns for accounts that administer the service. Throws a {@link Fault} (403) for others, and as {@link CheckAccount}. */
+/** Requires an administrator's account. Throws a {@link Fault}: 403 for other accounts, and as {@link CheckAccount}. */
 export type RequireAdministrator = (request: IncomingMessage) => Promise<void>;
 
 export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdministrator {

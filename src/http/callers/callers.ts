@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The sender of a request, as far as it is known; for the logs. */
+/** The sender of a request, as far as known, for the logs. */
 export interface Who {
   /** E-mail address or name of a user of a platform. */
   readonly user?: string | undefined;

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { isIP, SocketAddress } from 'node:net';
 
 /**
- * Returns the network that an address is of, all of which is usually one customer's: /64 in IPv6, the address
- * itself in IPv4. Everything that is counted by address is counted by this. Source: RFC 6177.
+ * Returns the network of an address: its /64 in IPv6, the address itself in IPv4. Such a network usually belongs to one
+ * customer. All limits and counts by address use this network. Source: RFC 6177.
  */
 export function networkOf(given: string): string {
   const address = spelled(given);
@@ -11,7 +11,7 @@ export function networkOf(given: string): string {
   const groups = (text: string) => text.split(':').filter(group => group !== '');
   const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::');
   const [first, last] = [groups(head), groups(tail)];
-  // An IPv4 address at the end stands for two groups.
+  // An IPv4 address at the end counts as two groups.
   const known = first.length + last.length + (address.includes('.') ? 1 : 0);
   const all = [...first, ...Array.from({ length: 8 - known }, () => '0'), ...last];
   const numbers = all.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16));
@@ -19,8 +19,8 @@ export function networkOf(given: string): string {
 }
 
 /**
- * Returns the address of the sender of a request. Behind the operator's own proxies it is in `X-Forwarded-For`. Only
- * as many entries are trusted, from the right, as there are such proxies: anybody can invent the rest.
+ * Returns the address of the sender of a request. Behind the operator's own proxies, `X-Forwarded-For` has the address.
+ * Only the rightmost entries are trusted, one for each such proxy: anybody can invent the others.
  */
 export function callerAddress(request: IncomingMessage, trustedProxies: number): string {
   const socket = spelled(request.socket.remoteAddress ?? 'unknown');
@@ -30,14 +30,14 @@ export function callerAddress(request: IncomingMessage, trustedProxies: number):
     .map(entry => entry.trim())
     .filter(entry => entry !== '');
   const entry = forwarded.at(-trustedProxies) ?? forwarded[0] ?? '';
-  // Some proxies write the port along, which is another one for each connection.
+  // Some proxies add the port, which differs for each connection.
   const address = entry.replace(/^\[(.*)\](?::\d+)?$/, '$1').replace(/^([\d.]+):\d+$/, '$1');
   return isIP(address) === 0 ? socket : spelled(address);
 }
 
 const mapped = /^::ffff:(?=[\d.]+$)/i;
 
-/** Returns one spelling for each address; an IPv4 address inside an IPv6 address becomes IPv4. */
+/** Returns the canonical spelling of an address. An IPv4 address inside an IPv6 address becomes IPv4. */
 function spelled(given: string): string {
   const address = given.replace(mapped, '');
   if (isIP(address) !== 6) return address;

@@ -8,8 +8,8 @@ import type { Callers } from './callers.ts';
 
 /**
  * Identifies the sender of a request by the access token in its body or its `Authorization` header, or by the name
- * and password of an account in that header. Returns undefined without either. Throws a `Fault` as
- * {@link Identities.identify}, 401 for a wrong password, 429 where too many logins have failed.
+ * and password of an account in that header. Returns undefined if the request has neither. Throws a `Fault`: as
+ * {@link Identities.identify}, 401 for a wrong password, 429 after too many failed logins.
  */
 export type Identify = (
   request: IncomingMessage,
@@ -24,7 +24,7 @@ export interface IdentifyDeps {
 }
 
 const keptTokens = 20_000;
-// Longer than a pipeline pauses. The platform still decides about each call.
+// Longer than the pauses of a pipeline. The platform still checks the token of each call.
 const keptMs = 24 * 3_600_000;
 
 export function createIdentify(deps: IdentifyDeps): Identify {
@@ -34,8 +34,8 @@ export function createIdentify(deps: IdentifyDeps): Identify {
 
   const byToken = async (request: IncomingMessage, claim: Claim) => {
     const key = hashOf(claim);
-    // A good token is accepted, however many others from the same address have failed: tokens cannot be guessed. The
-    // limit keeps invented tokens from reaching other platforms.
+    // Accept a good token even after many failures from the same address: nobody can guess a token. The limit keeps
+    // invented tokens from reaching other platforms.
     const isUnknown = !identities.isForOwnPlatform(claim) && !good.has(key);
     if (isUnknown) logins.check(request);
     try {
@@ -72,7 +72,7 @@ function hashOf({ platformEndpoint, platformAccessToken }: Claim): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
-/** The token of an `Authorization` header, undefined for another one. Source: RFC 6750. */
+/** Returns the token in a Bearer `Authorization` header; undefined for other headers. Source: RFC 6750. */
 export function readBearer(header: string | undefined): string | undefined {
   return /^bearer\s+(\S+)\s*$/i.exec(header ?? '')?.[1];
 }
