@@ -3,17 +3,17 @@ import type { Identity } from '../../platform/identities.ts';
 import type { AccessRules, Openness } from './access-rules.ts';
 
 /**
- * Enforces who may use this server. All checks throw a {@link Fault}: 401 for a caller who must log in, 403 for what
- * the operator has disabled. The log names the setting.
+ * Enforces the access rules of this server. All checks throw a {@link Fault}: 401 for a caller who must log in, 403 for
+ * a service that the operator has disabled. The log names the setting.
  */
 export interface Gate {
   /** Called before the body of a request is read. */
   beforeRequest(): void;
-  /** Called for a container request, an inspection, a check of credentials. */
+  /** Called for a container request, an inspection or a check of credentials. */
   request(caller: Pick<Partial<Identity>, 'user'>): void;
-  /** Called for an image that is to be built, frozen or converted. */
+  /** Called before an image is built, frozen or converted. */
   build(caller: Pick<Partial<Identity>, 'user'>): void;
-  /** True when callers may have images built, with a login or without one. */
+  /** Returns true if callers with a login, or without one, may build images. */
   mayBuild(hasLogin: boolean): boolean;
 }
 

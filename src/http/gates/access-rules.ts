@@ -1,11 +1,11 @@
-/** Who may do something: everybody, callers who have logged in, nobody. */
+/** The callers with access: everybody (`open`), callers with a login (`login`), nobody (`off`). */
 export type Openness = 'open' | 'login' | 'off';
 
-/** Who may use what this server offers. */
+/** The callers that may use each service of this server. */
 export interface AccessRules {
   /** Container requests, image metadata, checks of credentials. */
   readonly requests: Openness;
-  /** Images that are built, frozen or converted. */
+  /** Building, freezing and converting images. */
   readonly builds: Openness;
   /** Pulls of served names. */
   readonly pulls: Openness;

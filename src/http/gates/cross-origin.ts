@@ -4,13 +4,13 @@ import type { RequestState } from '../request-state.ts';
 
 /** Rules for pages of other origins. */
 export interface CrossOrigin {
-  /** True for a request that a page of a listed origin sent. */
+  /** Returns true for a request that a page of a listed origin sent. */
   isAllowed(request: IncomingMessage): boolean;
-  /** Allows browsers to hand the answer to such a page, and answers their preflight requests. */
+  /** Allows browsers to pass the answer to such a page, and answers their preflight requests. */
   readonly answer: Middleware<RequestState>;
 }
 
-// A browser sends the preflight again after this time; most browsers keep an answer no longer.
+// A browser repeats the preflight after this time. Most browsers do not cache an answer for longer.
 const keptSeconds = 7200;
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const usualHeaders =
@@ -24,7 +24,8 @@ const shownHeaders = [
 ].join(', ');
 
 /**
- * Cookies are not used here, so answers never allow credentials of the browser: a page sends the token that it has.
+ * Creates the rules for pages of the given origins. This server uses no cookies, so answers never allow credentials of
+ * the browser: a page sends its token itself.
  *
  * @param origins as browsers write them, `https://portal.example.org`; `*` for every page
  * Source: Fetch standard, HTTP extensions, CORS protocol.

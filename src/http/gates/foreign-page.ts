@@ -8,11 +8,11 @@ const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 const ownSites = new Set<unknown>([undefined, 'same-origin', 'none']);
 
 /**
- * Rejects requests that a page of another origin had a browser send and that would change something. Even without
- * cookies, such a page reaches servers on the user's machine and network, and needs no answer to do harm. Clients
- * that are not browsers send neither of the two headers.
+ * Rejects requests that a page of another origin sends through a browser, if they would change something. Even without
+ * cookies, such a page can reach servers on the user's machine and network, and can do harm without seeing an answer.
+ * Clients that are not browsers send neither of the two headers.
  *
- * @param isAllowed true for a page that the operator has listed
+ * @param isAllowed returns true for a request of a page that the operator has listed
  * Source: Fetch Metadata Request Headers; Fetch standard, `Origin`.
  */
 export function refuseForeignPages(
@@ -32,11 +32,11 @@ export function refuseForeignPages(
   };
 }
 
-/** True for a request that is to become a WebSocket: one for `/pairing/`, and not of a page elsewhere. */
+/** Returns true if a request may become a WebSocket: its path is below `/pairing/`, and no foreign page sent it. */
 export function mayUpgrade({ url = '', headers }: IncomingMessage, publicUrl: URL): boolean {
   if (!pathOfTarget(url)?.startsWith('/pairing/')) return false;
-  // A platform sends the origin of the address that it was given, by whatever name; the token in the path
-  // is its right, which no page knows.
+  // A platform sends the origin of the address that it was configured with, under any name of this server. The token
+  // in the path gives it the right, and no page knows that token.
   return headers.origin === `http://${headers.host}` || headers.origin === `https://${headers.host}`
     ? isOwnSite(headers)
     : !isForeign(headers, publicUrl);
@@ -51,8 +51,8 @@ function isForeign(headers: IncomingHttpHeaders, publicUrl: URL): boolean {
   if (!isOwnSite(headers)) return true;
   if (origin === undefined || origin === publicUrl.origin) return false;
   const page = URL.parse(origin);
-  // By another name than the public one only where that name cannot be pointed here by somebody else:
-  // a page of theirs would have the same origin as this server then (DNS rebinding).
+  // Accept a name other than the public one only if nobody else can point that name at this server. Otherwise
+  // a page under that name would have the same origin as this server (DNS rebinding).
   return !page || page.host !== host || !isFixedName(page.hostname);
 }
 

@@ -4,8 +4,8 @@ import type { RegistryAuth } from '../registry/login/registry-auth.ts';
 import type { Openness } from './access-rules.ts';
 
 /**
- * Lets a request for a served name through. Throws a {@link Fault}: 401 with a challenge where a login is
- * required, 403 where pulls are switched off.
+ * Accepts a request for a served name. Throws a {@link Fault}: 401 with a challenge if a login is required, 403 if
+ * pulls are disabled.
  */
 export type PullGuard = (request: IncomingMessage, name: string) => void | Promise<void>;
 
