@@ -1,10 +1,10 @@
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
 import type { Observe } from './errors/error-answers.ts';
 
-// From a manifest out of memory to a large blob over a slow line.
+// From a manifest in memory to a large blob over a slow connection.
 const secondsBuckets = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];
 
-/** Counts finished requests and their times, beside the usual figures of the process. */
+/** Creates the counters of finished requests and their times, in addition to the default metrics of the process. */
 export function createObserver(registry: Registry): Observe {
   collectDefaultMetrics({ register: registry });
   const requests = new Counter({

@@ -1,9 +1,9 @@
-/** What accompanies one HTTP request through the middleware, for its log line, its metrics and its error message. */
+/** State of one HTTP request in the middleware, for its log line, its metrics and its error message. */
 export interface RequestState {
   /** Label of the container token, if any. */
   token?: string;
-  /** The route, as metrics count it. Default: what the path says. */
+  /** Label of the route in metrics. Default: a label derived from the path. */
   route?: string;
-  /** True for a client that uses other names for fields of the body; messages use them too. */
+  /** True if the client uses other names for fields of the body. Messages then use the same names. */
   usesAliases?: boolean;
 }
