@@ -13,27 +13,27 @@ const answers: Readonly<Record<string, readonly [number, string]>> = {
 const malformed = [400, 'This is not a well-formed HTTP/1.1 request'] as const;
 
 /**
- * Answers requests that Node's parser rejects, with the headers of every answer: Node's own answers have none.
+ * Answers requests that Node's parser rejects, with the headers of every response. Node's own responses have none.
  * Nothing is logged, because anybody can send such bytes at any rate.
  */
 export function answerBrokenRequests(server: Server, connections: Connections): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // The rest of a request that has its answer.
+    // These bytes are the rest of a request that was already answered.
     if (socket.writableEnded) return;
     const code = error.code ?? '';
     const isParsed = code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    // Not into the middle of another answer, and not before TLS is agreed on.
+    // Never write into the middle of another response, or before the TLS handshake ends.
     if (!isParsed || !socket.writable || connections.isAnswering(socket)) {
       return void socket.destroy();
     }
     const [status, message] = answers[code] ?? malformed;
     endWith(socket, rawAnswer(status, message));
   });
-  // Node would answer 417 by itself; what is expected may be ignored (RFC 9110, section 10.1.1).
+  // By default, Node answers 417. A server may ignore the expectation (RFC 9110, section 10.1.1).
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }
 
-/** Refuses HTTP/1.1 without a `Host`, as Node does where it is left to it. Source: RFC 9112, section 3.2. */
+/** Rejects HTTP/1.1 requests without a `Host` header, as Node does by default. Source: RFC 9112, section 3.2. */
 export const requireHost: Check = ({ req }) => {
   if (req.headers.host !== undefined || req.httpVersion === '1.0') return;
   throw new Fault('bad-request', 'The request has no Host header: send one', { phase: 'request' });

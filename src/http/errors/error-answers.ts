@@ -23,8 +23,8 @@ export interface OutermostDeps {
 }
 
 /**
- * The outermost step: gives the request its id and its path, turns whatever went wrong into an answer in the
- * dialect of the path, and writes one log line when the response is over.
+ * The outermost step: gives the request its id and its path, turns any error into a response in the
+ * dialect of the path, and writes one log line when the response has closed.
  */
 export function outermost(deps: OutermostDeps): Middleware<RequestState> {
   const { log, observe, callers } = deps;
@@ -38,10 +38,10 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
     res.setHeader('x-request-id', requestId);
     setSecurityHeaders(res);
     const target = pathOfTarget(req.url ?? '');
-    // All code below parses it again, which throws if it is not a path.
+    // All code below parses the URL again, which throws if it is not a path.
     req.url = target ?? '/';
     const { path } = ctx;
-    // A write after the end is an `error` event, which ends the process without a listener.
+    // A write after the end emits `error`. Without a listener, that event ends the process.
     res.on('error', err => log.debug({ requestId, err }, 'response'));
     let fault: Fault | undefined;
     res.once('close', () => {
@@ -74,13 +74,13 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       await next();
     } catch (error) {
       ctx.respond = false;
-      // A client that leaves ends its own transfer: this is not a failure, and is already logged.
+      // The client disconnected. This is not a failure, and it is already logged.
       if (res.closed) return;
       fault = faultOf(error, requestId);
       if (ctx.state.usesAliases) fault = inNamesOfClient(fault);
       if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
       if (res.headersSent) {
-        // Too late for an answer: an aborted transfer must not look complete.
+        // Too late for an error response. An aborted transfer must not look complete.
         res.destroy();
         return;
       }
@@ -92,7 +92,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       );
       const isReadWhole = await dropBody(req);
       if (res.closed) return;
-      // After a failed HEAD some clients show nothing else.
+      // After a failed HEAD, some clients show only the reason phrase.
       if (isRegistry) res.statusMessage = reasonPhrase(fault);
       res.writeHead(statusOf(fault, path), {
         ...(isReadWhole ? {} : { connection: 'close' }),
@@ -115,7 +115,7 @@ function isRegistryPath(path: string): boolean {
   return path === '/v2' || path.startsWith('/v2/');
 }
 
-/** The status in the dialect of the path. */
+/** Returns the status in the dialect of the path. */
 function statusOf({ status, apiStatus }: Fault, path: string): number {
   return isRegistryPath(path) ? status : apiStatus;
 }
@@ -128,7 +128,7 @@ function notPath(): Fault {
   );
 }
 
-/** The route as metrics count it. Parts that vary are cut out, so that there are few. */
+/** Returns the route as a label for metrics. Variable parts are cut out to keep the number of labels small. */
 function routeOf(path: string, { route = 'other' }: RequestState): string {
   if (!path.startsWith('/v2')) return route;
   const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);

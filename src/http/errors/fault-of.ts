@@ -33,7 +33,7 @@ export function faultOf(error: unknown, errorId: string): Fault {
   );
 }
 
-/** Headers that go with a fault in either dialect. */
+/** Returns the headers of a fault. They are the same in both dialects. */
 export function faultHeaders(fault: Fault): Record<string, string> {
   return {
     ...fault.headers,
@@ -43,12 +43,12 @@ export function faultHeaders(fault: Fault): Record<string, string> {
   };
 }
 
-/** The body of the JSON API: a sentence that ends with the id under which the log has the rest. */
+/** Returns an error body of the JSON API: the message and the error id, under which the log has the details. */
 export function apiErrorBody(fault: Fault, errorId: string): { message: string } {
   return { message: `${fault.message} - Error ID: ${errorId}` };
 }
 
-/** The body of the registry API. Source: OCI distribution specification 1.1, Error codes. */
+/** Returns an error body of the registry API. Source: OCI distribution specification 1.1, Error codes. */
 export function registryErrorBody(fault: Fault, errorId: string): object {
   const detail = { errorId, ...(fault.phase === undefined ? {} : { phase: fault.phase }) };
   return { errors: [{ code: fault.code, message: fault.message, detail }] };

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Fault } from '../../foundation/fault.ts';
 import { withoutToken } from '../../foundation/telemetry.ts';
 
-// Proxies read a whole head into 4 KiB or more.
+// The buffers of proxies for a whole response head have 4 KiB or more.
 const mostCharacters = 512;
 
 /**

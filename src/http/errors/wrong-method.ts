@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 
-/** Returns the fault for a method that a route does not have; its answer lists the route's methods (RFC 9110, 15.5.6). */
+/** Returns the fault for a method that a route does not allow. `Allow` lists its methods (RFC 9110, 15.5.6). */
 export function wrongMethod(method: string, methods: readonly string[]): Fault {
   const allow = [...new Set(methods)].join(', ');
   return new Fault('method-not-allowed', `${method} is not possible here, only ${allow}`, {
