@@ -4,48 +4,48 @@ import { Fault } from '../../foundation/fault.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';
 import type { Check } from '../gates/gate.ts';
 
-/** The memory that bodies of requests are read into, shared by all of them. */
+/** The memory for request bodies, which all requests share. */
 export interface BodyMemory {
-  /** A share of it for one request, which is empty at first. */
+  /** Returns an empty share of the memory for one request. */
   open(caller: string): BodyShare;
 }
 
 export interface BodyShare {
   /**
-   * Adds bytes to the share; undefined when there is room now. Otherwise resolves when there is, or
+   * Adds bytes to the share. Returns undefined when there is room now. Otherwise resolves when there is, or
    * rejects with a {@link Fault} (503) when there is none in time.
    */
   add(bytes: number): Promise<void> | undefined;
-  /** Gives all of it back. */
+  /** Gives the whole share back. */
   close(): void;
 }
 
 interface Share {
   readonly caller: string;
   bytes: number;
-  /** Milliseconds that it may still wait, all its waits together. */
+  /** Milliseconds that the share may still wait, in all its waits together. */
   patienceMs: number;
   waiting: (PromiseWithResolvers<void> & { readonly bytes: number }) | undefined;
 }
 
-// A client that is refused sends its body again, which costs more than a wait.
+// A rejected client sends its body again, which costs more than a wait.
 const usualPatienceMs = 10_000;
-/** Of the whole, for one caller. */
+/** The part of the memory that one caller may take. */
 const callerPart = 1 / 4;
-/** Additional memory for small bodies. Large bodies of a few callers would otherwise keep them out. */
+/** Additional memory for small bodies. Otherwise, large bodies of a few callers would block them. */
 const reservePart = 1 / 8;
 const smallBytes = 64 * 1024;
 
 /**
- * Bodies wait for memory when all of it is taken, or a quarter by one caller. The oldest body never
- * waits, or many that are half read would wait for each other: so all of them together hold `total`
- * bytes, an eighth more for small ones, and one largest body at most.
+ * Bodies wait when all memory is taken, or when their caller holds a quarter of it. The oldest body never
+ * waits: otherwise many half-read bodies would wait for each other. All bodies together hold at most `total`
+ * bytes, an eighth more for small ones, and one body of the maximum size.
  *
  * @param total bytes
- * @param patienceMs how long a body waits before its request is refused
+ * @param patienceMs how long a body waits before its request is rejected
  */
 export function createBodyMemory(total: number, patienceMs: number = usualPatienceMs): BodyMemory {
-  /** Those that hold bytes or wait for some, oldest first. */
+  /** Shares that hold bytes or wait for some, oldest first. */
   const shares = new Set<Share>();
   const perCaller = new Map<string, number>();
   let used = 0;
@@ -114,17 +114,17 @@ export function createBodyMemory(total: number, patienceMs: number = usualPatien
   };
 }
 
-/** On what terms the body of a request is read. */
+/** The terms for reading the body of a request. */
 export interface BodyTerms {
   readonly memory: BodyShare;
-  /** Milliseconds in which a client must send a part of it. */
+  /** Milliseconds in which a client must send a part of the body. */
   readonly stallMs: number;
 }
 
 const terms = new WeakMap<IncomingMessage, BodyTerms>();
 
 /**
- * Lets the bodies of requests take from the memory, until the request is answered.
+ * Lets request bodies take from the memory until the request is answered.
  *
  * @param stallMs see {@link BodyTerms}
  */
@@ -133,12 +133,12 @@ export function lendMemory(memory: BodyMemory, trustedProxies: number, stallMs: 
     if (method === 'GET' || method === 'HEAD') return;
     const share = memory.open(networkOf(callerAddress(req, trustedProxies)));
     terms.set(req, { memory: share, stallMs });
-    // What is made of the body holds as much, and lives as long.
+    // Values parsed from the body take as much memory, and live until the response closes.
     res.once('close', () => share.close());
   };
 }
 
-/** The terms for the request, undefined where none were set. */
+/** Returns the terms for the request, or undefined where none were set. */
 export function bodyTermsOf(request: IncomingMessage): BodyTerms | undefined {
   return terms.get(request);
 }
@@ -154,7 +154,7 @@ function noRoom(): Fault {
 const machinePart = 1 / 8;
 const mostBytes = 256 * 1024 * 1024;
 
-/** Returns what bodies may hold where nothing is configured: an eighth of the memory, 256 MiB at most. In bytes. */
+/** Returns the default memory for bodies, in bytes: an eighth of the machine's memory, at most 256 MiB. */
 export function usualBodyMemory(): number {
   const limit = process.constrainedMemory();
   const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();

@@ -7,7 +7,7 @@ import { type JsonShape, JsonShapeCheck, JsonShapeError } from '../../foundation
 import { type BodyShare, bodyTermsOf } from './body-memory.ts';
 import { readBody } from './read-body.ts';
 
-// Twice what a request with every list at its limit has (see `schema.ts`), and parsed in 10 ms.
+// Twice the values of a request with every list at its limit (see `schema.ts`). The parser takes 10 ms for them.
 // Some clients escape every slash in base64.
 const usualShape: JsonShape = { maxValues: 20_000, maxDepth: 32, maxEscapes: 1_000_000 };
 
@@ -15,10 +15,10 @@ const largeBytes = 512 * 1024;
 const partBytes = 64 * 1024;
 
 /**
- * The JSON value in a request's body, which may be packed with gzip. Throws a {@link Fault}: 413 beyond `limit` bytes,
- * packed or not, 415 for another content type or none or another coding, 400 for malformed JSON and for more than {@link usualShape} allows. A page
- * elsewhere can have a browser send a body without a type, or of a form or text, but no JSON: for that the
- * browser would ask first.
+ * Returns the JSON value in a request's body, which may be packed with gzip. Throws a {@link Fault}: 413 beyond
+ * `limit` bytes, packed or not; 415 for another content type or coding, or for no content type; 400 for malformed
+ * JSON and for more than {@link usualShape} allows. The content type also stops pages of other sites: they can make a
+ * browser send a form, text or a body without a type, but for JSON the browser sends a preflight request first.
  */
 export async function readJsonBody(request: IncomingMessage, limit: number): Promise<unknown> {
   const type = request.headers['content-type'] ?? '';
@@ -40,10 +40,10 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
     );
   }
   if (body.length === 0) throw malformed('The body is empty: send a JSON object');
-  // The decoder takes ten times as long for bytes that are not UTF-8 as for those that are.
+  // The decoder takes ten times as long for invalid UTF-8 as for valid UTF-8.
   if (!isUtf8(body)) throw malformed('The body is not valid JSON: it is not UTF-8');
   if (body.length < largeBytes) return parse(body.toString('utf8'));
-  // With an inline layer each of these steps takes 10 ms: others get their turn in between.
+  // With an inline layer, each of these steps takes 10 ms. Other requests get their turn in between.
   await nextTurn();
   const text = body.toString('utf8');
   await nextTurn();
@@ -56,12 +56,12 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Without the parser's words, which would show a part of the body in the log.
+    // Omit the parser's message: it would show a part of the body in the log.
     throw malformed('The body is not valid JSON');
   }
 }
 
-/** Reads the body, unpacked; undefined when it is larger than the limit, before or after that. */
+/** Reads and unpacks the body. Returns undefined when it is larger than the limit, packed or unpacked. */
 async function readShaped(request: IncomingMessage, limit: number): Promise<Buffer | undefined> {
   const shape = new JsonShapeCheck(usualShape);
   const inspect = (part: Buffer) => shape.add(part);
@@ -76,7 +76,7 @@ async function readShaped(request: IncomingMessage, limit: number): Promise<Buff
   }
 }
 
-/** Throws a {@link Fault} (415) for other codings. Source: RFC 9110, sections 8.4 and 12.5.3. */
+/** Returns true for gzip. Throws a {@link Fault} (415) for an unsupported coding. Source: RFC 9110, sections 8.4 and 12.5.3. */
 function isGzip({ headers }: IncomingMessage): boolean {
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding === 'gzip' || coding === 'x-gzip') return true;
@@ -88,7 +88,7 @@ function isGzip({ headers }: IncomingMessage): boolean {
   );
 }
 
-/** What is unpacked takes from the same memory as bodies, and no more than the limit of one. */
+/** Unpacks a body. The result takes from the memory for bodies. Returns undefined when it exceeds the limit. */
 async function unpacked(
   packed: Buffer,
   limit: number,

@@ -2,18 +2,18 @@ import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
 import { bodyTermsOf } from './body-memory.ts';
 
-/** Of a body that is too large, so much more is read before the answer is given all the same. */
+/** Bytes of an oversized body that the server reads and drops before it answers. */
 const droppedBytes = 64 * 1024 * 1024;
 const droppingMs = 5000;
-/** A client must send so much of a body in time, or what is left of it. */
+/** Bytes that a client must send in time, or the rest of the body. */
 const progressBytes = 64 * 1024;
 const usualStallMs = 20_000;
 
 /**
- * The bytes of the body, undefined when they are more than `limit`. What is too large is read on
- * and dropped, within reason, or the client would see a broken connection in place of the answer.
- * Throws a {@link Fault}: 408 for a client that sends too slowly, 503 when bodies hold all the memory
- * that they may; and what `inspect` throws, which sees the bytes as they arrive.
+ * Returns the bytes of the body, or undefined when they are more than `limit`. Reads and drops up to 64 MiB of an
+ * oversized body: otherwise the client would see a broken connection in place of the response.
+ * Throws a {@link Fault}: 408 for a client that sends too slowly, 503 when bodies hold all their memory.
+ * `inspect` sees the bytes as they arrive; its errors are thrown as well.
  */
 export function readBody(
   request: IncomingMessage,
@@ -59,14 +59,14 @@ export function readBody(
     try {
       inspect(part);
     } catch (error) {
-      // The rest is read and dropped with the answer.
+      // `dropBody` drops the rest before the response.
       fail(error);
       return;
     }
     parts.push(part);
     const room = memory?.add(part.length);
     if (!room) return;
-    // Few bytes are here already; no more are read until there is memory. That wait does not count as the client's.
+    // Few bytes are here already. Read no more until there is memory; this wait does not count against the client.
     clearTimeout(timer);
     request.pause();
     room.then(() => {
@@ -84,8 +84,8 @@ export function readBody(
 }
 
 /**
- * Reads on and drops what is left of a body, within reason: who is still sending would see a broken
- * connection in place of the answer. Resolves with false when there is more.
+ * Reads and drops the rest of a body, up to 64 MiB within 5 s: otherwise a client that still sends would see a broken
+ * connection in place of the response. Resolves with false when more is left.
  */
 export async function dropBody(request: IncomingMessage): Promise<boolean> {
   if (request.readableEnded || request.destroyed) return true;

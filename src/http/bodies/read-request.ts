@@ -6,8 +6,8 @@ import { parseBody } from '../route/parse-input.ts';
 import { readJsonBody } from './json-body.ts';
 
 /**
- * Reads the body of a request: as it came, and as a schema types it. Remembers which names the client uses for its fields.
- * Throws as {@link readJsonBody} and {@link parseBody}.
+ * Reads the body of a request. Returns it as received and as typed by a schema. Records which names the client uses
+ * for its fields. Throws as {@link readJsonBody} and {@link parseBody}.
  */
 export async function readRequest<S extends z.ZodType>(
   { req, state }: Pick<ParameterizedContext<RequestState>, 'req' | 'state'>,
