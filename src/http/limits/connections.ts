@@ -5,35 +5,35 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import { networkOf } from '../callers/client-address.ts';
 
 export interface ConnectionLimits {
-  /** Open at once. */
+  /** Maximum number of open connections. */
   readonly total: number;
-  /** Open at once from one address, which is a /64 in IPv6; undefined where they come from proxies. */
+  /** Maximum number from one address (in IPv6: from one /64); undefined where proxies hold the connections. */
   readonly perAddress: number | undefined;
 }
 
 /** One connection of a client. */
 export interface Connection {
-  /** What requests come over: with TLS the decrypted stream. */
+  /** The stream that carries requests: with TLS, the decrypted one. */
   socket: Socket;
-  /** The request that came last, and its answer, which is the last to be finished. */
+  /** The latest request and its response, which finishes last. */
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
 }
 
-/** Every connection of the server: how many there may be, and which of them can end at once. */
+/** All connections of the server. Limits their number, and knows which of them can end at once. */
 export interface Connections {
-  /** Lets the server take no connection that is too many, and counts what comes over the others. */
+  /** Refuses connections beyond the limits, and tracks the requests on the others. */
   guard(server: Server): void;
-  /** All that are open, oldest first. */
+  /** Returns the open connections, oldest first. */
   list(): Iterable<Connection>;
-  /** True while a request on the connection is not answered. */
+  /** Returns true while a request on the connection is not answered. */
   isAnswering(socket: Socket): boolean;
   /**
-   * Ends what no request is under way on (idle, silent and half-sent alike), and the others after their
-   * answer. Resolves when none of those is left.
+   * Ends connections without a running request (idle, silent or half-sent) at once, and the others after
+   * their response. Resolves when none of them is left.
    */
   finish(): Promise<void>;
-  /** Ends all. */
+  /** Ends all connections at once. */
   destroy(): void;
 }
 
@@ -43,7 +43,7 @@ interface Tracked extends Connection {
   isReleased: boolean;
 }
 
-// Beyond it a connection that is refused ends without a word.
+// Maximum number of refusals in progress. Beyond it, a refused connection ends without a response.
 const mostFarewells = 50;
 const reportMs = 60_000;
 
@@ -52,7 +52,7 @@ export function createConnections(
   log: Logger,
 ): Connections {
   const open = new Set<Tracked>();
-  /** Those that never had a request, oldest first. */
+  /** Connections that never had a request, oldest first. */
   const silent = new Set<Tracked>();
   const bySocket = new WeakMap<Socket, Tracked>();
   const perNetwork = new Map<string, number>();
@@ -116,7 +116,7 @@ export function createConnections(
     return undefined;
   };
 
-  // Runs for every request: what can be found out when it is needed is not kept here.
+  // Runs for every request, so it stores nothing that can be computed when it is needed.
   const begin = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = bySocket.get(request.socket);
     if (!connection) return;
@@ -133,7 +133,7 @@ export function createConnections(
     });
   };
 
-  /** The connection leaves HTTP for another protocol, whose own it is from now on. */
+  /** Releases a connection that leaves HTTP for another protocol. */
   const release = ({ socket }: IncomingMessage): void => {
     const connection = bySocket.get(socket);
     if (!connection) return;
@@ -145,10 +145,10 @@ export function createConnections(
   return {
     guard(server) {
       const isPlain = !('setSecureContext' in server);
-      // The server's own listener makes a parser for every connection: it must not see those that are refused.
+      // The server's own listener creates a parser for every connection. It must not see refused ones.
       const accept = server.listeners('connection') as ((socket: Socket) => void)[];
       server.removeAllListeners('connection');
-      /** Between connection and handshake, by the client's address and port. */
+      /** Connections before the end of their TLS handshake, by the client's address and port. */
       const shaking = new Map<string, Tracked>();
       server.on('connection', (socket: Socket) => {
         const connection = admit(socket, isPlain);
@@ -172,7 +172,7 @@ export function createConnections(
       server.on('request', begin);
       server.on('upgrade', request => {
         release(request);
-        // Nobody else to take it, as while the server starts.
+        // No other listener takes the connection, as while the server starts.
         if (server.listenerCount('upgrade') === 1) request.socket.destroy();
       });
     },
@@ -202,7 +202,7 @@ export function createConnections(
   };
 }
 
-/** True while an answer is due on the connection, which has other owners once it has left HTTP. */
+/** Returns true while a response is due on the connection, and for one that has left HTTP. */
 function isAnswering({ response, isReleased }: Tracked): boolean {
   return isReleased || (response !== undefined && !response.closed);
 }
@@ -217,7 +217,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Logs how many connections were refused, once a minute at most: a flood must not fill the log. */
+/** Logs the number of refused connections, at most once a minute: a flood must not fill the log. */
 function createReport(log: Logger): (why: 'total' | 'perAddress') => void {
   const refused = { total: 0, perAddress: 0 };
   let reportedAt = Number.NEGATIVE_INFINITY;

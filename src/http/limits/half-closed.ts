@@ -1,17 +1,17 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-// A client that has gone says the same as one that only stops sending. The bytes of an answer tell them apart: who
-// has gone refuses them. So while none are sent, the connection stays for a little while only.
+// A client that disconnects and one that only stops sending look the same until the server sends bytes: a
+// disconnected client rejects them. So while the server sends none, it keeps the connection only for this time.
 const patienceMs = 2000;
 
 /**
- * Lets a client have the answer to its GET after it has closed its own side of the connection, as some do that
- * send one request (RFC 9293, 3.6). Other requests end with the client's side, as is usual for Node.
+ * Answers a GET or HEAD after the client has closed its side of the connection. Some clients close it after their
+ * only request (RFC 9293, 3.6). Other requests end when the client closes its side, as by default in Node.
  */
 export function serveHalfClosed(server: Server): void {
   const responses = new WeakMap<Socket, ServerResponse>();
-  // Not in Node's types: without it the server ends its side at once.
+  // Node's types lack this option. Without it, the server closes its side at once.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on('request', (request, response) => responses.set(request.socket, response));
   server.on('connection', (socket: Socket) => {
@@ -24,7 +24,7 @@ export function serveHalfClosed(server: Server): void {
   });
 }
 
-/** Ends a connection that nothing was sent on for a while, unless the client is slow to take what there is. */
+/** Ends a connection on which the server sends nothing for a while, unless bytes wait for a slow client. */
 function watch(socket: Socket): void {
   let sent = socket.bytesWritten;
   const timer = setInterval(() => {

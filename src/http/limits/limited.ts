@@ -3,7 +3,7 @@ import { faultOf } from '../errors/fault-of.ts';
 import type { CallerLimit } from './caller-rates.ts';
 import { type Allowance, type Limiter, limitHeaders } from './limiter.ts';
 
-// Failures of the service itself, for which neither the request nor an upstream in it is the reason.
+// Failures of the service itself: neither the request nor an upstream that it names is the cause.
 const ownKinds: ReadonlySet<Fault['kind']> = new Set([
   'internal',
   'not-provided',
@@ -12,10 +12,10 @@ const ownKinds: ReadonlySet<Fault['kind']> = new Set([
 ]);
 
 /**
- * Does work that takes one event of a limit, and gives it back when the service itself is why the work fails.
- * Throws a {@link Fault} (429) when none is left.
+ * Takes one event of a limit and runs the work. Gives the event back when the work fails because of the service
+ * itself. Throws a {@link Fault} (429) when no event is left.
  *
- * @param limit undefined where no limit holds
+ * @param limit undefined for no limit
  * @param setHeaders receives the headers with the remaining allowance
  */
 export async function limited<T>(

@@ -11,14 +11,14 @@ export interface Rate {
 export interface Allowance {
   readonly limit: number;
   readonly remaining: number;
-  /** Until everything is available again; with none left, until the next one is. */
+  /** Seconds until all events are available again. With none left: until the next one is. */
   readonly resetSeconds: number;
 }
 
 export interface Limiter {
   /**
-   * Takes one event; throws a {@link Fault}: 429 when none is left, 403 when there never is one. `advice` is what
-   * this caller can do.
+   * Takes one event. Throws a {@link Fault}: 429 when none is left, 403 when the rate allows none. `advice` says
+   * what this caller can do.
    */
   take(key: string, rate: Rate, advice?: string): Allowance;
   /** Throws like {@link take} when none is left, but takes nothing. */
@@ -27,16 +27,16 @@ export interface Limiter {
   note(key: string, rate: Rate): void;
   /** Returns an event to the caller, for work that failed through no fault of the caller. */
   giveBack(key: string, rate: Rate): void;
-  /** What is left. */
+  /** Returns the events that are left. */
   peek(key: string, rate: Rate): Allowance;
 }
 
 const maxKeys = 50_000;
-// A key with more events keeps them in groups, each counted until its last one is over: never too few. There are many
-// keys: one has 3 KiB at most.
+// A key with more events keeps them in groups. A group counts until its last event expires, so the limiter never
+// counts too few. There are many keys, so one key takes at most 3 KiB.
 const exactEvents = 32;
 
-/** Events that end together. */
+/** Events that expire together. */
 interface Group {
   /** When the first and the last of them happened (ms). */
   readonly since: number;
@@ -46,11 +46,11 @@ interface Group {
 
 /**
  * Admits at most the count of a rate within any span of its time: a sliding window, without edges and timers.
- * An event is free again when its time is over; with more than 32 in a window up to 1/32 of the time later.
+ * An event is free again when its time has passed. With more than 32 in a window: up to 1/32 of the time later.
  *
- * @param what is limited, for the message: `pulls`
- * @param now ms on a scale that no change of the wall clock moves
- * @param usualAdvice what else can be done than to wait, for the message
+ * @param what names the limited events in messages, such as `pulls`
+ * @param now returns the time (ms) of a monotonic clock
+ * @param usualAdvice what the caller can do other than wait, for the message
  */
 export function createLimiter(
   what: string,
@@ -59,7 +59,7 @@ export function createLimiter(
 ): Limiter {
   const events = boundedCache<string, Group[]>(maxKeys);
 
-  /** The groups that count still, oldest first. */
+  /** Returns the groups that still count, oldest first. */
   const counting = (key: string, { seconds }: Rate): Group[] => {
     const groups = events.get(key) ?? [];
     const over = now() - seconds * 1000;
@@ -84,7 +84,7 @@ export function createLimiter(
   const peek = (key: string, rate: Rate): Allowance => {
     const groups = counting(key, rate);
     const used = groups.reduce((sum, { count }) => sum + count, 0);
-    // While some are left, all groups are waited for; with none left, those until the next one is free.
+    // With events left, the reset is when the last group expires. With none left, it is when the next event is free.
     let last = groups.at(-1);
     for (let [at, kept] = [0, used]; kept >= rate.count && at < groups.length; at += 1) {
       last = groups[at];
@@ -116,7 +116,7 @@ export function createLimiter(
       const groups = counting(key, rate);
       const [oldest] = groups;
       if (!oldest) return;
-      // The others count longer: never are more admitted than the rate allows.
+      // The other groups count longer, so the limiter never admits more than the rate allows.
       oldest.count -= 1;
       if (oldest.count === 0) groups.shift();
     },
@@ -124,7 +124,7 @@ export function createLimiter(
   };
 }
 
-/** The `RateLimit-*` headers (draft-ietf-httpapi-ratelimit-headers-03, the form that is in use). */
+/** Returns the `RateLimit-*` headers (draft-ietf-httpapi-ratelimit-headers-03, the form in use). */
 export function limitHeaders({
   limit,
   remaining,
@@ -146,7 +146,7 @@ function exhausted(what: string, rate: Rate, allowance: Allowance, advice: strin
   );
 }
 
-/** The fault of a rate of 0: waiting does not help. */
+/** Returns the fault for a rate of 0: waiting does not help. */
 function none(what: string, advice: string): Fault {
   return new Fault('denied', `This server allows no ${what} to this caller: ${advice}`, {
     phase: 'limit',

@@ -9,15 +9,15 @@ import { createLimiter, type Rate } from './limiter.ts';
  */
 export interface LoginLimit {
   /**
-   * Called before a login is looked at. Throws a {@link Fault} (429) when too many from the address of the
-   * request have failed lately, so that the answer does not reveal whether this one is right.
+   * Runs before the server checks a login. Throws a {@link Fault} (429) when too many logins from the address of
+   * the request failed lately, so the response does not reveal whether this one is right.
    */
   check(request: IncomingMessage): void;
   /** Counts a login that failed. */
   fail(request: IncomingMessage): void;
   /**
-   * The same check for a login that takes time: until the returned function is called, it counts as failed for all
-   * others from the address. So no more are tried side by side than may fail.
+   * Runs the same check for a login that takes time. Until the caller calls the returned function, the login counts
+   * as failed for all others from the address. So no more logins run at once than may fail.
    */
   begin(request: IncomingMessage): () => void;
 }
@@ -29,7 +29,7 @@ export interface LoginLimit {
 export function createLoginLimit(rate: Rate | undefined, trustedProxies: number): LoginLimit {
   const advice = 'check the name, password or token that is sent: every wrong one counts';
   const limiter = createLimiter('failed logins from one address', undefined, advice);
-  // A client with one IPv6 address has many.
+  // A client with one IPv6 address has a whole network of them.
   const keyOf = (request: IncomingMessage) => networkOf(callerAddress(request, trustedProxies));
   const running = new Map<string, number>();
   return {
@@ -60,7 +60,7 @@ export function createLoginLimit(rate: Rate | undefined, trustedProxies: number)
       };
     },
     fail(request) {
-      // Also beyond the limit: logins that are tried side by side all pass the check, and wait longer afterwards.
+      // Also beyond the limit: logins that run at once all pass the check, and wait longer afterwards.
       if (rate) limiter.note(keyOf(request), rate);
     },
   };

@@ -3,8 +3,8 @@ import { callerAddress, networkOf } from '../callers/client-address.ts';
 import type { Check } from '../gates/gate.ts';
 
 /**
- * Bounds the requests that one client has under way at once, where proxies hold the connections: there a
- * limit of connections would count all clients as one.
+ * Limits how many requests of one client run at once. For servers behind proxies: there, a limit of connections
+ * would count all clients as one.
  */
 export function limitRequestsAtOnce(most: number, trustedProxies: number): Check {
   const underWay = new Map<string, number>();

@@ -1,6 +1,6 @@
 import type { Connection, Connections } from './connections.ts';
 
-/** Bytes that make progress: fewer within the time, and the client is not transferring but holding on. */
+/** Minimum progress in bytes. A client that transfers less within the time only holds the connection. */
 const progressBytes = 64 * 1024;
 const looksPerStall = 4;
 
@@ -16,9 +16,9 @@ interface Marks {
 }
 
 /**
- * Ends connections whose client takes less than 64 KiB of an answer, or sends less of a body, within
- * `stallMs` while the server waits for it. What is not the client's fault does not count: an answer that
- * comes slowly from elsewhere, a body that the server does not read. Returns what stops the watch.
+ * Ends connections whose client takes less than 64 KiB of a response, or sends less of a body, within
+ * `stallMs` while the server waits for it. Delays by others do not count: a response that comes slowly
+ * from upstream, a body that the server does not read. Returns a function that stops the watch.
  */
 export function endSlowPeers(connections: Connections, stallMs: number): () => void {
   const marks = new WeakMap<Connection, Marks>();
@@ -48,13 +48,13 @@ function isStalled(mark: Mark | undefined, now: number, stallMs: number): boolea
   return mark !== undefined && now - mark.at >= stallMs;
 }
 
-/** Bytes that the client has taken; undefined while it need not take any. */
+/** Returns the bytes that the client has taken; undefined while none wait for it. */
 function takenBytes({ socket }: Connection): number | undefined {
   const waiting = socket.writableLength;
   return waiting === 0 ? undefined : socket.bytesWritten - waiting;
 }
 
-/** Bytes that the client has sent; undefined while no body is awaited from it. */
+/** Returns the bytes that the client has sent; undefined while the server expects no body from it. */
 function sentBytes({ socket, request }: Connection): number | undefined {
   if (!request || request.complete || request.readableLength > 0) return undefined;
   return socket.bytesRead;
