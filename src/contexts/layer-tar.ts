@@ -5,7 +5,7 @@
 
 export type TarEntryType = 'file' | 'directory' | 'symlink';
 
-/** An entry without time and owner. */
+/** A tar entry without time and owner. */
 export interface TarEntry {
   /** The name of a directory ends in `/`. */
   readonly name: string;
