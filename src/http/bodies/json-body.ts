@@ -76,7 +76,7 @@ async function readShaped(request: IncomingMessage, limit: number): Promise<Buff
   }
 }
 
-/** Returns true for gzip. Throws a {@link Fault} (415) for an unsupported coding. Source: RFC 9110, sections 8.4 and 12.5.3. */
+/** Returns true for gzip. Throws a {@link Fault} (415) for other codings. Source: RFC 9110, sections 8.4 and 12.5.3. */
 function isGzip({ headers }: IncomingMessage): boolean {
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding === 'gzip' || coding === 'x-gzip') return true;
