@@ -9,7 +9,7 @@ export interface PullMeter {
   admit(client: string, request: ContainerRequest): void;
   /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
   count(client: string, request: ContainerRequest): void;
-  /** The headers with the remaining allowance. */
+  /** Returns the headers with the remaining allowance. */
   headers(client: string, request: ContainerRequest): Record<string, string>;
 }
 
@@ -20,11 +20,11 @@ export interface PullMeterDeps {
   readonly usage: UsageStore;
 }
 
-/** Limits and counts whole pulls: never blobs, and never twice what belongs to one pull. */
+/** Limits and counts whole pulls, each once. Never counts blobs. */
 export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDeps): PullMeter {
   return {
     admit(client, request) {
-      // The first request of a pull takes one; what else belongs to it passes even at the limit.
+      // The first request of a pull takes one event. The others of the pull pass even at the limit.
       if (counter.isRunning(client, request.token)) return;
       const limit = rateFor(rates, request.caller, client);
       if (limit) limiter.check(limit.key, limit.rate, limit.advice);
@@ -34,7 +34,7 @@ export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDep
       if (counter.isRunning(client, request.token)) return;
       const { caller } = request;
       const limit = rateFor(rates, caller, client);
-      // Taken before the pull counts as begun: one that is refused here must not pass the next time.
+      // Take before the pull counts as begun: a pull rejected here must not pass the next time.
       if (limit) limiter.take(limit.key, limit.rate, limit.advice);
       counter.begin(client, request.token);
       const day = new Date().toISOString().slice(0, 10);

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Digest } from '../../oci/digest.ts';
 
-/** Docker clients recognize a registry by it. */
+/** Docker clients recognize a registry by this header. */
 export const apiVersionHeader = { 'docker-distribution-api-version': 'registry/2.0' } as const;
 
-/** Headers of content that has a digest; the digest is the strongest validator there is (RFC 9110, section 8.8.3). */
+/** Returns the headers of content with a digest, which is the strongest validator (RFC 9110, section 8.8.3). */
 export function contentHeaders(digest: Digest, mediaType: string, length: number) {
   return {
     'content-type': mediaType,
@@ -15,7 +15,7 @@ export function contentHeaders(digest: Digest, mediaType: string, length: number
   };
 }
 
-/** True when the client has the content already. Source: RFC 9110, section 13.1.2. */
+/** Returns true when the client already has the content. Source: RFC 9110, section 13.1.2. */
 export function isUnmodified(request: IncomingMessage, digest: Digest): boolean {
   const header = request.headers['if-none-match'];
   if (header === undefined) return false;

@@ -15,11 +15,11 @@ export interface RegistryDeps {
   readonly token: TokenRouteDeps;
 }
 
-/** Where the token service is. */
+/** Path of the token service. */
 export const tokenPath = '/v2/token';
 
 /**
- * Everything below `/v2`. Its routes write their answers themselves: headers must be exact to the
+ * Handles everything below `/v2`. Its routes write their responses themselves: headers must be exact to the
  * byte, and a broken transfer must never look complete.
  */
 export function registryRoutes(deps: RegistryDeps): Middleware<RequestState> {

@@ -4,7 +4,7 @@ import { manifestType } from '../../oci/manifest.ts';
 import { isManifestLikeType, mediaTypes } from '../../oci/media-type.ts';
 import { contentHeaders, isUnmodified, sendUnmodified } from './registry-headers.ts';
 
-// As a string an answer goes out in one write with its head, as a buffer in a separate write.
+// Node sends a string body in one write with the head, and a buffer in a separate write.
 const singleWriteBytes = 16 * 1024;
 
 /** Answers HEAD and GET of a manifest. */
@@ -28,7 +28,7 @@ export function sendDocument(
   else response.end(bytes);
 }
 
-/** The type of the manifest. Its bytes are never changed: of a type that no manifest has, they are served as bytes. */
+/** Returns the type of the manifest; for a type that is not one of a manifest, returns octet-stream. */
 function servedType(document: Document): string {
   const type = manifestType(document);
   return isManifestLikeType(type) ? type : mediaTypes.octetStream;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { apiVersionHeader } from './registry-headers.ts';
 
-/** Answers below `/v2` with a JSON value. */
+/** Sends a JSON value as a response below `/v2`. */
 export function sendJson(
   response: ServerResponse,
   status: number,

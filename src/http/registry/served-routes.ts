@@ -34,13 +34,13 @@ export interface ServedDeps {
   readonly registry: RegistryClient;
   readonly meter: PullMeter;
   readonly trustedProxies: number;
-  /** How long an answer about a right is used, ms. */
+  /** How long the result of a check of rights is valid (ms). */
   readonly rightLifeMs: number;
 }
 
 /**
- * Answers the pull routes of served names; `path` is what is behind `/v2/<prefix>/`. The token in it
- * is all the right that is needed, whatever `Authorization` says, unless the operator requires a login too.
+ * Answers the pull routes of served names; `path` is the part after `/v2/<prefix>/`. Its token
+ * gives the right to pull, whatever `Authorization` says, unless the operator requires a login too.
  * Source: OCI distribution specification 1.1, Pull and Content Discovery.
  */
 export async function sendServed(
@@ -78,7 +78,7 @@ export async function sendServed(
 // Go's clients follow ten redirects.
 const mostRedirects = 9;
 
-/** The image; undefined where it is still being built and the client was redirected here again, which restarts its timeout. */
+/** Returns the image. While it builds, redirects the client to itself, which restarts its timeout: undefined. */
 async function findOrRedirect(
   deps: ServedDeps,
   request: ContainerRequest,
@@ -123,7 +123,7 @@ function send(
   }
 }
 
-/** Throws a {@link Fault} when a transfer may not go on. One that began before its token expired may. */
+/** Throws a {@link Fault} when a transfer may not continue. One that began before its token expired may. */
 async function requireRight(deps: ServedDeps, request: ContainerRequest): Promise<void> {
   const { expiresAt } = await deps.tokens.describe(request.token);
   const isRevoked = expiresAt < request.expiresAt;
@@ -174,11 +174,11 @@ async function sendListing(
   const url = new URL(req.url ?? '', 'http://localhost');
   const listing = await listingOf(deps.registry, request, image, path, url.search);
   const { contentType, body, next, isFiltered } = listing;
-  // The repository has the name that it was asked under.
+  // The client sees the repository under the name that it requested.
   const name = url.pathname.slice('/v2/'.length, -`/${path}`.length);
   sendJson(res, 200, 'name' in body ? { ...body, name } : body, {
     'content-type': contentType,
-    // The registry names a page below its own path.
+    // The registry links a page below its own path; the client needs the path here.
     ...(next === undefined ? {} : { link: `<${url.pathname}?${next}>; rel="next"` }),
     ...(isFiltered ? { 'oci-filters-applied': 'artifactType' } : {}),
   });

@@ -2,8 +2,8 @@ import { Fault } from '../../../foundation/fault.ts';
 import type { ByteRange } from '../../../pull/blobs/found-blob.ts';
 
 /**
- * The part that a `Range` header asks for, or undefined for the whole: no header, another unit, a
- * malformed value or several ranges, all of which a server may answer with the whole.
+ * Returns the part that a `Range` header requests, or undefined for the whole: no header, another unit, a
+ * malformed value or several ranges. A server may answer all of these with the whole.
  * Throws a {@link Fault} (416, with `Content-Range`) when nothing of the range exists.
  * Source: RFC 9110, sections 14.1.2, 14.2 and 15.5.17.
  */
@@ -19,7 +19,7 @@ export function parseRange(header: string | undefined, size: number): ByteRange 
   }
   const start = Number(first);
   const end = last === '' ? size - 1 : Math.min(Number(last), size - 1);
-  // A last position before the first makes the header invalid; registries answer 416, so do we.
+  // A last position before the first makes the header invalid; registries answer 416, and so does Sluice.
   if (start >= size || end < start) throw unsatisfiable(size);
   return { start, end };
 }

@@ -5,15 +5,15 @@ import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
 import type { FlowAlgorithm, FlowHash } from '../../../storage/hashing/flow-hash.ts';
 
 /**
- * Why a blob could not be handed on: `digest`: its bytes are not the ones promised; `length`: more
- * bytes than promised; `upstream`: the source broke or ended short; `client-gone`: nobody takes it
- * any more.
+ * Why the relay of a blob failed: `digest`: the bytes do not match the digest; `length`: the source sent
+ * more bytes than promised; `upstream`: the source broke or ended early; `client-gone`: the client
+ * disconnected or stopped reading.
  */
 export type RelayErrorCode = 'digest' | 'length' | 'upstream' | 'client-gone';
 
 export class RelayError extends Error {
   readonly code: RelayErrorCode;
-  /** Bytes received in good order before the end. */
+  /** Bytes received before the failure. */
   readonly bytes: number;
 
   constructor(code: RelayErrorCode, message: string, bytes: number, options?: ErrorOptions) {
@@ -25,28 +25,28 @@ export class RelayError extends Error {
 }
 
 export interface RelayOptions {
-  /** Destroyed in the end, whatever the end is. */
+  /** Destroyed at the end, also after a failure. */
   readonly source: ByteSource;
-  /** Its head is written by the caller, with `length` as Content-Length. */
+  /** The caller writes the head of this response, with `length` as Content-Length. */
   readonly sink: ServerResponse;
-  /** Bytes from the source, exactly. */
+  /** Exact number of bytes from the source. */
   readonly length: number;
-  /** What the bytes must hash to; leave it out for a part of a blob. */
+  /** Expected digest of the bytes; omit it for a part of a blob. */
   readonly digest?: { readonly algorithm: FlowAlgorithm; readonly hex: string } | undefined;
-  /** Milliseconds after which a client that takes nothing has left (default five minutes). */
+  /** Milliseconds after which a client that takes nothing counts as gone. Default: five minutes. */
   readonly stallMs?: number;
 }
 
-/** Bytes on the way to client and hash; beyond it no more is read. */
+/** Maximum bytes on the way to client and hash. Beyond it, the relay reads no more. */
 const inFlightBytes = 4 * 1024 * 1024;
-/** Longer than a source may idle and be mended; without it, a few clients that never read would hold all buffers. */
+/** Longer than a source may idle and recover. Without it, a few clients that never read would hold all buffers. */
 const patienceMs = 5 * 60_000;
 
 /**
- * Pumps a source into a response with back-pressure both ways, hashing on the way; nothing is
- * copied. The last chunk is held back until length and digest are proved right. On any failure the
+ * Pumps a source into a response with back-pressure both ways, and hashes on the way, without copying.
+ * Holds back the last chunk until length and digest are verified. On any failure the
  * response's socket is destroyed before its last byte, and the promise rejects with a
- * {@link RelayError}. Resolves when the last byte is with the kernel.
+ * {@link RelayError}. Resolves when the kernel has the last byte.
  */
 export async function relay(options: RelayOptions): Promise<void> {
   await new Transfer(options).run();
@@ -79,7 +79,7 @@ class Transfer {
     if (sink.destroyed || sink.closed) onClose();
     let last: Chunk | null = null;
     try {
-      // A response behind another one on its connection has no socket yet, and would only pile up.
+      // A response queued behind another one on its connection has no socket yet. Its bytes would only pile up.
       await this.#until(() => sink.socket !== null);
       this.#socket = sink.socket;
       last = await this.#pump();
@@ -96,7 +96,7 @@ class Transfer {
     }
   }
 
-  /** Hands on all chunks but the last, which it returns; null for a body of no bytes. */
+  /** Passes on all chunks except the last, which it returns; null for an empty body. */
   async #pump(): Promise<Chunk | null> {
     const { source, length } = this.#options;
     while (this.#bytes < length) {
@@ -135,7 +135,7 @@ class Transfer {
     this.#options.sink.write(chunk.bytes, this.#writing(leave));
   }
 
-  /** A callback for a write that calls `done` once: when it was written, or when it never will be. */
+  /** Returns a write callback. It calls `done` once: after the write, or when the write cannot happen any more. */
   #writing(done: () => void): () => void {
     const written = (): void => {
       if (this.#writes.delete(written)) done();
@@ -144,12 +144,12 @@ class Transfer {
     return written;
   }
 
-  /** Makes sure that nothing follows and that the bytes are the right ones. */
+  /** Verifies that nothing follows and that the digest matches. */
   async #prove(last: Chunk | null): Promise<void> {
     const { source, digest } = this.#options;
     const proof = this.#hash === null ? null : this.#value(this.#hash, last);
     proof?.catch(() => {});
-    // The end itself may be missing (a lost terminator): the length is what was promised.
+    // The terminator may be missing: the promised length is enough.
     const more = await source.read().catch(() => null);
     more?.release();
     if (this.#stopped !== null) throw this.#stopped;
@@ -183,7 +183,7 @@ class Transfer {
     await this.#until(() => isFinished);
   }
 
-  /** Ends everything; the memory of pending writes is free once the socket is closed, not before. */
+  /** Ends everything. Frees the memory of pending writes when the socket has closed, not before. */
   #abandon(cause: unknown): RelayError {
     const { sink } = this.#options;
     const error =
@@ -204,7 +204,7 @@ class Transfer {
     return error;
   }
 
-  /** Waits until it is so; throws when the transfer is stopped before. */
+  /** Waits until the condition holds. Throws when the transfer stops first. */
   async #until(isSo: () => boolean): Promise<void> {
     while (!isSo()) {
       if (this.#stopped !== null) throw this.#stopped;

@@ -11,16 +11,16 @@ import {
 import { parseRange } from './range.ts';
 import { relay } from './relay.ts';
 
-/** A blob to be answered with, wherever it is. */
+/** Access to the blob to send, wherever it is stored. */
 export interface BlobAnswer {
-  /** True when it is known to exist for the caller. */
+  /** Returns true when the blob is known to exist for the caller. */
   isKnown(): Promise<boolean>;
-  /** Bytes. */
+  /** Returns the size in bytes. */
   size(signal: AbortSignal): Promise<number>;
   open(rangeOf: RangeOf | undefined, signal: AbortSignal): Promise<FoundBlob>;
 }
 
-/** Answers HEAD and GET of a blob; resolves when the last byte is handed over. Throws before headers, destroys after. */
+/** Answers HEAD and GET of a blob. Resolves after the last byte. Throws before the headers, then destroys. */
 export async function sendBlob(
   answer: BlobAnswer,
   digest: Digest,
@@ -91,7 +91,7 @@ function writeHead(
   }
 }
 
-/** The range that is asked for; one that is meant for other content is none (RFC 9110, section 13.1.5). */
+/** Returns the requested range; undefined if `If-Range` names other content (RFC 9110, section 13.1.5). */
 function rangeHeader({ headers }: IncomingMessage, digest: Digest): string | undefined {
   const condition = headers['if-range'];
   return condition === undefined || condition === `"${digest}"` ? headers.range : undefined;

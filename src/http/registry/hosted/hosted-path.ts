@@ -2,7 +2,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { isRepository } from '../../../oci/reference.ts';
 import { checkReference, decodeSegment } from '../../../pull/pull-path.ts';
 
-/** What a request to a hosted repository asks for. Source: OCI distribution specification 1.1, Endpoints. */
+/** The target of a request to a hosted repository. Source: OCI distribution specification 1.1, Endpoints. */
 export type HostedPath =
   | {
       readonly kind: 'manifests' | 'blobs' | 'tags' | 'referrers';
@@ -12,7 +12,7 @@ export type HostedPath =
   | {
       readonly kind: 'uploads';
       readonly repository: string;
-      /** Undefined where an upload begins. */
+      /** Id of the upload; undefined in the request that begins one. */
       readonly upload: string | undefined;
     };
 

@@ -34,13 +34,13 @@ export interface HostedDeps {
   readonly uploads: Uploads;
 }
 
-// What every registry takes at least. Source: OCI distribution specification 1.1, Pushing Manifests.
+// The minimum that every registry accepts. Source: OCI distribution specification 1.1, Pushing Manifests.
 const maxManifestBytes = 4 * 1024 * 1024;
 const maxTags = 100;
 
 /**
- * Answers the routes of hosted repositories; `path` is what is behind `/v2/`. Rights come before
- * everything else: who has none learns nothing, not even whether the repository exists.
+ * Answers the routes of hosted repositories; `path` is the part after `/v2/`. Checks rights before
+ * everything else: a caller without rights learns nothing, not even whether the repository exists.
  * Source: OCI distribution specification 1.1, Pull, Push, Content Discovery and Content Management.
  */
 export async function sendHosted(
@@ -56,7 +56,7 @@ export async function sendHosted(
   const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
   if (asked.kind === 'uploads') {
     const { account, user } = deps.callers.of(req);
-    // A builder's token, and one for build contexts, has no account behind it.
+    // The tokens of builders and of build contexts belong to no account.
     const owner = account ?? user ?? asked.repository;
     return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
   }
@@ -65,7 +65,7 @@ export async function sendHosted(
   return send(deps, asked, req, res);
 }
 
-/** Answers with the names of the repositories that the caller may pull. */
+/** Sends the names of the repositories that the caller may pull. */
 export async function sendCatalog(
   { auth, listings }: Pick<HostedDeps, 'auth' | 'listings'>,
   req: IncomingMessage,
@@ -151,7 +151,7 @@ async function putManifest(
     );
   }
   const byDigest = isDigest(reference);
-  // Several tags at once, beside a digest. Source: OCI distribution specification, main branch, Pushing Manifests with Tags.
+  // A push by digest may set several tags. Source: OCI distribution specification, main branch, Pushing Manifests with Tags.
   const named = queryOf(req).getAll('tag');
   const tags = byDigest ? named : [reference];
   checkTags(tags);

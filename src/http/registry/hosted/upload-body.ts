@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { UploadBody } from '../../../hosted/uploads/uploads.ts';
 
-// A sender that is silent for so long is gone; what it has sent is kept.
+// A sender that is silent for this time is gone. The upload keeps the bytes already sent.
 const idleMs = 60_000;
 
-/** The bytes of a request as an upload takes them in. */
+/** Returns the body of a request in the form that an upload accepts. */
 export function uploadBody(request: IncomingMessage): UploadBody {
   const length = request.headers['content-length'];
   return {
@@ -21,7 +21,7 @@ async function* read(request: IncomingMessage): AsyncGenerator<Uint8Array> {
   const stop = () => request.destroy(new Error('the sender is silent'));
   socket.setTimeout(idleMs, stop);
   try {
-    // When the upload is refused in the middle, the connection is still needed for the answer.
+    // When the upload is rejected midway, the response still needs the connection.
     const pieces = request.iterator({ destroyOnReturn: false });
     for await (const bytes of pieces) yield bytes as Buffer;
   } finally {

@@ -14,16 +14,16 @@ import { queryOf } from '../../request-target.ts';
 import { apiVersionHeader } from '../registry-headers.ts';
 import { uploadBody } from './upload-body.ts';
 
-/** A place where blobs of a repository are pushed to. */
+/** The target of a blob push in a repository. */
 export interface UploadPath {
   readonly repository: string;
   readonly upload: string | undefined;
 }
 
-/** Who pushes. */
+/** The caller that pushes. */
 export interface Pusher {
   readonly rights: Rights;
-  /** Name of the account whose open uploads are limited; without one, of the repository. */
+  /** Name of the account whose open uploads are limited; without an account, name of the repository. */
   readonly owner: string;
 }
 
@@ -87,20 +87,20 @@ async function begin(
   try {
     await uploads.finish(repository, upload.id, uploadBody(req), undefined, digest);
   } catch (error) {
-    // Nobody knows its id, so nobody could go on with it.
+    // No client knows its id, so none could resume it.
     await uploads.cancel(repository, upload.id).catch(() => {});
     throw error;
   }
   sendCreated(res, repository, digest);
 }
 
-/** The algorithm that the client announces, where it does. */
+/** Returns the digest algorithm that the client announces. Default: sha256. */
 function algorithmOf(query: URLSearchParams, digest: Digest | undefined): DigestAlgorithm {
   if (digest !== undefined) return splitDigest(digest).algorithm;
   return query.get('digest-algorithm') === 'sha512' ? 'sha512' : 'sha256';
 }
 
-/** The same outcome. The error for a chunk that does not fit gets headers that say where the upload continues. */
+/** Awaits the work. Adds headers to the fault of a misplaced chunk that say where the upload continues. */
 async function withPlace<T>(
   uploads: Uploads,
   repository: string,
@@ -117,7 +117,7 @@ async function withPlace<T>(
   }
 }
 
-/** Where an upload is, and how far. */
+/** Returns the headers with the location of an upload and the bytes received. */
 function placeHeaders({ id, repository, size }: Upload): Record<string, string> {
   return {
     location: `/v2/${repository}/blobs/uploads/${id}`,
@@ -146,7 +146,7 @@ function sendCreated(res: ServerResponse, repository: string, digest: Digest): v
   res.end();
 }
 
-/** `0-99`; some clients write `bytes 0-99/*`, as it is in HTTP. */
+/** Parses `0-99`. Some clients send `bytes 0-99/*`, as in HTTP. */
 function chunkRange(header: string | undefined): ChunkRange | undefined {
   if (header === undefined) return undefined;
   const [, start, end] = /^(?:bytes[ =])?(\d{1,15})-(\d{1,15})(?:\/.*)?$/.exec(header.trim()) ?? [];

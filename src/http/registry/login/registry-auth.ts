@@ -8,13 +8,12 @@ import type { Callers } from '../../callers/callers.ts';
 import { readBearer } from '../../callers/identify.ts';
 import type { LogIn } from './registry-challenge-login.ts';
 
-/** Admits callers with the right, and sends the others a challenge. */
+/** Admits callers that have the right, and challenges the others. */
 export interface RegistryAuth {
   /**
-   * The rights of who sends a request that needs one of them. Throws a {@link Fault} for who has it
-   * not: 401 with a challenge where a login or another token may help, else 403, and 429 for a login
-   * where too many have failed. Whether the
-   * repository exists makes no difference. A challenge also names the repository that a blob is to be
+   * Returns the rights of the caller of a request that requires one of them. Throws a {@link Fault} for a caller
+   * without it: 401 with a challenge where a login or another token may help, else 403, and 429 for a login
+   * after too many failed ones. Whether the repository exists makes no difference. A challenge also names the repository that a blob is to be
    * mounted from; without a right to it the blob is uploaded.
    */
   admit(
@@ -26,15 +25,15 @@ export interface RegistryAuth {
   /** Returns the rights of the caller. Throws a {@link Fault} (401) for wrong credentials, 429 as above. */
   rightsOf(request: IncomingMessage): Promise<Rights>;
   /**
-   * Lets a pull of a served name through whose client has logged in, by name and password or with a token
-   * for the name. Throws a {@link Fault} for the others: 401 with a challenge, 429 as above.
+   * Admits a pull of a served name when its client has logged in, by name and password or with a token
+   * for the name. Otherwise throws a {@link Fault}: 401 with a challenge, 429 as above.
    */
   admitPull(request: IncomingMessage, name: string): Promise<void>;
   /** Decides about `GET /v2/`: returns for 200, otherwise throws the challenge. */
   ping(request: IncomingMessage): Promise<void>;
 }
 
-/** Who sends a request: rights are undefined where the credentials are wrong. */
+/** The sender of a request. Its rights are undefined when the credentials are wrong. */
 interface Visitor {
   readonly kind: 'anybody' | 'account' | 'token';
   readonly rights: Rights | undefined;
@@ -64,7 +63,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
     });
   };
 
-  /** Returns what a bearer token allows, undefined for one that is not good. */
+  /** Returns the content of a bearer token; undefined for an invalid one. */
   const noteHolder = async (request: IncomingMessage, bearer: string) => {
     const token = await tokens.read(bearer);
     if (token?.account !== undefined) callers.note(request, { account: token.account });
@@ -92,7 +91,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
   return {
     async admit(request, repository, action, mountedFrom) {
       const visitor = await visitorOf(request);
-      // A push begins with a look at what is there, so its token has to do for both.
+      // A push first checks what exists, so its token must allow both.
       const actions = action === 'push' ? 'pull,push' : action;
       const source = mountedFrom === undefined ? '' : ` repository:${mountedFrom}:pull`;
       const scope = { scope: `repository:${repository}:${actions}${source}` };
@@ -138,7 +137,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
     },
 
     async ping(request) {
-      // With nothing to log in to, the credentials that a client has stored do not matter.
+      // Without accounts and logins, the credentials that a client has stored do not matter.
       if (!keeper.hasAccounts && !pullsNeedLogin) return;
       // Clients send credentials to a token service only where this route names one.
       const visitor = await visitorOf(request);

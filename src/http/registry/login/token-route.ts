@@ -14,13 +14,13 @@ export interface TokenRouteDeps {
   readonly keeper: Keeper;
   readonly tokens: RegistryTokens;
   readonly logIn: LogIn;
-  /** What served names begin with, such as `ct/`. */
+  /** Prefix of served names, such as `ct/`. */
   readonly servedPrefix: string;
-  /** Who may have a token for them: everybody where they need none, else who has logged in. */
+  /** Who may get a token for served names: everybody where pulls require no login, else callers that logged in. */
   readonly pulls: Openness;
 }
 
-/** What a client asks a token for. */
+/** The token request of a client. */
 interface TokenRequest {
   readonly credentials: NamedPassword | 'none' | 'unknown';
   readonly scopes: readonly string[];
@@ -31,7 +31,7 @@ const maxFormBytes = 64 * 1024;
 
 /**
  * Answers a token request: GET with Basic credentials or none, POST with a form. Anybody gets a
- * token; it allows what its owner may do, of what was asked for.
+ * token. It allows those of the requested actions that its owner may do.
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
@@ -43,8 +43,8 @@ export async function sendToken(
     request.method === 'POST' ? await readForm(request) : readQuery(request);
   const wanted = scopes.flatMap(parseScope);
   const isServed = ({ name }: RepositoryAccess) => name.startsWith(servedPrefix);
-  // A client sends what it has stored for this host, wrong or outdated, also where nothing is asked for:
-  // it is not looked at then, and the token does not tell whether it is right.
+  // A client sends its stored credentials for this host, even wrong or outdated ones and where none are required.
+  // Then nothing checks them, and the token does not reveal whether they are right.
   const needsNone = pulls !== 'login' && wanted.length > 0 && wanted.every(isServed);
   const login = needsNone || typeof credentials === 'string' ? undefined : credentials;
   const own = login && (await logIn(request, login));
@@ -90,7 +90,7 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
   const form = new URLSearchParams(body.toString('utf8'));
   const scopes = form.getAll('scope').flatMap(scope => scope.split(' '));
   const grant = form.get('grant_type') ?? '';
-  // Nobody got a refresh token here: it is of another service that had this name.
+  // Sluice issues no refresh tokens: this one is from another service that had this name.
   if (grant === 'refresh_token') return { credentials: 'unknown', scopes };
   if (grant !== 'password') {
     throw new Fault(
