@@ -151,7 +151,8 @@ async function putManifest(
     );
   }
   const byDigest = isDigest(reference);
-  // A push by digest may set several tags. Source: OCI distribution specification, main branch, Pushing Manifests with Tags.
+  // A push by digest may set several tags.
+  // Source: OCI distribution specification, main branch, Pushing Manifests with Tags.
   const named = queryOf(req).getAll('tag');
   const tags = byDigest ? named : [reference];
   checkTags(tags);

@@ -13,8 +13,8 @@ export interface RegistryAuth {
   /**
    * Returns the rights of the caller of a request that requires one of them. Throws a {@link Fault} for a caller
    * without it: 401 with a challenge where a login or another token may help, else 403, and 429 for a login
-   * after too many failed ones. Whether the repository exists makes no difference. A challenge also names the repository that a blob is to be
-   * mounted from; without a right to it the blob is uploaded.
+   * after too many failed ones. Whether the repository exists makes no difference.
+   * A challenge also names the repository from which to mount a blob. Without a right to it, the client uploads it.
    */
   admit(
     request: IncomingMessage,
