@@ -10,7 +10,7 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 
 /** A file attached to an image, such as a lock file. */
 export interface Attachment {
-  /** What it is; also the media type of its content. */
+  /** Type of the artifact, and media type of its content. */
   readonly artifactType: string;
   readonly content: Buffer;
   /** File name that a client uses. */
@@ -18,8 +18,8 @@ export interface Attachment {
 }
 
 /**
- * Puts an attachment into the repository of an image, among its referrers. Returns the tag under which the
- * repository lists them, where its registry does not keep the list itself. Throws `Fault`.
+ * Pushes an attachment to the repository of an image as a referrer. If the registry does not maintain the list of
+ * referrers, adds it to the index under the fallback tag and returns that tag. Throws `Fault`.
  */
 export type Attach = (
   target: Access,
@@ -33,8 +33,8 @@ const emptyConfig = Buffer.from('{}');
 /** Source: OCI image specification manifest.md, Guidelines for artifact usage; distribution specification 1.1, referrers. */
 export function createAttach(registry: RegistryClient, pusher: PushClient): Attach {
   /**
-   * Notes the artifact in the index under the tag that stands for the referrers, which clients look
-   * at where the registry does not keep the list itself.
+   * Adds the artifact to the index under the fallback tag. Clients read that index when the registry does not
+   * maintain the list of referrers.
    */
   const noteByTag = async (
     access: PushAccess,

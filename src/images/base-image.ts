@@ -21,7 +21,7 @@ import type { Documents } from './documents.ts';
 export interface BaseResolver {
   /** Returns the manifest or index that an image name refers to now. */
   resolve(access: Access, reference: Reference): Promise<Document>;
-  /** The image for the platform in what was resolved. */
+  /** Returns the image for the platform from a resolved manifest or index. */
   select(
     access: Access,
     reference: Reference,
@@ -44,7 +44,7 @@ export function createBaseResolver(
   // see the image, and what a tag refers to now.
   const ask = async (access: Access, reference: string): Promise<Document> => {
     const head = await registry.headManifest(access, reference);
-    // Told by its type already: what it is asked for by is no digest of its bytes, which are signed.
+    // Reject it by its type, before the fetch: a schema 1 manifest is signed, so its digest is not that of its bytes.
     if (head && isSchema1Type(head.mediaType)) throw schema1();
     if (head) return documents.manifest(access, head.digest, head.mediaType);
     const document = await registry.getManifest(access, reference);

@@ -46,7 +46,7 @@ export async function collectDocuments(
     found.set(document.digest, document);
   };
 
-  /** Takes the config of an image, and returns the entries of an index. */
+  /** Adds the config of an image to the result, and returns the entries of an index. */
   const visit = async (document: Document): Promise<readonly Descriptor[]> => {
     await pause();
     const parsed = parseManifest(document);
@@ -66,7 +66,7 @@ export async function collectDocuments(
     return visit(child);
   };
 
-  // Level by level, each manifest once: indexes that name each other's children would multiply.
+  // Visit level by level, and each manifest once: indexes that share children would multiply the work.
   const named = new Set([root.digest]);
   let entries = await visit(root);
   for (let depth = 0; depth < deepestIndex && entries.length > 0; depth += 1) {
@@ -113,7 +113,7 @@ function tooLarge({ registry, repository }: Access): Fault {
   );
 }
 
-// An index may name images that were never pushed or were deleted: it is sparse, not broken.
+// An index may name images that were deleted or never pushed. Such an index is sparse, not broken.
 async function unlessMissing(document: Promise<Document>): Promise<Document | undefined> {
   try {
     return await document;

@@ -45,7 +45,7 @@ export function createImageMaker(documents: Documents): ImageMaker {
     const key = `${registry}/${repository}@${base.digest} ${changed}`;
     const kept = made.get(key);
     const image = kept ?? (await make(access, base, change));
-    // Kept as what they are: a later version, or an index that was sparse, must not change them.
+    // Store the documents themselves: a later version of Sluice, or a once sparse index, must not change them.
     const keep = kept ? documents.renew : documents.keep;
     await Promise.all([...image.generated.values()].map(document => keep(document, access)));
     made.set(key, image);

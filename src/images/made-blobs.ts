@@ -35,7 +35,7 @@ export function blobsOf(
 ): MadeBlobs {
   const addedDigests = new Set(added);
 
-  // What a hosted manifest names need not be in its repository: it may be said to be elsewhere.
+  // A hosted manifest may name blobs that its repository lacks, since a descriptor can point elsewhere by URL.
   const isHosted = async ({ digest, size }: Descriptor): Promise<boolean> => {
     if (source.registry !== ownHost) return false;
     try {

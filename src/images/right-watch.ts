@@ -14,20 +14,20 @@ export interface RightWatch {
   /** Notes that a registry has just shown an image. */
   note(access: Access, reference: string): void;
   /**
-   * Returns the moment (ms, of `performance.now`) until which the right to an image may be believed. Throws a
-   * {@link Fault}: 403 when the registry shows it no longer; its own failure when it does not answer, and
-   * nobody knows that the caller may have the image.
+   * Returns the time (ms, of `performance.now`) until which the right to an image counts as valid. Throws a
+   * {@link Fault}: 403 if the registry no longer shows the image; the registry's failure if it does not answer and
+   * no earlier answer proves the right of the caller.
    *
-   * @param isPublic the registry has shown it without credentials before: while it does not answer, that counts
+   * @param isPublic the registry has shown the image without credentials before; this counts while it does not answer
    */
   look(access: Access, reference: string, isPublic: boolean): Promise<number>;
 }
 
 export interface RightWatchDeps {
   readonly registry: Pick<RegistryClient, 'headManifest' | 'getManifest' | 'getJson'>;
-  /** How long an answer is used, ms. */
+  /** How long an answer is valid, ms. */
   readonly lifeMs: number;
-  /** How long the last answer of a registry counts while it does not answer, ms. */
+  /** How long the last answer of a registry stays valid while the registry does not answer, ms. */
   readonly graceMs: number;
   readonly now?: () => number;
 }
@@ -41,7 +41,7 @@ interface Known {
 }
 
 const keptRights = 50_000;
-// Clients give up after 30 s without an answer, and this is only the first part of it.
+// Clients give up after 30 s without an answer, and this check is only the first part of a request.
 const longestAskMs = 10_000;
 const never = Number.NEGATIVE_INFINITY;
 
@@ -86,7 +86,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
       const isFresh = () => now() - entry.shownAt < lifeMs;
       const hasJustFailed = () => now() - entry.failedAt < lifeMs / 2;
       if (isFresh()) {
-        // Asked ahead of its end, so that nobody waits for an image that many pull.
+        // Ask before the answer expires, so that nobody waits for an image that many callers pull.
         const isAging = now() - entry.shownAt > lifeMs / 2;
         if (isAging && !hasJustFailed()) void ask(entry, access, reference);
         return entry.shownAt + lifeMs;
@@ -117,7 +117,7 @@ async function show(
   try {
     await findManifest(client, access, reference).catch(async error => {
       if (!(error instanceof Fault) || error.kind !== 'manifest-unknown') throw error;
-      // A name outlives the tag that it was made of; some registries answer 404 for a missing right as well.
+      // A name outlives the tag that it was made from. Some registries also answer 404 for a missing right.
       await registry.getJson(access, 'tags/list', '?n=1', signal);
     });
   } catch (error) {
