@@ -39,10 +39,10 @@ export function augment(
 
 /**
  * Applies a change to an image, or to every image of an index, one image per step, and yields the number of bytes that
- * the step wrote. Pure: the same base and change give the same bytes on every machine. Some entries stay as they are:
+ * the step wrote. Pure: the same base and change give the same bytes on every machine. Some entries do not change:
  * those that are not images (attestations, artifacts, unknown types), those that the change does not affect, and
- * those whose documents are missing from `documents`, since an index may be sparse. The annotation by which an
- * attestation names its image follows the image.
+ * those whose documents are missing from `documents`, since an index may be sparse. If an attestation names a
+ * changed image in its annotation, updates the annotation.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function* augmentInSteps(

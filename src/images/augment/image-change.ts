@@ -13,7 +13,7 @@ export interface InjectedLayer {
   readonly architecture?: string;
 }
 
-/** Changes to a config, and layers on top: as a client describes them, or verified. */
+/** Changes to a config, and layers to add: either as a client describes them, or verified. */
 export interface LayeredConfig<Layer> extends ContainerConfig {
   readonly layers?: readonly Layer[] | undefined;
 }

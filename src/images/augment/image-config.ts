@@ -60,9 +60,9 @@ function appendDiffIds(rootfs: unknown, layers: readonly InjectedLayer[]): JsonO
   return { ...base, [name]: [...diffIds, ...layers.map(layer => layer.tarDigest)] };
 }
 
-// Builders pair the entries that are not `empty_layer` with the layers in order. Where the base has
-// fewer entries than layers (it may have none at all) the gap is filled, or the injected entries
-// would be taken for the base's layers.
+// Builders pair the entries that are not `empty_layer` with the layers, in order. The base may have fewer entries
+// than layers, or none at all. This function fills the gap: otherwise, builders would pair the injected entries
+// with layers of the base.
 function appendHistory(
   history: unknown,
   layers: readonly InjectedLayer[],

@@ -14,10 +14,9 @@ export interface ChangedImage {
 }
 
 /**
- * Returns the image with the change applied. The family of media types stays, layers are appended to those
- * of the base, the config descriptor points to the new config; every other member of the manifest
- * keeps its value. Returns undefined when the change does not affect this image: it has only layers of another
- * architecture.
+ * Returns the image with the change applied. Keeps the family of media types, appends the layers to those of the
+ * base, and points the config descriptor to the new config. Every other member of the manifest keeps its value.
+ * Returns undefined if the change does not affect this image, because it only has layers of another architecture.
  */
 export function changeImage(
   base: Document,

@@ -28,10 +28,10 @@ export function changeRuntime(base: JsonObject, config: ContainerConfig): JsonOb
 }
 
 /**
- * Returns the variables that pass the image's own entrypoint to the injected one: as JSON array text, and for
- * entrypoints written for Wave in Wave's form, where a single word stands as it is. Without an entrypoint in
- * the image there are none. There are also none where the image starts with the given entrypoint already, since an
- * earlier change injected it: it would call itself, and lose the chain that it has.
+ * Returns the variables that pass the image's own entrypoint to the injected one: one as a JSON array, and one in
+ * Wave's form, for entrypoints written for Wave. Wave's form writes a single word without an array. Returns none if
+ * the image has no entrypoint. Also returns none if an earlier change already injected the same entrypoint:
+ * otherwise, it would call itself and lose its chain.
  */
 function entryChain(base: JsonObject, { entrypoint }: ContainerConfig): string[] {
   const own = asStrings(base[memberName(base, 'Entrypoint')]);

@@ -3,9 +3,9 @@ import type { Document } from '../../oci/document.ts';
 import { asObject, type JsonObject } from '../../oci/json.ts';
 
 /**
- * Returns the descriptor, pointing to a changed document. Members keep their places. `data`, which contains the
- * content itself, is updated. `urls`, which say where the former content is, are removed: clients would fetch
- * from there first and find another digest.
+ * Returns the descriptor, pointed to a changed document. Members keep their order. Updates `data`, which contains
+ * the content itself. Removes `urls`, the locations of the former content: clients would fetch from there first and
+ * find another digest.
  * Source: OCI image specification descriptor.md.
  */
 export function pointTo(descriptor: unknown, { bytes, digest }: Document): JsonObject {
@@ -22,8 +22,8 @@ export function pointTo(descriptor: unknown, { bytes, digest }: Document): JsonO
 const subjectAnnotation = 'vnd.docker.reference.digest';
 
 /**
- * The descriptor with its annotation changed that names another entry of its index, where that entry was
- * replaced: clients look for the attestations of an image by its digest.
+ * Updates the annotation that names another entry of the index, if that entry was replaced. Clients look for the
+ * attestations of an image by its digest. Returns the descriptor.
  * Source: BuildKit, docs/attestations/attestation-storage.md.
  *
  * @param replaced new digest by the former one
