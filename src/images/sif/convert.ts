@@ -21,7 +21,7 @@ import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
 
-/** An image that a SIF file is made of. */
+/** An image to convert to a SIF file. */
 export interface SifSource extends LayerSource {
   /** The image config, the whole document. */
   readonly config: JsonObject;
@@ -29,24 +29,24 @@ export interface SifSource extends LayerSource {
 }
 
 export interface ConvertOptions {
-  /** An empty directory for this conversion alone. The caller removes it, the file that was made with it. */
+  /** An empty directory for this conversion only. The caller removes it, including the finished file. */
   readonly directory: string;
-  /** What the image is said to be made from; see `imageDefinition`. */
+  /** The definition recorded in the image; see `imageDefinition`. */
   readonly definition: DefinitionRuntime;
   readonly limits: ConvertLimits;
-  /** Space on the disk of the directory; unlimited unless given. The caller ends it. */
+  /** Space on the disk of the directory. Default: unlimited. The caller releases it. */
   readonly disk?: SpacePromise;
   /** Name or path of the command. */
   readonly mksquashfs: string;
-  /** Signs the file; without it there is no signature. */
+  /** Signs the file. Default: no signature. */
   readonly signer?: SifSigner | undefined;
-  /** Of the file system; gzip unless told. */
+  /** Compression of the file system. Default: gzip. */
   readonly compression?: Compression | undefined;
-  /** Milliseconds that mksquashfs may do nothing before it is ended; ten minutes unless told. */
+  /** How long mksquashfs may be idle before it is stopped (ms). Default: ten minutes. */
   readonly stallMs?: number | undefined;
-  /** Threads that compress; as many as there are processors unless told. */
+  /** Number of compression threads. Default: the number of processors. */
   readonly processors?: number;
-  /** Is told what goes on, a line at a time. */
+  /** Receives progress messages, one line at a time. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
@@ -61,9 +61,9 @@ export interface ConvertedSif {
 const output = 'image.sif';
 
 /**
- * Makes a SIF file of an image, without root, namespaces, or its files on disk. The same image and
- * definition give the same bytes. Throws a {@link Fault}, or the signal's reason when that is aborted;
- * nothing runs any more then, and the directory is empty again.
+ * Converts an image to a SIF file, without root, without namespaces, and without unpacking its files to disk. The
+ * same image and definition give the same bytes. Throws a {@link Fault}, or the signal's reason if it is aborted.
+ * After an error, nothing runs any more, and the directory is empty again.
  */
 export async function convertToSif(
   source: SifSource,
@@ -83,7 +83,7 @@ export async function convertToSif(
     return { path, size, digest };
   } catch (error) {
     await rm(path, { force: true });
-    // Whatever stumbled over the end tells of it in its own words.
+    // After an abort, the signal's reason replaces the error that the abort caused.
     signal.throwIfAborted();
     throw error;
   } finally {
@@ -130,7 +130,7 @@ function wishOf({ config, architecture }: SifSource, definition: DefinitionRunti
   const runtime = asObject(config[memberName(config, 'config')]) ?? {};
   const created = config[memberName(config, 'created')];
   const createdAt = typeof created === 'string' ? Date.parse(created) : 0;
-  // Some tools write the year 1, for which the file has no number.
+  // Some tools write the year 1, which the file format cannot represent.
   return { config: runtime, architecture, createdAt: Math.max(createdAt || 0, 0), definition };
 }
 
@@ -145,7 +145,7 @@ function contentsOf({ layers, config }: SifSource, wish: RuntimeWish): SifConten
   };
 }
 
-/** An id for what went into the file: a UUID of version 8. Source: RFC 9562, section 5.8. */
+/** Returns an id derived from the inputs of the file: a UUID of version 8. Source: RFC 9562, section 5.8. */
 function idOf(parts: readonly unknown[]): Uint8Array {
   const id = createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, 16);
   id.writeUInt8((id.readUInt8(6) & 0x0f) | 0x80, 6);
@@ -153,7 +153,7 @@ function idOf(parts: readonly unknown[]): Uint8Array {
   return id;
 }
 
-/** SHA-256 of a part of a file. */
+/** Returns the SHA-256 of a part of a file. */
 async function hexDigest(
   path: string,
   start: number,

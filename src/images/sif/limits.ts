@@ -1,16 +1,16 @@
 import { Fault } from '../../foundation/fault.ts';
 
-/** What a conversion may take; more than that ends it with a {@link Fault} of kind `too-large`. */
+/** Limits of a conversion. A conversion that exceeds one fails with a {@link Fault} of kind `too-large`. */
 export interface ConvertLimits {
   /** Files, directories and links in all layers together. */
   readonly maxEntries: number;
   /** Bytes that all layers together may unpack to. */
   readonly maxUnpackedBytes: number;
-  /** Bytes on disk at any moment: fetched layers, and the file that is made of them. */
+  /** Bytes on disk at any moment: the fetched layers and the SIF file. */
   readonly maxScratchBytes: number;
 }
 
-/** @param limit the limit that the image is over, as `1000 files` */
+/** @param limit the limit that the image exceeds, such as `1000 files` */
 export function imageTooLarge(limit: string): Fault {
   return new Fault(
     'too-large',

@@ -1,25 +1,25 @@
 import type { SpacePromise } from '../../storage/directory/disk-space.ts';
 import { type ConvertLimits, imageTooLarge } from './limits.ts';
 
-/** Keeps account of the disk space that one conversion takes. */
+/** Tracks the disk space that one conversion uses. */
 export interface ScratchSpace {
-  /** Throws a {@link Fault} when it is more than the conversion may take, or than the disk has. */
+  /** Reserves bytes. Throws a {@link Fault} if they exceed the limit of the conversion or the free disk space. */
   take(bytes: number): void;
-  /** Counts bytes of what was taken that are about to be written. Throws a {@link Fault} while the disk has no space. */
+  /** Counts reserved bytes that are about to be written. Throws a {@link Fault} while the disk has no space. */
   write(bytes: number): void;
-  /** Takes space on the disk ahead for what another program writes, before its size is known. */
+  /** Reserves disk space for the output of another program, before its size is known. */
   expect(bytes: number): void;
   /** Counts removed bytes. */
   give(bytes: number): void;
-  /** The same for what is kept for speed only; false, and nothing is taken, when there is no room for it. */
+  /** Reserves bytes for a copy that only improves speed. Returns false, and reserves nothing, if there is no room. */
   takeCopy(bytes: number): boolean;
   giveCopy(bytes: number): void;
 }
 
-/** The part of the space that may be taken for speed: the rest is for what cannot be done without. */
+/** The fraction of the space for copies that only improve speed. The rest is for required files. */
 const copyPart = 0.25;
 
-/** @param disk space for this conversion alone; the caller ends it */
+/** @param disk space for this conversion only; the caller releases it */
 export function createScratchSpace(
   { maxScratchBytes }: ConvertLimits,
   disk: SpacePromise,
