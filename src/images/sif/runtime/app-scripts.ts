@@ -1,6 +1,6 @@
 import type { AppRuntime } from '../definition/definition-runtime.ts';
 
-/** The script that tells the programs of an app where the app lies. Source: Scientific Filesystem, Environment. */
+/** Returns the script that sets the paths of an app for its programs. Source: Scientific Filesystem, Environment. */
 export function appBase(app: string): string {
   const root = `/scif/apps/${app}`;
   const data = `/scif/data/${app}`;
@@ -16,7 +16,7 @@ export SCIF_APPNAME SCIF_APPROOT SCIF_APPMETA SCIF_DATA SCIF_APPDATA SCIF_APPINP
 `;
 }
 
-/** What every app, and the container without an app, is told of an app. */
+/** Returns the variables about an app that every app, and the container without an app, receives. */
 export function appExports(
   app: string,
   { environment, runscript, startscript }: AppRuntime,

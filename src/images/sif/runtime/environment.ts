@@ -1,14 +1,14 @@
 import { isVariableName, singleQuoted } from './shell-quote.ts';
 
-// Variables that shells hold read-only, or that tell of the container that runs: to set them ends the script.
+// Variables that are read-only in shells, or that describe the running container: setting one ends the script.
 const reserved =
   /^(?:UID|EUID|GID|PPID|BASHOPTS|BASH_VERSINFO|SHELLOPTS|(?:APPTAINER|SINGULARITY)_(?:NAME|CONTAINER|INSTANCE))$/;
 
 /**
- * The script that gives a container the variables of its image, `NAME=value` each. Whoever runs it has cleared
- * what comes from the machine, and sets what the user wants afterwards; old clients set that before, so that
- * a variable with a value is left as it is. Of variables with one name the last counts. Those that no shell
- * can have are left out.
+ * Returns the script that sets the variables of an image (`NAME=value`) in a container. The client clears the
+ * variables of the machine first, and sets the user's variables afterwards. Old clients set the user's variables
+ * before, so the script keeps a variable that has a value. If a name occurs more than once, the last value counts.
+ * Omits variables that a shell cannot have.
  */
 export function environmentScript(variables: readonly string[]): string {
   const lines = wordsOf(variables).map(([name, value]) =>
@@ -19,14 +19,14 @@ export function environmentScript(variables: readonly string[]): string {
   return `#!/bin/sh\n# The environment of the image.\n${lines.join('')}`;
 }
 
-/** Shell code that sets variables, `NAME=value` each, whatever they were before. */
+/** Returns shell code that sets variables (`NAME=value`) and overrides earlier values. */
 export function exportLines(variables: readonly string[]): string {
   return wordsOf(variables)
     .map(([name, value]) => `export ${name}=${value}\n`)
     .join('');
 }
 
-/** Names, and values as words of a shell. */
+/** Returns pairs of a name and a value; the value is quoted as a shell word. */
 function wordsOf(variables: readonly string[]): readonly (readonly [string, string])[] {
   return [...new Map(variables.map(variable => [nameOf(variable), variable]))]
     .filter(([name]) => isVariableName(name) && !reserved.test(name))

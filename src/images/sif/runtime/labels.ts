@@ -1,10 +1,10 @@
 import type { DefinitionRuntime } from '../definition/definition-runtime.ts';
 
-/** What the labels of an image are made of. */
+/** Sources of the labels of an image. */
 export interface LabelSources {
-  /** Of the OCI image. */
+  /** Labels of the OCI image. */
   readonly image: Readonly<Record<string, string>>;
-  /** Those that `%post` has written. */
+  /** Labels that `%post` wrote. */
   readonly written?: Readonly<Record<string, string>>;
   readonly definition: DefinitionRuntime;
   readonly architecture: string;
@@ -15,8 +15,8 @@ export interface LabelSources {
 const usage = 'org.label-schema.usage';
 
 /**
- * The labels of an image, sorted by name. Those of a definition file count where the image has none of that
- * name, as for `apptainer build`.
+ * Returns the labels of an image, sorted by name. A label of the definition file applies only if the image has no
+ * label of that name, as with `apptainer build`.
  */
 export function runtimeLabels(sources: LabelSources): Readonly<Record<string, string>> {
   const { image, written, definition, architecture, createdAt } = sources;
@@ -41,7 +41,7 @@ export function runtimeLabels(sources: LabelSources): Readonly<Record<string, st
   );
 }
 
-/** The labels of lines that have a name and a value each. */
+/** Parses labels from lines; each line has a name and a value. */
 export function labelsIn(lines: readonly string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(
     lines.map(line => {
@@ -57,7 +57,7 @@ const months = [
   ...['September', 'October', 'November', 'December'],
 ];
 
-/** Such as `Thursday_29_February_2024_12:00:00_UTC`. */
+/** Formats a date as in `Thursday_29_February_2024_12:00:00_UTC`. */
 function formatDate(date: Date): string {
   const time = [date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()]
     .map(part => String(part).padStart(2, '0'))

@@ -1,15 +1,15 @@
 import { asObject, type JsonObject, memberName } from '../../../oci/json.ts';
 
-/** What a SIF file takes from the `config` member of an OCI image config. */
+/** Values that a SIF file uses from the `config` member of an OCI image config. */
 export interface OciRuntime {
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
-  /** `NAME=value` each. */
+  /** Entries of the form `NAME=value`. */
   readonly env: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Reads what is there; members may be missing, null, in another case, or of a type that Docker once wrote. */
+/** Reads the members. They may be missing, null, in another case, or of a type that old versions of Docker wrote. */
 export function readOciRuntime(config: JsonObject): OciRuntime {
   const at = (member: string) => config[memberName(config, member)];
   const labels = Object.entries(asObject(at('Labels')) ?? {});

@@ -8,40 +8,40 @@ import { ociRunscript } from './runscript.ts';
 import { runtimeDirectories, runtimeLinks, runtimeScripts } from './scripts.ts';
 
 /**
- * Something that is put into an image. A file takes the place of what is there; a directory or link is made
- * only where nothing is.
+ * An entry to add to an image. A file replaces an existing entry. A directory or link is added only if its path
+ * does not exist.
  */
 export interface SifEntry {
   /** Relative to the root of the image, without a slash at either end. */
   readonly path: string;
   readonly kind: 'file' | 'directory' | 'symlink';
   readonly mode: number;
-  /** Of a file. */
+  /** Content of a file. */
   readonly content?: Buffer;
-  /** Of a link. */
+  /** Target of a link. */
   readonly target?: string;
 }
 
-/** What an image is to be run as. */
+/** Describes how an image runs. */
 export interface RuntimeWish {
   /** The `config` member of the OCI image config. */
   readonly config: JsonObject;
   readonly architecture: 'amd64' | 'arm64';
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** What the image was made from; see `imageDefinition`. */
+  /** The definition of the image; see `imageDefinition`. */
   readonly definition: DefinitionRuntime;
-  /** What the build of a definition file has left in the image. */
+  /** Scripts that the build of a definition file left in the image. */
   readonly scripts?: KeptScripts | undefined;
 }
 
-// Where a client mounts what is the machine's.
+// Paths where a client mounts directories and files of the machine.
 const mountPoints = ['dev', 'etc', 'home', 'proc', 'root', 'sys', 'tmp', 'var', 'var/tmp'];
 const mountedFiles = ['etc/hosts', 'etc/resolv.conf'];
 const home = '.singularity.d';
 const historyFolder = 'bootstrap_history';
 
-/** What is put into an image so that clients of every age can run it, parents before what is in them. */
+/** Returns the entries that old and new clients need to run an image. Parents come before their children. */
 export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
   const { definition } = wish;
   const texts = textsOf(wish);
@@ -65,7 +65,7 @@ export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
   ];
 }
 
-/** What `apptainer inspect` prints of an image with these files, in the form that a SIF file holds it. */
+/** Returns the data that `apptainer inspect` prints for an image with these files, in the form of a SIF file. */
 export function inspectMetadata(wish: RuntimeWish): object {
   const { environment, scripts, labels, help } = textsOf(wish);
   const { definition, scripts: kept } = wish;
@@ -134,7 +134,7 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
   const isStarted = entrypoint.length + cmd.length > 0;
   const runscript = definition.runscript ?? (isStarted ? undefined : base.runscript);
   const test = definition.test ?? base.test;
-  // Where the definition sets nothing, what is in the image config is enough, and gives way to the caller's own.
+  // If the definition sets no variables, the image config is enough, and the caller's own variables override it.
   const isOverridden = [
     environment,
     kept.environment,
@@ -143,10 +143,10 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
   ].some(script => script !== undefined);
   return {
     environment: {
-      // Clients know it by this name, and complete its PATH.
+      // Clients look for this name, and complete the PATH in this file.
       'env/10-docker2singularity.sh': base.imageEnvironment ?? environmentScript(env),
       'env/90-environment.sh': environmentOf(wish),
-      // Behind what `%post` has written.
+      // Runs after the variables that `%post` wrote.
       ...(isOverridden && requestedEnvironment !== undefined
         ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
         : {}),
@@ -160,12 +160,12 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
       ...{ image: labels, written: writtenLabels(kept.labels), definition },
       ...{ architecture, createdAt },
     }),
-    // As apptainer build, which keeps what the base says.
+    // `apptainer build` also keeps the help text of the base.
     help: base.help ?? definition.help,
   };
 }
 
-/** The script with the variables of the definition file, behind those that are there. */
+/** Returns the script that sets the existing variables, then those of the definition file. */
 function environmentOf({ definition, scripts: kept = {} }: RuntimeWish): string {
   const before = wholeLines(kept.environment ?? '#!/bin/sh\n');
   const { environment, isOnSif } = definition;
@@ -173,7 +173,7 @@ function environmentOf({ definition, scripts: kept = {} }: RuntimeWish): string 
   return `${before}${isOnSif ? '\n' : ''}${environment}`;
 }
 
-/** The definition file of the base, where it has one, as the next one of its history. */
+/** Adds the definition file of the base, if it has one, to the history of definition files. */
 function historyOf({ definition, scripts: kept = {} }: RuntimeWish): Record<string, string> {
   if (!definition.isOnSif || kept.definition === undefined) return {};
   const names = new Set(kept.history);
@@ -182,7 +182,7 @@ function historyOf({ definition, scripts: kept = {} }: RuntimeWish): Record<stri
   return { [`${historyFolder}/Apptainer${number}`]: kept.definition };
 }
 
-/** What `%post` writes for labels: a name and a value on each line. */
+/** Parses the labels that `%post` wrote: a name and a value on each line. */
 function writtenLabels(text = ''): Readonly<Record<string, string>> {
   const lines = text.split('\n').map(line => line.trim());
   return labelsIn(lines.filter(line => line !== '' && !line.startsWith('#')));
@@ -192,7 +192,7 @@ function wholeLines(text: string): string {
   return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }
 
-/** As `apptainer inspect` prints texts: without the line ends at the end. */
+/** Removes the line ends at the end of a text, as `apptainer inspect` does. */
 function shown(text: string | undefined): string | undefined {
   let end = text?.length ?? 0;
   while (text?.[end - 1] === '\n') end -= 1;

@@ -3,10 +3,10 @@ import { bytesOf } from '../tar/tar-entry.ts';
 import type { SifEntry } from './runtime-files.ts';
 
 /**
- * Puts files into the tree of an image, over all of its layers. Symbolic links on the way to them are
- * followed, as when they are put into an unpacked image.
+ * Adds files to the tree of an image, above all its layers. Follows symbolic links in their paths, as in an
+ * unpacked image.
  *
- * @param layer a number behind those of the layers
+ * @param layer a number greater than those of the layers
  * @param mtime seconds since the epoch
  */
 export function addRuntimeFiles(

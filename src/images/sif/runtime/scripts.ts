@@ -1,6 +1,6 @@
 /**
- * What is the same in `/.singularity.d` of every image, by its path there. Clients since Singularity 3.6 have
- * the scripts in `actions` themselves, and run what is in `env`; older ones start with what is in `actions`.
+ * The files in `/.singularity.d` that are the same in every image, by path. Clients since Singularity 3.6 have
+ * their own copies of the scripts in `actions`, and run the scripts in `env`. Older clients run those in `actions`.
  * Source: the layout that `apptainer build` makes.
  */
 export const runtimeScripts: Readonly<Record<string, string>> = {
@@ -29,7 +29,7 @@ fi`,
     exec /.singularity.d/test "$@"
 fi
 echo "This image has no test"`),
-  // Clients set what the user wants after this one, so it must be there.
+  // Clients set the user's variables after this script, so it must exist.
   'env/99-base.sh': `#!/bin/sh
 # Libraries that the client brings along, such as those of a graphics card.
 LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs"
@@ -46,10 +46,10 @@ unset SING_USER_DEFINED_PREPEND_PATH SING_USER_DEFINED_APPEND_PATH SING_USER_DEF
 `,
 };
 
-/** The directories that there are even when nothing is in them. */
+/** Directories that exist even if they are empty. */
 export const runtimeDirectories = ['actions', 'env', 'libs'] as const;
 
-/** Links at the top of the image for the oldest clients, and what they point to. */
+/** Links in the root of the image for the oldest clients, with their targets. */
 export const runtimeLinks: Readonly<Record<string, string>> = {
   '.exec': '.singularity.d/actions/exec',
   '.run': '.singularity.d/actions/run',
@@ -59,7 +59,7 @@ export const runtimeLinks: Readonly<Record<string, string>> = {
   singularity: '.singularity.d/runscript',
 };
 
-/** A script that sets the environment and then does something. */
+/** Returns a script that sets the environment and then runs the given code. */
 function action(does: string, first = ''): string {
   return `#!/bin/sh
 ${first}for script in /.singularity.d/env/*.sh; do

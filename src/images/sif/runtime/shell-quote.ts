@@ -1,7 +1,7 @@
 // Apptainer's own shell loses a carriage return before a line feed, and takes the backslash of an escaped
 // single quote for a character: such pairs are taken apart, and quotes quoted.
 
-/** The text as one word of a shell, whatever is in it. Source: POSIX.1-2017, Shell 2.2.2. */
+/** Quotes any text as one word of a shell. Source: POSIX.1-2017, Shell 2.2.2. */
 export function singleQuoted(text: string): string {
   return `'${withoutNul(text).replaceAll("'", `'"'"'`).replaceAll('\r\n', "\r''\n")}'`;
 }
@@ -13,7 +13,7 @@ export function doubleQuoted(text: string): string {
     .replaceAll('\r\n', '\r""\n')}"`;
 }
 
-/** True for what a shell can have as the name of a variable. */
+/** Returns true if a shell accepts the text as the name of a variable. */
 export function isVariableName(text: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(text);
 }
