@@ -1,4 +1,4 @@
-/** What a definition file says about how an image is run and described. */
+/** The parts of a definition file that specify how an image runs and is described. */
 export interface DefinitionRuntime {
   /** The definition file. */
   readonly text: string;
@@ -7,9 +7,9 @@ export interface DefinitionRuntime {
   readonly labels: Readonly<Record<string, string>>;
   /** Shell code that sets variables. */
   readonly environment?: string | undefined;
-  /** The same of a request, which comes after all that the definition sets. */
+  /** Shell code that sets the variables of a request, after all variables of the definition. */
   readonly requestedEnvironment?: string | undefined;
-  /** Whole scripts, first line and all. */
+  /** Complete scripts, including the first line. */
   readonly runscript?: string | undefined;
   readonly startscript?: string | undefined;
   readonly test?: string | undefined;
@@ -33,8 +33,8 @@ export interface AppRuntime {
 /**
  * The definition of an image that is converted as it is, which `apptainer pull docker://` would write.
  *
- * @param name the image as it was asked for
- * @param digest what that stood for, where it has a tag
+ * @param name the image name that was requested
+ * @param digest the digest that the name resolved to, if it has a tag
  */
 export function imageDefinition(name: string, digest?: string): DefinitionRuntime {
   const base = 'org.opencontainers.image.base';

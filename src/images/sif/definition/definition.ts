@@ -10,22 +10,22 @@ import { stageInstructions, stageName } from './stage.ts';
 const maxStages = 100;
 const maxFileLines = 1000;
 
-/** What a definition file is translated to. */
+/** The translation of a definition file. */
 export interface TranslatedDefinition {
   /** Text of a Dockerfile that BuildKit builds; its last stage is the image. */
   readonly dockerfile: string;
-  /** What is put into the image besides. */
+  /** Data that is also added to the image. */
   readonly runtime: DefinitionRuntime;
-  /** What the caller should know although it can be built. */
+  /** Warnings for the caller about a definition file that can be built. */
   readonly warnings: readonly string[];
   /** Names of Singularity images in registries, by what the Dockerfile calls them. */
   readonly sifBases: Readonly<Record<string, string>>;
 }
 
 export interface DefinitionOptions {
-  /** Values for `{{ NAME }}` by name, which come before those of `%arguments`. */
+  /** Values for `{{ NAME }}` by name. They override those of `%arguments`. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
-  /** False where `%test` is not run at the end; true unless told. */
+  /** False to skip `%test` at the end. Default: true. */
   readonly runsTest?: boolean | undefined;
   /** A registry that callers can push to, for messages. */
   readonly ownHost?: string | undefined;

@@ -57,7 +57,7 @@ export function hasBootstrap(text: string): boolean {
   return false;
 }
 
-/** Takes a stage apart. Throws a `Fault` with the line for what is neither header nor section. */
+/** Parses a stage. Throws a `Fault` with the line for text that is neither a header nor a section. */
 export function parseStage(lines: readonly Line[]): DefinitionStage {
   const start = lines.findIndex(isSectionStart);
   const headerLines = start < 0 ? lines : lines.slice(0, start);
@@ -90,7 +90,7 @@ function parseHeaders(lines: readonly Line[]): ReadonlyMap<string, Header> {
     const name = open ?? text.slice(0, colon).trim().toLowerCase();
     const before = open === undefined ? undefined : headers.get(open);
     const value = (open === undefined ? text.slice(colon + 1) : text).trim();
-    // A value goes on in the next line behind a backslash.
+    // A backslash at the end continues the value on the next line.
     open = value.endsWith('\\') ? name : undefined;
     const part = open === undefined ? value : value.slice(0, -1);
     headers.set(name, {
@@ -111,7 +111,7 @@ function isSectionStart({ text }: Line): boolean {
   return /^\s*%/.test(text);
 }
 
-/** True for a line that means nothing outside of scripts. */
+/** Returns true for a line that has no meaning outside scripts. */
 export function isBlankOrComment({ text }: Line): boolean {
   return /^\s*(?:#|$)/.test(text);
 }

@@ -7,7 +7,7 @@ const known = new Set([
   ...['appenv', 'appfiles', 'apphelp', 'appinstall', 'applabels', 'apprun', 'appstart', 'apptest'],
 ]);
 
-/** Throws a `Fault` with the line for a section that there is not, or that an ordinary build cannot do. */
+/** Throws a `Fault` with the line for a section that is unknown, or that an ordinary build cannot run. */
 export function checkSections({ sections }: DefinitionStage): void {
   for (const { name, line, body } of sections) {
     if (known.has(name)) continue;
@@ -23,11 +23,11 @@ export function checkSections({ sections }: DefinitionStage): void {
 /** What the sections of a name have in them, one after another. */
 export interface Script {
   readonly text: string;
-  /** What stands behind the name of the section. */
+  /** The text after the name of the section. */
   readonly argument: string;
 }
 
-/** The sections of a name as one; undefined when there is none, or nothing is in it. */
+/** Returns the sections of a name as one. Returns undefined if there are none, or if they are empty. */
 export function scriptOf(
   { sections: all }: Pick<DefinitionStage, 'sections'>,
   name: string,

@@ -2,7 +2,7 @@ import { postEnvironmentPath } from '../../layers/kept-scripts.ts';
 import { writeFile } from '../heredoc.ts';
 import type { Script } from '../sections.ts';
 
-// A place that no image keeps anything of.
+// A directory that no image keeps.
 const mounted = '/dev/sluice';
 const context = '/dev/sluice-context';
 const environmentFile = `/${postEnvironmentPath}`;
@@ -63,7 +63,7 @@ cd / && exec ${mounted}/test
 export interface StageScripts {
   readonly setup: Script | undefined;
   readonly post: Script | undefined;
-  /** A whole script, first line and all. */
+  /** A complete script, including the first line. */
   readonly test: string | undefined;
   /** What sets the variables of the image. */
   readonly environment: string | undefined;
@@ -124,7 +124,7 @@ export function postInstructions(
   ];
 }
 
-/** Runs `%test`; nothing of what it writes is kept but that it has succeeded. */
+/** Runs `%test`. Keeps only the fact that it succeeded; discards everything that it writes. */
 export function testInstructions(name: string): readonly string[] {
   return [
     `WORKDIR ${tested}`,
@@ -145,7 +145,7 @@ interface Bind {
   readonly from?: string;
   readonly source?: string;
   readonly target: string;
-  /** What is written is discarded. */
+  /** Discards everything that is written. */
   readonly rw?: true;
 }
 
