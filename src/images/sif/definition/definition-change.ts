@@ -7,7 +7,7 @@ import {
 import { exportLines } from '../runtime/environment.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 
-/** What a field of a request does in a Singularity image. */
+/** The effect of a field of a request on a Singularity image. */
 type Effect =
   | { readonly definition: Partial<DefinitionRuntime> }
   /** What to do instead, where the programs that run these images ignore the field. */

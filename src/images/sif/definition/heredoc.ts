@@ -1,4 +1,4 @@
-/** The instruction that writes a text to a file, as it is; a path has no blanks in it. */
+/** Returns the instruction that writes a text to a file unchanged. The path must not contain blanks. */
 export function writeFile(path: string, text: string, mode?: '755'): string {
   const whole = text.endsWith('\n') || text === '' ? text : `${text}\n`;
   const end = endMark(whole);

@@ -13,7 +13,7 @@ import { setupScript } from './sections/setup.ts';
 import type { StageBase } from './sections/stage-base.ts';
 import { scriptOf } from './sections.ts';
 
-/** How a stage is called in the Dockerfile, counted from 1. */
+/** Returns the name of a stage in the Dockerfile. Stages count from 1. */
 export function stageName(number: number): string {
   return `sluice-stage-${number}`;
 }
@@ -62,7 +62,7 @@ export function stageInstructions(
     ...(post
       ? [
           [`FROM ${image} AS ${base}`, ...files],
-          // Directories that are missing are made.
+          // WORKDIR creates missing directories.
           [`FROM ${base} AS ${called('tmp')}`, 'WORKDIR /tmp', 'WORKDIR /var/tmp'],
           [`FROM ${base} AS ${untested}`, ...postInstructions(scripts, post, called('tmp'))],
         ]

@@ -8,20 +8,20 @@ import { copyInstructions } from './files.ts';
 import { labelsOf } from './label-sections.ts';
 import { scriptFile } from './script-file.ts';
 
-/** What the `%app...` sections of a stage ask for. */
+/** Instructions for the `%app...` sections of a stage. */
 export interface AppInstructions {
-  /** A stage of nothing but the scripts of the apps. */
+  /** A stage that contains only the scripts of the apps. */
   readonly stage: readonly string[];
   readonly copies: readonly string[];
-  /** What is run after `%post`. */
+  /** Shell code that runs after `%post`. */
   readonly install: string;
 }
 
 const maxApps = 100;
 
 /**
- * The instructions for the apps of a stage, undefined when it has none. They lie where the Scientific Filesystem
- * has them. Throws a `Fault` with the line for what cannot be done.
+ * Returns the instructions for the apps of a stage, or undefined if it has none. Apps use the paths of the
+ * Scientific Filesystem. Throws a `Fault` with the line for an instruction that cannot be translated.
  * Source: Apptainer user guide, SCIF apps.
  */
 export function appInstructions(stage: DefinitionStage, name: string): AppInstructions | undefined {
@@ -52,14 +52,14 @@ export function appInstructions(stage: DefinitionStage, name: string): AppInstru
   };
 }
 
-/** What is told of the apps of a stage, by their names; undefined when it has none. */
+/** Returns the runtime data of the apps of a stage, by name. Returns undefined if it has none. */
 export function appRuntimes(stage: DefinitionStage): Record<string, AppRuntime> | undefined {
   const apps = appsOf(stage);
   if (apps.size === 0) return undefined;
   return Object.fromEntries([...apps].map(([app, sections]) => [app, appRuntime(app, sections)]));
 }
 
-/** The sections of each app, in the order in which the stage names them. */
+/** Returns the sections of each app, in the order in which the stage names the apps. */
 function appsOf({ sections }: DefinitionStage): ReadonlyMap<string, readonly Section[]> {
   const apps = new Map<string, Section[]>();
   for (const section of sections) {

@@ -4,7 +4,7 @@ import { localBase, orasBase, refuseHub } from './sif-source.ts';
 import { checkedImage, type StageBase } from './stage-base.ts';
 
 /**
- * Returns the image that a stage is built from. Throws a `Fault` with the line where there is none.
+ * Returns the image that a stage is built from. Throws a `Fault` with the line if there is none.
  *
  * @param ownHost a registry that a caller can push to
  */

@@ -2,8 +2,8 @@ import { posix } from 'node:path';
 import { refuseLine, shownText } from '../definition-error.ts';
 import { isBlankOrComment, type Line, type Section } from '../parser.ts';
 
-// Singularity copies a directory into one that is there, COPY copies what is in it. No Dockerfile can ask
-// what is there; these are there in nearly every image.
+// Singularity copies a directory into an existing directory; COPY copies only its content. A Dockerfile cannot
+// check whether a directory exists. These directories exist in nearly every image.
 const usualDirectories = new Set([
   ...['/', '/bin', '/etc', '/home', '/lib', '/media', '/mnt', '/opt', '/root', '/sbin', '/srv'],
   ...['/tmp', '/usr', '/usr/bin', '/usr/lib', '/usr/local', '/usr/local/bin', '/usr/local/lib'],
@@ -11,9 +11,9 @@ const usualDirectories = new Set([
 ]);
 
 /**
- * The COPY instructions for a `%files` section. `stageName` gives the Dockerfile's name of an earlier stage of
- * the definition file, undefined when there is none.
- * Throws a `Fault` with the line for a file of the machine that builds, and for what COPY cannot do.
+ * Returns the COPY instructions for a `%files` section. `stageName` returns the Dockerfile's name of an earlier
+ * stage of the definition file, or undefined if there is none.
+ * Throws a `Fault` with the line for a file of the build machine, and for a copy that COPY does not support.
  *
  * @param root the directory that destinations are relative to
  */
@@ -44,7 +44,7 @@ function copyInstruction(line: Line, from: string | undefined, base: string): st
   const target = posix.join(base, destination ?? '');
   if (source === root) return copy(source, target);
   if (/[*?[]/.test(source)) {
-    // What comes behind the lone dot is made anew at the target.
+    // COPY recreates the path after the single dot at the target.
     const parent = posix.dirname(source);
     const isTop = destination === undefined || parent === root;
     const pattern = isTop ? source : `${parent}/./${posix.basename(source)}`;
@@ -57,7 +57,7 @@ function copyInstruction(line: Line, from: string | undefined, base: string): st
   return copy(source, isDirectory ? posix.join(target, posix.basename(source)) : target);
 }
 
-/** The directories that an app has before its files are copied. */
+/** Returns true for a directory of an app that exists before its files are copied. */
 function isAppDirectory(path: string, base: string): boolean {
   return (
     base !== '/' && ['', '/bin', '/lib', '/scif', '/scif/env'].includes(path.slice(base.length))

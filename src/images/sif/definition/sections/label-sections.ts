@@ -1,7 +1,7 @@
 import { labelsIn } from '../../runtime/labels.ts';
 import { type DefinitionStage, isBlankOrComment } from '../parser.ts';
 
-/** The labels that the sections of a name list. */
+/** Returns the labels that the sections of a name list. */
 export function labelsOf(
   { sections }: Pick<DefinitionStage, 'sections'>,
   section: string,

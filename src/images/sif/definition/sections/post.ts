@@ -7,7 +7,7 @@ const mounted = '/dev/sluice';
 const context = '/dev/sluice-context';
 const environmentFile = `/${postEnvironmentPath}`;
 
-// What a script of a definition file finds, as in an image that apptainer builds.
+// Prepares the environment and files that a script of a definition file finds in `apptainer build`.
 const prepare = `for sluice_item in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
     case ":$PATH:" in
         *":$sluice_item:"*) ;;
@@ -46,7 +46,7 @@ export APPTAINER_ROOTFS SINGULARITY_ROOTFS APPTAINER_BUILDDEF SINGULARITY_BUILDD
 cd ${context} && exec "$@"
 `;
 
-// The variables that the definition file sets come before those that %post has set.
+// Sets the variables of the definition file before those that %post set.
 const tryOut = `mkdir -p /.singularity.d/env
 : >>/.singularity.d/env/90-environment.sh
 for sluice_item in /.singularity.d/env/*.sh; do
@@ -59,7 +59,7 @@ unset sluice_item
 cd / && exec ${mounted}/test
 `;
 
-/** The scripts of a stage that are run while it is built. */
+/** The scripts of a stage that run during its build. */
 export interface StageScripts {
   readonly setup: Script | undefined;
   readonly post: Script | undefined;
@@ -69,7 +69,7 @@ export interface StageScripts {
   readonly environment: string | undefined;
 }
 
-/** A stage of nothing but scripts; empty when there is nothing to run. */
+/** Returns a stage that contains only scripts. Returns an empty list if there is nothing to run. */
 export function scriptStage(name: string, scripts: StageScripts): readonly string[] {
   const { setup, post, test, environment } = scripts;
   if (!setup && !post && test === undefined) return [];
@@ -99,8 +99,8 @@ export function setupInstructions(name: string): readonly string[] {
 }
 
 /**
- * Runs `%post` as Apptainer does: by root, in `/`, by the shell, which says each command and ends at the first that
- * fails. What it leaves in the directories for temporary files is not in the image.
+ * Runs `%post` as Apptainer does: as root, in `/`, in a shell that prints each command and stops at the first
+ * failure. The image excludes files that `%post` leaves in the directories for temporary files.
  *
  * @param temporary the stage with those directories
  */

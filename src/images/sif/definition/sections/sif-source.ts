@@ -2,7 +2,7 @@ import { refuseLine, shownText } from '../definition-error.ts';
 import type { Header } from '../parser.ts';
 import { checkedImage, type StageBase } from './stage-base.ts';
 
-/** Returns the Singularity image that `Bootstrap: oras` names. Throws a `Fault` with the line where it names none. */
+/** Returns the Singularity image that `Bootstrap: oras` names. Throws a `Fault` with the line if it names none. */
 export function orasBase(from: Header): StageBase {
   const image = from.value.replace(/^(?:oras:)?\/\//i, '');
   return { image: checkedImage(image, from), packages: [], isSif: true };

@@ -3,15 +3,15 @@ import { OciSyntaxError } from '../../../../oci/syntax-error.ts';
 import { refuseLine } from '../definition-error.ts';
 import type { Header } from '../parser.ts';
 
-/** What a stage begins with. */
+/** The base of a stage. */
 export interface StageBase {
   /** Name of an image, or `scratch`. */
   readonly image: string;
-  /** Packages that are installed before anything else. */
+  /** Packages to install first. */
   readonly packages: readonly string[];
-  /** True where the name is that of a Singularity image in a registry. */
+  /** True if the name refers to a Singularity image in a registry. */
   readonly isSif?: true;
-  /** What the caller should know of the choice. */
+  /** Warnings for the caller about the choice of the base. */
   readonly warning?: string;
 }
 
