@@ -4,7 +4,7 @@ import { isBlankOrComment, type Line, parseStage } from './parser.ts';
 const maxLength = 256 * 1024;
 const reference = /\{\{\s*(\w+)\s*\}\}/g;
 
-// Definition files for Wave name files of the build context so. Paths of `%files` begin there in any case.
+// Definition files for Wave use this name for the build context. Paths of `%files` always begin there.
 const contextDirectory: readonly [string, string] = ['wave_context_dir', '.'];
 
 /**
@@ -72,7 +72,7 @@ function substituteLine(
   return result + text.slice(end);
 }
 
-/** The names that some line of the text refers to. */
+/** Returns the names that the text refers to. */
 export function namesReferredTo(text: string): ReadonlySet<string> {
   return new Set([...text.matchAll(reference)].map(([, name = '']) => name));
 }

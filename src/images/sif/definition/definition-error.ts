@@ -7,7 +7,7 @@ export function refuseLine(line: number, why: string): never {
   });
 }
 
-/** A text of the file as it is shown in a message: short, on one line. */
+/** Formats a text of the file for a message: short, on one line. */
 export function shownText(text: string): string {
   const plain = text.trim().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?');
   return plain.length > 80 ? `'${plain.slice(0, 80)}...'` : `'${plain}'`;

@@ -38,8 +38,8 @@ export function isDefinition(text: string): boolean {
 
 /**
  * Translates a definition file of Singularity or Apptainer to an ordinary build. Pure: the same text and options
- * give the same bytes. Throws a `Fault` (400) with the line and the reason for what is not well formed, and for
- * what runs or reads on the machine that builds.
+ * give the same bytes. Throws a `Fault` (400) with the line and the reason for malformed text, and for
+ * anything that runs or reads files on the build machine.
  * Source: Apptainer user guide, Definition Files.
  */
 export function translateDefinition(
@@ -84,7 +84,7 @@ export function translateDefinition(
   };
 }
 
-/** Says in the Dockerfile, which a dry run shows, what its names stand for. */
+/** Returns comments that explain the names in the Dockerfile, which a dry run shows. */
 function heading(sifBases: ReadonlyMap<string, string>): string {
   const lines = [...sifBases].map(
     ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,

@@ -12,7 +12,7 @@ export interface Header {
   readonly line: number;
 }
 
-/** A section: a line that starts with `%`, and what comes before the next of its kind. */
+/** A section: a line that starts with `%`, and the lines before the next section. */
 export interface Section {
   /** In lower case, without `%`. */
   readonly name: string;

@@ -5,7 +5,7 @@ import { appRuntimes } from './apps.ts';
 import { labelsOf } from './label-sections.ts';
 import { scriptFile } from './script-file.ts';
 
-/** What a stage says about its image, in the form that `apptainer build` gives it. */
+/** Returns the runtime data that a stage specifies, in the form that `apptainer build` writes. */
 export function runtimeOf(stage: DefinitionStage, text: string): DefinitionRuntime {
   const headers = [...stage.headers].map(([name, { value }]) => [name, value]);
   const apps = appRuntimes(stage);

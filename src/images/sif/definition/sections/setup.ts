@@ -60,7 +60,7 @@ function isHarmless({ words }: ShellCommand, values: Values): boolean {
   const [command, ...all] = rest.filter(({ isTarget }) => !isTarget);
   if (command === undefined) return true;
   if (takesAssignments([command, ...all], values)) return true;
-  // What is only printed may be anything.
+  // Words that are only printed may contain anything.
   if (command.text === 'echo' || command.text === 'printf') {
     return places.length === 0 || all.every(({ text }) => !text.includes('$'));
   }
