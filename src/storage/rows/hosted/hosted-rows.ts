@@ -7,12 +7,6 @@ import type { HostedRow, HostedStore } from './hosted-store.ts';
 export function createHostedStore(database: Database): HostedStore {
   const sql = (text: string) => database.prepare(text);
   const queries = createHostedQueries(database);
-  const isNeeded = sql(
-    `SELECT EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)
-         OR EXISTS (SELECT 1 FROM hosted_blobs b WHERE digest = @digest
-                    AND (linked_at >= @linkedBefore OR EXISTS
-      (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)))`,
-  ).pluck();
   const rowsAfter = (table: string, more = '') =>
     sql(
       `SELECT c.repository AS repositoryId, r.name AS repository, c.digest, c.size${more}
@@ -47,7 +41,6 @@ export function createHostedStore(database: Database): HostedStore {
     totalBytes: async () => queries.totalBytes(),
 
     isHeld: async digest => queries.isHeld(digest),
-    isNeeded: async (digest, linkedBefore) => isNeeded.get({ digest, linkedBefore }) === 1,
     blobsAfter: async (place, limit) => blobsAfter.all({ ...place, limit }) as HostedRow[],
     manifestsAfter: async (place, limit) => manifestsAfter.all({ ...place, limit }) as HostedRow[],
     loneBlobsAfter: async (place, limit) =>

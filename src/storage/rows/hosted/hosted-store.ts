@@ -42,8 +42,6 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
 
   /** True when a repository has it, as a blob or as a manifest. */
   isHeld(digest: Digest): Promise<boolean>;
-  /** Like {@link isHeld}, but ignores orphans that were put there before the moment. */
-  isNeeded(digest: Digest, linkedBefore: number): Promise<boolean>;
   /** Returns up to so many blobs, or manifests, of all repositories after a place in their order. */
   blobsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
   manifestsAfter(place: HostedPlace, limit: number): Promise<HostedRow[]>;
