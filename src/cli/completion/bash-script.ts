@@ -1,4 +1,5 @@
 import type { Completion } from '../command/command.ts';
+import { placeWords, valueCases } from './case-patterns.ts';
 import { type Place, quoted, spellingsOf } from './word-places.ts';
 
 /** Returns the completion script for bash. */
@@ -9,11 +10,11 @@ _sluice() {
   COMPREPLY=()
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$place $word" in
-      ${wordsWithPlace(places).map(quoted).join(' | ')}) place="\${place:+$place }$word" ;;
+      ${placeWords(places)}) place="\${place:+$place }$word" ;;
     esac
   done
   case "$place $previous" in
-${places.flatMap(valueCases).join('\n')}
+${valueCases(places, replyOf).join('\n')}
   esac
   case "$place" in
 ${places.map(placeCase).join('\n')}
@@ -21,22 +22,6 @@ ${places.map(placeCase).join('\n')}
 }
 complete -F _sluice sluice
 `;
-}
-
-/** Returns `<place> <word>` for each word that leads to another place. */
-export function wordsWithPlace(places: readonly Place[]): string[] {
-  return places
-    .filter(({ words }) => words.length > 0)
-    .map(({ words }) => `${words.slice(0, -1).join(' ')} ${words.at(-1)}`);
-}
-
-function valueCases({ words, options }: Place): string[] {
-  return options
-    .filter(({ hasValue }) => hasValue)
-    .map(option => {
-      const patterns = spellingsOf(option).map(name => quoted(`${words.join(' ')} ${name}`));
-      return `    ${patterns.join(' | ')}) ${replyOf(option.completes)}; return ;;`;
-    });
 }
 
 function placeCase({ words, next, options, completes }: Place): string {

@@ -1,6 +1,5 @@
 import type { Completion } from '../command/command.ts';
-import { wordsWithPlace } from './bash-script.ts';
-import { type Place, type PlaceOption, quoted } from './word-places.ts';
+import { type Place, type PlaceOption, quoted, wordsWithPlace } from './word-places.ts';
 
 /** Returns the completion script for fish. */
 export function fishScript(places: readonly Place[]): string {

@@ -40,6 +40,13 @@ export function placesOf(commands: Readonly<Record<string, CommandNode>>): Place
   ];
 }
 
+/** Returns `<place> <word>` for each word that leads to another place. */
+export function wordsWithPlace(places: readonly Place[]): string[] {
+  return places
+    .filter(({ words }) => words.length > 0)
+    .map(({ words }) => `${words.slice(0, -1).join(' ')} ${words.at(-1)}`);
+}
+
 function placesAt(words: readonly string[], node: CommandNode): Place[] {
   if (isGroup(node)) {
     const own: Place = {

@@ -1,5 +1,5 @@
 import type { Completion } from '../command/command.ts';
-import { wordsWithPlace } from './bash-script.ts';
+import { placeWords, valueCases } from './case-patterns.ts';
 import { type Place, type PlaceOption, quoted, spellingsOf } from './word-places.ts';
 
 /** Returns the completion script for zsh. */
@@ -10,11 +10,11 @@ _sluice() {
   local place= word previous=\${words[CURRENT-1]}
   for word in \${words[2,CURRENT-1]}; do
     case "$place $word" in
-      ${wordsWithPlace(places).map(quoted).join(' | ')}) place="\${place:+$place }$word" ;;
+      ${placeWords(places)}) place="\${place:+$place }$word" ;;
     esac
   done
   case "$place $previous" in
-${places.flatMap(valueCases).join('\n')}
+${valueCases(places, replyOf).join('\n')}
   esac
   local -a entries
   case "$place" in
@@ -23,15 +23,6 @@ ${places.map(placeCase).join('\n')}
 }
 compdef _sluice sluice
 `;
-}
-
-function valueCases({ words, options }: Place): string[] {
-  return options
-    .filter(({ hasValue }) => hasValue)
-    .map(option => {
-      const patterns = spellingsOf(option).map(name => quoted(`${words.join(' ')} ${name}`));
-      return `    ${patterns.join(' | ')}) ${replyOf(option.completes)}; return ;;`;
-    });
 }
 
 function placeCase({ words, next, options, completes }: Place): string {
