@@ -13,7 +13,7 @@ import type { Asker, Undo } from './asker.ts';
 import type { BuildLogs } from './build-logs.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
-import { createTurns } from './limits/target-turns.ts';
+import { createTargetTurns } from './limits/target-turns.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';
@@ -82,7 +82,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const runs = createBuildRuns(deps);
   const { active } = runs;
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
-  const inTurn = createTurns();
+  const inTurn = createTargetTurns();
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
 

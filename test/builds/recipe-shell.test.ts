@@ -15,9 +15,9 @@ import { test } from 'node:test';
 import { pipLock } from '../../src/builds/recipe/conda/lock/pip-lock.ts';
 import { parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { requireCommand } from '../world/tools.ts';
+import { recipeOf } from './recipe-of.ts';
 
 /**
  * A stand-in for the package manager: it writes down what it is asked, and fails as the real one does

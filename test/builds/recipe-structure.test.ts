@@ -10,10 +10,10 @@ import { jsonList, parseDockerfile } from '../../src/builds/recipe/dockerfile/in
 import { expandWord } from '../../src/builds/recipe/dockerfile/words/shell-words.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import type { Recipe } from '../../src/builds/recipe/recipe-kind.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { quoteEnv, quoteShell } from '../../src/builds/recipe/text/quote.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import { recipeOf } from './recipe-of.ts';
 
 const nasty = fc
   .array(

@@ -1,8 +1,8 @@
 import { buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
 import { imageName } from '../../src/builds/plan/image-name.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import { recipeOf } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
+import { recipeOf } from '../builds/recipe-of.ts';
 
 /**
  * What becomes of a request, by file name: the Dockerfile and its context, the text that the key is made

@@ -2,7 +2,7 @@
  * Runs work with the same key one at a time, in the order of the calls; work with different keys runs concurrently.
  * Returns a function that settles as the work does.
  */
-export function createTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+export function createTargetTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<unknown>>();
 
   return async (key, work) => {

@@ -2,14 +2,7 @@ import { condaKind } from './conda/conda-kind.ts';
 import { definitionKind } from './definition/definition-kind.ts';
 import { dockerfileKind } from './dockerfile/dockerfile-kind.ts';
 import { type ImageSource, imageKind } from './image-source.ts';
-import type {
-  Recipe,
-  RecipeKind,
-  RecipeOptions,
-  RecipeSettings,
-  Source,
-  SourceKind,
-} from './recipe-kind.ts';
+import type { RecipeKind, Source, SourceKind } from './recipe-kind.ts';
 
 /** All kinds of recipe. The first kind that can read a request is the kind of the request. */
 export const recipeKinds = [definitionKind, dockerfileKind, condaKind] as const;
@@ -34,12 +27,4 @@ export function sourceKindOf<S extends BuildSource>({ kind }: S): SourceKind<S> 
 /** Returns the kind of a recipe by its name. */
 export function recipeKindNamed(name: RecipeKindName): RecipeKind<Source> {
   return byName.get(name) as RecipeKind<Source>;
-}
-
-/** Returns the recipe that makes the image of a source. */
-export function recipeOf(
-  source: RecipeSource,
-  options: RecipeOptions & RecipeSettings = {},
-): Recipe {
-  return recipeKindNamed(source.kind).recipe(source, options);
 }
