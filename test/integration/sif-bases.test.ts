@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
-import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
-import { type Apptainer, openApptainer } from '../world/apptainer.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import type { Pushed } from '../corpus/corpus.ts';
+import type { Apptainer } from '../world/apptainer.ts';
+import type { Registry } from '../world/registry.ts';
+import type { Sluice } from '../world/sluice.ts';
 import { assertSuccess } from './served.ts';
+import { type SifWorld, startSifWorld } from './sif-world.ts';
 
 suite('definition files that begin with a Singularity image', { concurrency: 1 }, () => {
+  let world: SifWorld;
   let open: Registry;
   let closed: Registry;
-  let buildkitd: Buildkitd;
   let sluice: Sluice;
   let apptainer: Apptainer;
   let images: Map<string, Pushed>;
@@ -21,25 +21,8 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
   let file: string;
 
   before(async () => {
-    open = await startRegistry();
-    closed = await startRegistry({ auth: 'basic' });
-    images = await pushCorpus(open, ['busybox:oci']);
-    buildkitd = await startBuildkitd();
-    apptainer = await openApptainer();
-    sluice = await startSluice({
-      config: {
-        accounts: { admin: 'secret' },
-        buildkit: [buildkitd.address],
-        hosted: { anonymous: ['public/*'] },
-        limits: { builds: { anonymous: 'off' } },
-        registries: {
-          [open.host]: { plainHttp: true },
-          [closed.host]: {
-            ...{ plainHttp: true, anonymous: true, username: 'tester', password: 'sesame' },
-          },
-        },
-      },
-    });
+    world = await startSifWorld(['busybox:oci']);
+    ({ open, closed, images, apptainer, sluice } = world);
     const target = await build(baseDefinition(), `${closed.host}/sif/base`);
     base = target.replace('oras://', '');
     file = apptainer.join('root', 'home', 'base.sif');
@@ -47,11 +30,7 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     await run(['pull', '--no-https', file, target], env);
   });
   after(async () => {
-    await apptainer?.remove();
-    await sluice?.stop();
-    await buildkitd?.stop();
-    await closed?.stop();
-    await open?.stop();
+    await world?.[Symbol.asyncDispose]();
   });
 
   const baseDefinition = () =>

@@ -1,12 +1,12 @@
 /** Singularity images: asked for, made, pushed, and run by a real Apptainer. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
-import { type Apptainer, type ApptainerUser, openApptainer } from '../world/apptainer.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
+import type { Pushed } from '../corpus/corpus.ts';
+import type { Apptainer, ApptainerUser } from '../world/apptainer.ts';
+import type { Registry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { assertSuccess } from './served.ts';
+import { type SifWorld, startSifWorld } from './sif-world.ts';
 
 interface SifAnswer {
   readonly targetImage: string;
@@ -20,43 +20,19 @@ interface SifAnswer {
 }
 
 suite('singularity images', { concurrency: 1 }, () => {
+  let world: SifWorld;
   let open: Registry;
   let closed: Registry;
-  let buildkitd: Buildkitd;
   let sluice: Sluice;
   let apptainer: Apptainer;
   let images: Map<string, Pushed>;
 
   before(async () => {
-    open = await startRegistry();
-    closed = await startRegistry({ auth: 'basic' });
-    images = await pushCorpus(open, ['busybox:oci', 'multi:index']);
-    buildkitd = await startBuildkitd();
-    apptainer = await openApptainer();
-    sluice = await startSluice({
-      config: {
-        accounts: { admin: 'secret' },
-        buildkit: [buildkitd.address],
-        hosted: { anonymous: ['public/*'] },
-        limits: { builds: { anonymous: 'off' } },
-        registries: {
-          [open.host]: { plainHttp: true },
-          [closed.host]: {
-            plainHttp: true,
-            anonymous: true,
-            username: 'tester',
-            password: 'sesame',
-          },
-        },
-      },
-    });
+    world = await startSifWorld(['busybox:oci', 'multi:index']);
+    ({ open, closed, images, apptainer, sluice } = world);
   });
   after(async () => {
-    await apptainer?.remove();
-    await sluice?.stop();
-    await buildkitd?.stop();
-    await closed?.stop();
-    await open?.stop();
+    await world?.[Symbol.asyncDispose]();
   });
 
   const nameOf = (image: string) => images.get(image)?.reference ?? '';
