@@ -1,0 +1,32 @@
+import type { LayeredPackage } from '../layers/package-layers.ts';
+
+/** The solution of an image for one platform. */
+export interface PlatformSolution {
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  /** Sorted by name. */
+  readonly packages: readonly LayeredPackage[];
+}
+
+/** A solution with what a document says about it. */
+export interface DocumentedSolution {
+  readonly platforms: readonly PlatformSolution[];
+  /** Base URLs of the channels in order of priority. */
+  readonly channels: readonly string[];
+  readonly requested: readonly string[];
+  /** Name of the image; date and identifiers of a document are derived from it and the packages. */
+  readonly image: string;
+}
+
+/** A document about a solution. The same solution gives the same bytes. */
+export interface SolutionDocument {
+  /** Name in routes and messages: `pixi-lock`, `conda-lock`, `explicit`, `spdx`, `cyclonedx`. */
+  readonly name: string;
+  /** File name: `pixi.lock`. */
+  readonly title: string;
+  /** Artifact type of the referrer. */
+  readonly artifactType: string;
+  /** Media type of the text. */
+  readonly mediaType: string;
+  write(solution: DocumentedSolution): string;
+}

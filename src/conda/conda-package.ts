@@ -1,0 +1,23 @@
+/** A package of a solution or of a lock file: one archive of a channel. */
+export interface CondaPackage {
+  readonly name: string;
+  readonly version: string;
+  /** The build string, such as `py312_0`. */
+  readonly build: string;
+  readonly buildNumber: number;
+  /** `noarch`, `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  /** `<name>-<version>-<build>.conda` or `.tar.bz2`. */
+  readonly fileName: string;
+  /** The address where the archive is published, without credentials. */
+  readonly url: string;
+  /** Bytes of the archive. */
+  readonly size?: number | undefined;
+  /** Lower-case hex digits. */
+  readonly sha256?: string | undefined;
+  readonly md5?: string | undefined;
+  /** Match specifications of the packages that it requires. */
+  readonly depends: readonly string[];
+  /** The record as the repository data has it; undefined for a package of a lock file. */
+  readonly record?: Readonly<Record<string, unknown>> | undefined;
+}

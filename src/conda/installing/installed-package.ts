@@ -1,0 +1,29 @@
+/** Where a package is installed. */
+export interface InstallPlace {
+  /** Absolute path of the environment: `/opt/conda`. */
+  readonly prefix: string;
+  /** Required by `noarch: python` packages; undefined for an environment without Python. */
+  readonly python?: PythonPlace | undefined;
+}
+
+/** The Python of an environment, as far as `noarch: python` packages depend on it. */
+export interface PythonPlace {
+  /** Minor version with its ABI flag, such as `3.12` or `3.13t`. */
+  readonly minorVersion: string;
+  /** Path of the directory for packages, relative to the prefix: `lib/python3.12/site-packages`. */
+  readonly sitePackages: string;
+}
+
+/** What the installation of a package has shown. */
+export interface InstalledPackage {
+  /** Paths of files and links relative to the prefix, in the order of the tar entries, without `conda-meta`. */
+  readonly paths: readonly string[];
+  /** The package's own `info/index.json`. */
+  readonly index: Readonly<Record<string, unknown>>;
+  /** The package's own `info/about.json`: license, home page, summary. */
+  readonly about: Readonly<Record<string, unknown>>;
+  /** Variables of `etc/conda/env_vars.d/*.json`. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Paths of scripts that must run when the package is linked; an installation without running them is incomplete. */
+  readonly linkScripts: readonly string[];
+}

@@ -1,0 +1,39 @@
+import type { CondaPackage } from '../conda-package.ts';
+
+/** An environment to solve. */
+export interface SolveWish {
+  /** Match specifications. */
+  readonly specs: readonly string[];
+  /** Names or URLs in order of priority. */
+  readonly channels: readonly string[];
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  readonly virtualPackages: readonly VirtualPackage[];
+  /** Packages that stay as they are; the solver adds to them. */
+  readonly locked?: readonly CondaPackage[] | undefined;
+}
+
+/** A property of the system, such as `__glibc` 2.39. */
+export interface VirtualPackage {
+  readonly name: string;
+  readonly version: string;
+  /** Default: `0`. */
+  readonly build?: string | undefined;
+}
+
+export interface SolveOptions {
+  readonly signal: AbortSignal;
+  /** Receives lines for the log, such as a channel that is down and whose kept data is used. */
+  readonly log: (line: string) => void;
+}
+
+/** Solves environments. */
+export interface CondaSolver {
+  /**
+   * Returns the packages of the environment, sorted by name, with the records of their repository data. Throws a `Fault`:
+   * 400 with the solver's explanation for an environment that has no solution, and for one above the limits.
+   */
+  solve(wish: SolveWish, options: SolveOptions): Promise<readonly CondaPackage[]>;
+  /** Ends the worker. */
+  close(): Promise<void>;
+}
