@@ -1,7 +1,7 @@
 import { pushCorpus } from '../test/corpus/corpus.ts';
 import { relaySite, startNginx } from '../test/world/nginx.ts';
 import { startRegistry } from '../test/world/registry.ts';
-import { type Sluice, startSluice } from '../test/world/sluice.ts';
+import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
 import { bytesPerSecond, secureBytesPerSecond } from './load.ts';
 import { type Origin, startOrigin } from './peers/origin.ts';
 import type { Part, Row } from './report.ts';
@@ -20,7 +20,7 @@ export async function blobs(): Promise<Part[]> {
   await using origin = await startOrigin(registry);
   await using nginx = await startNginx(() => relaySite(origin));
   await using secureNginx = await startNginx(() => secureRelaySite(origin));
-  await using sluice = await startSluice({
+  await using sluice = await startMeasuredSluice({
     config: {
       registries: {
         [origin.host]: { plainHttp: true, blobs: 'relay' },

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { pushCorpus } from '../test/corpus/corpus.ts';
 import { startBuildkitd } from '../test/world/buildkitd.ts';
 import { startRegistry } from '../test/world/registry.ts';
-import { type Sluice, startSluice } from '../test/world/sluice.ts';
+import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { buildkitDirectory } from '../test/world/tools.ts';
 import type { Part } from './report.ts';
@@ -24,7 +24,7 @@ export async function builds(): Promise<Part[]> {
   const pushed = await pushCorpus(registry, ['busybox:oci']);
   const base = pushed.get('busybox:oci')?.reference ?? '';
   await using buildkitd = await startBuildkitd();
-  await using sluice = await startSluice({
+  await using sluice = await startMeasuredSluice({
     config: {
       buildkit: [buildkitd.address],
       builds: { concurrent: atOnce },

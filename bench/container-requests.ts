@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { pushCorpus } from '../test/corpus/corpus.ts';
 import { startRegistry } from '../test/world/registry.ts';
-import { startSluice } from '../test/world/sluice.ts';
+import { startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { requestsPerSecond } from './load.ts';
 import type { Part } from './report.ts';
@@ -14,7 +14,7 @@ export async function containerRequests(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full']);
-  await using sluice = await startSluice({
+  await using sluice = await startMeasuredSluice({
     config: { registries: { [registry.host]: { plainHttp: true } } },
   });
   const body = {

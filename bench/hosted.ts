@@ -5,7 +5,7 @@ import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startRegistry } from '../test/world/registry.ts';
-import { startSluice } from '../test/world/sluice.ts';
+import { startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { bytesPerSecond, requestsPerSecond } from './load.ts';
 import type { Part } from './report.ts';
@@ -25,7 +25,7 @@ interface Target {
 export async function hosted(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();
-  await using sluice = await startSluice({ config: { accounts: { bench: 'secret' } } });
+  await using sluice = await startMeasuredSluice({ config: { accounts: { bench: 'secret' } } });
   const authorization = `Basic ${Buffer.from('bench:secret').toString('base64')}`;
   const ours = { repository: `${sluice.url}/v2/public/bench`, authorization };
   const theirs = { repository: `${registry.url}/v2/public/bench`, authorization: undefined };

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { pushCorpus } from '../test/corpus/corpus.ts';
 import { startDaemon, waitForLine } from '../test/world/daemon.ts';
 import { startRegistry } from '../test/world/registry.ts';
-import { startSluice } from '../test/world/sluice.ts';
+import { startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { requestsPerSecond } from './load.ts';
 import type { Part } from './report.ts';
@@ -15,7 +15,7 @@ export async function manifests(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full']);
-  await using sluice = await startSluice({
+  await using sluice = await startMeasuredSluice({
     config: {
       registries: { [registry.host]: { plainHttp: true } },
       limits: { pulls: { anonymous: 'off' } },

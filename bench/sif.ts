@@ -6,7 +6,7 @@ import { Pusher } from '../test/corpus/push.ts';
 import { distributionLayer } from '../test/sif/distribution-layer.ts';
 import { openApptainer } from '../test/world/apptainer.ts';
 import { type Registry, startRegistry } from '../test/world/registry.ts';
-import { type Sluice, startSluice } from '../test/world/sluice.ts';
+import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import type { Part } from './report.ts';
 import { watchMemory } from './resident-memory.ts';
@@ -22,7 +22,7 @@ export async function sif(): Promise<Part[]> {
   const pusher = await Pusher.open(registry, 'distribution');
   await pusher.push(imageOf({ layers: [await distributionLayer(directory.path)] }), '1');
   await pusher.close();
-  await using sluice = await startSluice({
+  await using sluice = await startMeasuredSluice({
     config: {
       limits: { builds: { anonymous: 'off' } },
       registries: { [registry.host]: { plainHttp: true } },

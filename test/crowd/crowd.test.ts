@@ -8,7 +8,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../faults/scripted-upstream.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Sluice, startMeasuredSluice } from '../world/sluice.ts';
 import { startCrowd } from './crowd.ts';
 
 const mebibyte = 1024 * 1024;
@@ -28,7 +28,7 @@ after(async () => {
 });
 // A server for each crowd: what one has left to the garbage collection is not the next one's memory.
 beforeEach(async () => {
-  sluice = await startSluice({
+  sluice = await startMeasuredSluice({
     config: {
       limits: { pulls: { anonymous: 'off' } },
       registries: {
@@ -99,7 +99,7 @@ test('200 clients that a blob is relayed to share two upstream transfers', async
 
 test('a registry gets no more connections than the setting allows, and every client its blob', async () => {
   const most = 3;
-  await using modest = await startSluice({
+  await using modest = await startMeasuredSluice({
     config: {
       upstream: { connections: most, headersTimeout: '120s' },
       registries: { [relay.host]: { plainHttp: true, blobs: 'relay' } },

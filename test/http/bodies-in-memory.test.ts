@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
 import { eventually } from '../world/eventually.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Sluice, startMeasuredSluice } from '../world/sluice.ts';
 import { type Open, open } from './open-connection.ts';
 
 const mebibyte = 1024 * 1024;
@@ -12,7 +12,7 @@ const mebibyte = 1024 * 1024;
 let sluice: Sluice;
 
 before(async () => {
-  sluice = await startSluice({
+  sluice = await startMeasuredSluice({
     config: { limits: { bodyMemory: '8 MiB', connections: { requestTime: '3s' } } },
   });
 });

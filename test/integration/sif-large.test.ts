@@ -9,8 +9,7 @@ import { fileCount, manySmallFiles } from '../sif/many-small-files.ts';
 import { tarOf } from '../sif/tar-file.ts';
 import { openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
-import { serverCommand } from '../world/server-command.ts';
-import { startSluice } from '../world/sluice.ts';
+import { startMeasuredSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
@@ -47,9 +46,7 @@ for (const { what, tar, list } of cases) {
     const pusher = await Pusher.open(registry, 'large');
     await pusher.push(imageOf({ layers: [layer] }), '1');
     await pusher.close();
-    await using sluice = await startSluice({
-      // Without the check of answers, which takes memory of its own.
-      command: serverCommand(),
+    await using sluice = await startMeasuredSluice({
       config: { registries: { [registry.host]: { plainHttp: true } } },
     });
     const answer = (await sluice.request({

@@ -20,7 +20,7 @@ export interface SluiceOptions {
   readonly diskBytes?: number;
   /** Files that it may have open. */
   readonly descriptors?: number;
-  /** Starts the server. Default: what `npm start` runs. */
+  /** Starts the server. Default: what `npm start` runs, with a check of its answers. */
   readonly command?: readonly string[];
 }
 
@@ -72,7 +72,12 @@ const answerCheck = new URL('answer-check.ts', import.meta.url).href;
 
 let markers = 0;
 
-/** Starts the server and waits until it is ready. */
+/** Starts the server without the check of its answers, which takes time and memory: for measurements. */
+export function startMeasuredSluice(options: SluiceOptions = {}): Promise<Sluice> {
+  return startSluice({ command: serverCommand(), ...options });
+}
+
+/** Starts the server and waits until it is ready. Checks its answers, unless a command is given. */
 export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> {
   const directory = await makeTempDir('server');
   const data = options.data ?? directory.join('data');
