@@ -268,4 +268,35 @@ function testNotes(withRows: WithRows): void {
       await settle();
       assert.equal((await clockReadings.read())?.wallMs, 4);
     }));
+
+  test('a layer of packages is replaced by its key, and goes when it was not used for a time', () =>
+    withRows(async ({ packageLayers }) => {
+      const key = (text: string) => digestOf(text).slice('sha256:'.length);
+      const hourMs = 3_600_000;
+      const layer = {
+        ...{ key: key('one'), digest: digestOf('a'), size: 10, tarDigest: digestOf('tar') },
+        ...{ facts: '{}', pathHashes: Buffer.from('hashes'), paths: Buffer.from('paths'), at: 0 },
+      };
+      const group = { ...layer, key: key('two'), facts: null, pathHashes: null, paths: null };
+      await Promise.all([packageLayers.enter(layer), packageLayers.enter(group)]);
+      await packageLayers.enter({ ...layer, digest: digestOf('b') });
+      const found = await packageLayers.find(layer.key, 2 * hourMs);
+      assert.equal(found?.digest, digestOf('b'));
+      assert.deepEqual(found.pathHashes, layer.pathHashes);
+      assert.deepEqual(await packageLayers.paths(layer.key), layer.paths);
+      assert.equal(await packageLayers.paths(group.key), undefined);
+      assert.equal((await packageLayers.find(group.key, 1))?.facts, null);
+      assert.equal(await packageLayers.find(key('three'), 1), undefined);
+      const [first] = await packageLayers.after(0, 1);
+      assert.equal(first?.digest, digestOf('b'));
+      assert.deepEqual(
+        (await packageLayers.after(first.id, 10)).map(({ digest }) => digest),
+        [digestOf('a')],
+      );
+      // Only the first was used since.
+      assert.equal(await packageLayers.purge(hourMs, 3 * hourMs), 1);
+      assert.equal(await packageLayers.find(group.key, 1), undefined);
+      assert.ok(await packageLayers.find(layer.key, 2 * hourMs));
+      assert.equal(await packageLayers.purge(0, hourMs), 1, 'a wrong clock dated it');
+    }));
 }

@@ -21,6 +21,7 @@ import {
   type ContentRowStore,
   createContentRowStore,
 } from '../../src/storage/rows/images/content-rows.ts';
+import { createPackageLayerStore } from '../../src/storage/rows/images/package-layer-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { eachRow } from '../../src/storage/rows/small-steps.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
@@ -72,7 +73,7 @@ suite(`${scale / 2} million rows`, () => {
       ...{ endedRequests: 100_000 * scale, liveRequests: 30_000 * scale },
       ...{ hostedBlobs: 100_000 * scale, orphans: 30_000 * scale },
       ...{ cachedBlobs: 100_000 * scale, endedBuilds: 20_000 * scale },
-      contents: 20_000 * scale,
+      ...{ contents: 20_000 * scale, packageLayers: 5000 * scale },
     });
     // The log of a server is never as long as one transaction of all these rows makes it.
     database.pragma('wal_checkpoint(TRUNCATE)');
@@ -81,6 +82,7 @@ suite(`${scale / 2} million rows`, () => {
     const builds = createBuildStore(database);
     const cachedBlobs = createCachedBlobStore(database);
     const contentRows = createContentRowStore(database);
+    const packageLayers = createPackageLayerStore(database);
     const bare = bytesWithout(contentRows, 5000 * scale);
     const count = (table: string) =>
       Number(database.prepare(`SELECT COUNT(*) FROM ${table}`).pluck().get());
@@ -111,11 +113,15 @@ suite(`${scale / 2} million rows`, () => {
       },
       async 'sweep of content'() {
         const anonymousUse = createAnonymousUseStore(database);
-        const deps = { content: bare, hosted, contentRows, requests, builds, anonymousUse };
+        const deps = {
+          ...{ content: bare, hosted, contentRows, requests, builds, anonymousUse },
+          packageLayers,
+        };
         const { removedCount, keptCount } = await sweep(deps, { graceMs: dayMs });
         assert.deepEqual([removedCount, keptCount], [20_000 * scale, 135_000 * scale]);
       },
       'purge of requests': () => createTokenRegistry(requests, dayMs, unlimited).purge(),
+      'purge of package layers': () => packageLayers.purge(now - dayMs, now),
       'purge of builds': () => purgeBuilds(builds),
       'removal of a repository': () => hosted.removeManifests('many/kept'),
       'return of free pages': () => returnFreePages(database),

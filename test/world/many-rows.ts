@@ -12,6 +12,8 @@ export interface RowCounts {
   readonly cachedBlobs?: number;
   /** Content that nothing refers to, used long ago; beside it each hosted blob has a row. */
   readonly contents?: number;
+  /** Layers of Conda packages, used long ago. */
+  readonly packageLayers?: number;
   /** Builds that were over long ago. */
   readonly endedBuilds?: number;
 }
@@ -24,7 +26,7 @@ const dayMs = 24 * 3_600_000;
  */
 export function fillDatabase(database: Database, counts: RowCounts, now = Date.now()): void {
   const { endedRequests = 0, liveRequests = 0, hostedBlobs = 0, orphans = 0 } = counts;
-  const { cachedBlobs = 0, endedBuilds = 0, contents = 0 } = counts;
+  const { cachedBlobs = 0, endedBuilds = 0, contents = 0, packageLayers = 0 } = counts;
   const sql = (text: string, values: object) => database.prepare(text).run(values);
   const numbers =
     'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < @count)';
@@ -75,6 +77,14 @@ export function fillDatabase(database: Database, counts: RowCounts, now = Date.n
          SELECT 'sha256:' || printf('f%063x', i), 1000, @at, 'here' FROM n
          UNION ALL SELECT digest, size, linked_at, 'here' FROM hosted_blobs`,
         { count: contents, at: now - 9 * dayMs },
+      );
+    }
+    if (packageLayers > 0) {
+      sql(
+        `${numbers} INSERT INTO package_layers (key, digest, size, tar_digest, used_at, facts, path_hashes, paths)
+         SELECT randomblob(32), 'sha256:' || lower(hex(randomblob(32))), 1000, 'sha256:' || printf('%064x', i), @at,
+           '{"index":"' || hex(randomblob(1000)) || '"}', zeroblob(1000), zeroblob(3000) FROM n`,
+        { count: packageLayers, at: now - 40 * dayMs },
       );
     }
     if (endedBuilds > 0) {

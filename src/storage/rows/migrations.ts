@@ -364,4 +364,19 @@ export const migrations: readonly string[] = [
     state TEXT NOT NULL
   ) WITHOUT ROWID;
   `,
+  // Layers of Conda packages. Long columns come last: rows are read without them.
+  `
+  CREATE TABLE package_layers (
+    id INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE,
+    digest TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    tar_digest TEXT NOT NULL,
+    used_at INTEGER NOT NULL,
+    facts TEXT,
+    path_hashes BLOB,
+    paths BLOB
+  );
+  CREATE INDEX package_layers_by_use ON package_layers (used_at);
+  `,
 ];

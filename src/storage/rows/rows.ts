@@ -10,6 +10,7 @@ import { type BuildStore, createBuildStore } from './images/build-rows.ts';
 import { type CachedBlobStore, createCachedBlobStore } from './images/cached-blob-rows.ts';
 import { type ContentRowStore, createContentRowStore } from './images/content-rows.ts';
 import { createFetchedLayerStore, type FetchedLayerStore } from './images/fetched-layer-rows.ts';
+import { createPackageLayerStore, type PackageLayerStore } from './images/package-layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
 import { createUsageStore, type UsageStore } from './images/usage-rows.ts';
 import { type AccessTokenStore, createAccessTokenStore } from './people/access-token-rows.ts';
@@ -34,6 +35,7 @@ export interface Rows {
   readonly contentRows: ContentRowStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly fetchedLayers: FetchedLayerStore;
+  readonly packageLayers: PackageLayerStore;
   readonly anonymousUse: AnonymousUseStore;
   readonly usage: UsageStore;
   readonly users: UserStore;
@@ -74,6 +76,7 @@ export function rowsOf(database: Database): Rows {
     contentRows: createContentRowStore(database),
     cachedBlobs: createCachedBlobStore(database),
     fetchedLayers: createFetchedLayerStore(database),
+    packageLayers: createPackageLayerStore(database),
     anonymousUse: createAnonymousUseStore(database),
     usage: createUsageStore(database),
     users: createUserStore(database),

@@ -8,6 +8,7 @@ import { OciSyntaxError } from '../../../oci/syntax-error.ts';
 import { readStoredRequest } from '../../../request/tokens/token-registry.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { BuildStore, UnfinishedBuild } from '../../../storage/rows/images/build-rows.ts';
+import type { PackageLayerStore } from '../../../storage/rows/images/package-layer-rows.ts';
 import type {
   EndingRequest,
   RequestPlace,
@@ -72,6 +73,21 @@ export async function markBuilds(
     } else if (recipe?.context !== undefined) marked.add(recipe.context);
     for (const { gzipDigest } of layersIn(parsed.change)) marked.add(gzipDigest);
   }
+}
+
+/** Marks the layers of Conda packages. They are forgotten when they were not used for a time. */
+export async function markPackageLayers(
+  layers: Pick<PackageLayerStore, 'after'>,
+  marked: DigestFilter,
+  signal?: AbortSignal,
+): Promise<void> {
+  let last = 0;
+  const read = async (rows: number) => {
+    const page = await layers.after(last, rows);
+    last = page.at(-1)?.id ?? last;
+    return page;
+  };
+  for await (const { digest } of eachRow(read, signal)) marked.add(digest);
 }
 
 interface Marking {

@@ -3,10 +3,11 @@ import type { HostedStore } from '../../../storage/rows/hosted/hosted-store.ts';
 import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
 import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
 import type { ContentRow, ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
+import type { PackageLayerStore } from '../../../storage/rows/images/package-layer-rows.ts';
 import type { RequestStore } from '../../../storage/rows/images/request-rows.ts';
 import { eachRow } from '../../../storage/rows/small-steps.ts';
 import { createDigestFilter } from './digest-filter.ts';
-import { markBuilds, markRequests } from './marks.ts';
+import { markBuilds, markPackageLayers, markRequests } from './marks.ts';
 import { type OrphanOptions, unlinkOrphans } from './orphans.ts';
 import { enterUnknown } from './unknown-content.ts';
 
@@ -16,6 +17,7 @@ export interface SweepDeps {
   readonly contentRows: ContentRowStore;
   readonly requests: Pick<RequestStore, 'endingAfter'>;
   readonly builds: Pick<BuildStore, 'unfinished'>;
+  readonly packageLayers: Pick<PackageLayerStore, 'after'>;
   readonly anonymousUse: Pick<AnonymousUseStore, 'forget' | 'digestsAfter'>;
 }
 
@@ -48,16 +50,16 @@ const futureMs = 3_600_000;
 const removedAtOnce = 32;
 
 /**
- * Removes the content that no hosted repository, live container token, unfinished build or cache refers to. It works
- * in small steps, so that requests and other processes continue meanwhile, and needs the same memory for any amount
- * of content.
+ * Removes the content that no hosted repository, live container token, unfinished build, cache or kept layer of Conda
+ * packages refers to. It works in small steps, so that requests and other processes continue meanwhile, and needs the
+ * same memory for any amount of content.
  *
  * It is safe beside pushes and pulls, also of another process: a caller that is about to refer to content first
  * counts it as used (`claim`). Content that was used since the sweep began, or within the grace time, stays. Content
  * without a row gets one, and stays. Readers that have removed content open continue.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
-  const { content, hosted, contentRows, requests, builds } = deps;
+  const { content, hosted, contentRows, requests, builds, packageLayers } = deps;
   const { signal, isDryRun = false, now = Date.now() } = options;
   const times = { linkedBefore: now - options.graceMs, latest: now + futureMs, now };
   const since = times.linkedBefore;
@@ -69,6 +71,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   const marked = createDigestFilter();
   await markRequests(content, requests, now, marked, signal);
   await markBuilds(content, builds, marked, signal);
+  await markPackageLayers(packageLayers, marked, signal);
 
   let removedCount = 0;
   let removedBytes = 0;

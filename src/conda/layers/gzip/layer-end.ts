@@ -1,0 +1,19 @@
+import { createGzipWriter } from './gzip-writer.ts';
+
+/** The end of a tar file: two blocks of zeros. */
+export const tarEnd = Buffer.alloc(1024);
+
+let member: Buffer | undefined;
+
+/**
+ * Returns the last gzip member of every layer of packages: the end of the tar file, and nothing else. Without it, a layer
+ * is the beginning of a longer one.
+ */
+export function layerEnd(): Buffer {
+  if (member === undefined) {
+    const gzip = createGzipWriter();
+    gzip.write(tarEnd);
+    member = gzip.end() as Buffer;
+  }
+  return member;
+}

@@ -1,0 +1,104 @@
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** Records which layers of Conda packages were made. Times are ms since the epoch. */
+export interface PackageLayerStore {
+  /**
+   * Returns a layer, and counts it as used at the moment, at most once an hour. The content of the layer may be gone.
+   *
+   * @param key 32 bytes in hex: what the layer is made of
+   */
+  find(key: string, at: number): Promise<PackageLayerRow | undefined>;
+  /** Returns the paths of a layer, as they were entered. */
+  paths(key: string): Promise<Buffer | undefined>;
+  /** Enters a layer whose content is here, or replaces its row. */
+  enter(layer: NewPackageLayer): Promise<void>;
+  /** Returns up to so many layers after an id, in the order of their ids. */
+  after(id: number, limit: number): Promise<{ readonly id: number; readonly digest: Digest }[]>;
+  /** Removes layers that were used last before the moment, or after `latest`; returns how many. */
+  purge(usedBefore: number, latest: number, signal?: AbortSignal): Promise<number>;
+}
+
+/** A layer of one package, or of several. */
+export interface PackageLayerRow {
+  /** Digest of the gzip file. */
+  readonly digest: Digest;
+  /** Bytes of the gzip file. */
+  readonly size: number;
+  readonly tarDigest: Digest;
+  /** JSON about the package; null for a layer of several packages. */
+  readonly facts: string | null;
+  /** Six bytes of a hash for each path; null for a layer of several packages. */
+  readonly pathHashes: Buffer | null;
+}
+
+export interface NewPackageLayer extends PackageLayerRow {
+  readonly key: string;
+  /** The paths of a package in any form. They are read seldom. */
+  readonly paths: Buffer | null;
+  readonly at: number;
+}
+
+interface StoredRow extends PackageLayerRow {
+  readonly usedAt: number;
+}
+
+const touchMs = 3_600_000;
+
+export function createPackageLayerStore(database: Database): PackageLayerStore {
+  const find = database.prepare(
+    `SELECT digest, size, tar_digest AS tarDigest, facts, path_hashes AS pathHashes, used_at AS usedAt
+     FROM package_layers WHERE key = ?`,
+  );
+  const paths = database.prepare('SELECT paths FROM package_layers WHERE key = ?').pluck();
+  const enter = database.prepare(
+    `INSERT INTO package_layers (key, digest, size, tar_digest, used_at, facts, path_hashes, paths)
+     VALUES (@key, @digest, @size, @tarDigest, @at, @facts, @pathHashes, @paths)
+     ON CONFLICT (key) DO UPDATE SET digest = excluded.digest, size = excluded.size,
+       tar_digest = excluded.tar_digest, used_at = excluded.used_at, facts = excluded.facts,
+       path_hashes = excluded.path_hashes, paths = excluded.paths`,
+  );
+  const touch = database.prepare('UPDATE package_layers SET used_at = ? WHERE key = ?');
+  const after = database.prepare(
+    'SELECT id, digest FROM package_layers WHERE id > ? ORDER BY id LIMIT ?',
+  );
+  const purge = database.prepare(
+    `DELETE FROM package_layers WHERE id IN
+     (SELECT id FROM package_layers WHERE used_at < ? LIMIT ?)`,
+  );
+  const purgeLater = database.prepare(
+    `DELETE FROM package_layers WHERE id IN
+     (SELECT id FROM package_layers WHERE used_at > ? LIMIT ?)`,
+  );
+  const bytesOf = (key: string) => Buffer.from(key, 'hex');
+  return {
+    async find(key, at) {
+      const found = find.get(bytesOf(key)) as StoredRow | undefined;
+      if (!found) return undefined;
+      const { usedAt, ...row } = found;
+      if (Math.abs(at - usedAt) > touchMs) {
+        // A use that cannot be written is dropped.
+        void database.commit(() => touch.run(at, bytesOf(key))).catch(() => {});
+      }
+      return row;
+    },
+    paths: async key => (paths.get(bytesOf(key)) as Buffer | null | undefined) ?? undefined,
+    enter: ({ key, ...layer }) =>
+      database.commit(() => void enter.run({ key: bytesOf(key), ...layer })),
+    after: async (id, limit) => after.all(id, limit) as { id: number; digest: Digest }[],
+    async purge(usedBefore, latest, signal) {
+      const before = await inSmallSteps(
+        database,
+        rows => purge.run(usedBefore, rows).changes,
+        signal,
+      );
+      const later = await inSmallSteps(
+        database,
+        rows => purgeLater.run(latest, rows).changes,
+        signal,
+      );
+      return before + later;
+    },
+  };
+}
