@@ -12,9 +12,15 @@ export interface GzipWriter {
   end(): Buffer | undefined;
 }
 
+/** What is used of it here: the types of Node do not have it. */
+declare const WebAssembly: {
+  readonly Module: new (bytes: Uint8Array) => object;
+  readonly Instance: new (module: object) => { readonly exports: unknown };
+};
+
 /** The functions of `deflate.c`. */
 interface Deflate {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: { readonly buffer: ArrayBuffer };
   open(level: number, inputBytes: number): number;
   output(): number;
   compress(bytes: number): number;
@@ -30,12 +36,12 @@ const level = 5;
 const header = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 const trailerBytes = 8;
 
-let compiled: WebAssembly.Module | undefined;
+let compiled: object | undefined;
 
 /** Returns a writer with its own memory, about 3 MB. */
 export function createGzipWriter(): GzipWriter {
   compiled ??= new WebAssembly.Module(readFileSync(new URL('./deflate.wasm', import.meta.url)));
-  const deflate = new WebAssembly.Instance(compiled).exports as unknown as Deflate;
+  const deflate = new WebAssembly.Instance(compiled).exports as Deflate;
   const start = deflate.open(level, memberBytes);
   if (start === 0) throw new Error('there is no memory to compress a layer');
   const input = new Uint8Array(deflate.memory.buffer, start, memberBytes);
