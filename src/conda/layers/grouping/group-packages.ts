@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import { popularNames } from './popular-names.ts';
+
+/** What the choice of layers depends on. */
+export interface GroupedPackage {
+  readonly name: string;
+  /** Bytes of the package's own layer. */
+  readonly size: number;
+}
+
+/**
+ * Layers of packages in one image. The classic store of Docker takes 125 layers: this leaves room for the base image and
+ * for injected layers.
+ */
+export const mostPackageLayers = 90;
+/** Layers that packages share, when there are more packages than layers. */
+const sharedLayers = 24;
+
+// A package keeps its class in most new versions.
+const sizeClasses = [64 * 1024, 1024 * 1024, 16 * 1024 * 1024];
+const mostPopular = 60;
+
+const ranks = new Map(popularNames.map((name, rank) => [name, rank]));
+
+/**
+ * Returns the packages of each layer, the lowest layer first: the most popular packages are below, because stores share
+ * a layer only together with all layers below it. The packages of a layer are sorted by name.
+ *
+ * Each package has its own layer if there are enough. Otherwise large and popular packages do, and the name of each
+ * other package selects the layer that it shares. So the choice depends on the packages of the image only, and a new version of
+ * one package changes one layer.
+ */
+export function groupPackages<P extends GroupedPackage>(packages: readonly P[]): P[][] {
+  const sorted = [...packages].sort(byPopularity);
+  if (sorted.length <= mostPackageLayers) return sorted.map(one => [one]);
+  const worthiest = [...sorted].sort((one, other) => worthOf(other) - worthOf(one));
+  const alone = new Set(worthiest.slice(0, mostPackageLayers - sharedLayers));
+  const shared = new Map<number, P[]>();
+  for (const one of sorted) {
+    if (alone.has(one)) continue;
+    const place = placeOf(one.name);
+    shared.set(place, [...(shared.get(place) ?? []), one]);
+  }
+  const groups = [...shared]
+    .sort(([one], [other]) => one - other)
+    .map(([, members]) => members.sort(byName));
+  return [...sorted.filter(one => alone.has(one)).map(one => [one]), ...groups];
+}
+
+/** The larger and the more popular, the more a layer of its own saves. */
+function worthOf({ name, size }: GroupedPackage): number {
+  const rank = ranks.get(name);
+  const popularity = rank === undefined ? 0 : rank < mostPopular ? 2 : 1;
+  return sizeClasses.filter(bytes => size >= bytes).length + popularity;
+}
+
+function byPopularity(one: GroupedPackage, other: GroupedPackage): number {
+  return rankOf(one) - rankOf(other) || byName(one, other);
+}
+
+function rankOf({ name }: GroupedPackage): number {
+  return ranks.get(name) ?? popularNames.length;
+}
+
+function byName({ name: one }: GroupedPackage, { name: other }: GroupedPackage): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function placeOf(name: string): number {
+  return createHash('sha256').update(name).digest().readUInt32BE(0) % sharedLayers;
+}
