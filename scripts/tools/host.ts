@@ -21,8 +21,16 @@ export async function installOnHost(commands: readonly string[]): Promise<void> 
   } finally {
     if (isOwnPolicy) await rm(policyPath);
   }
-  await disableServices(['docker-registry', 'nginx']);
+  // A service of the machine's own, such as the one for logins, is kept as it is.
+  await disableServices(packages.map(name => services[name]).filter(name => name !== undefined));
 }
+
+/** The services of packages, by their names. */
+const services: Readonly<Record<string, string>> = {
+  'docker-registry': 'docker-registry',
+  'nginx-light': 'nginx',
+  'openssh-server': 'ssh',
+};
 
 async function install(packages: readonly string[]): Promise<void> {
   // Somebody else may be at dpkg, such as the machine's own upgrades.

@@ -39,6 +39,7 @@ export type {
   OtherCache,
   RegistryCache,
   SourceRule,
+  SshSource,
 } from './options.ts';
 export { maskAddresses } from './progress/address-mask.ts';
 export { PlainLog, type PlainLogWriter, plainLog } from './progress/plain-log.ts';
@@ -46,4 +47,6 @@ export type { LogText, Progress, Status, Vertex, Warning } from './progress/prog
 export { SecretMask } from './progress/secret-mask.ts';
 export type { OpenSink } from './session/file-send.ts';
 export type { Credentials, CredentialsOf } from './session/login-question.ts';
+export { readSshKey, type SshKey } from './session/ssh/ssh-key.ts';
+export { SshKeyError } from './session/ssh/ssh-key-error.ts';
 export type { TokenQuestion, TokenSource } from './session/token-source.ts';

@@ -2,6 +2,7 @@ import type { FileTree } from './files/file-tree.ts';
 import type { Progress } from './progress/progress.ts';
 import type { OpenSink } from './session/file-send.ts';
 import type { CredentialsOf } from './session/login-question.ts';
+import type { SshKey } from './session/ssh/ssh-key.ts';
 import type { TokenSource } from './session/token-source.ts';
 
 /** The input of a build and the destinations of its result. */
@@ -42,6 +43,8 @@ export interface BuildOptions {
   readonly extraHosts?: Readonly<Record<string, string>>;
   /** Secrets by id, for `RUN --mount=type=secret,id=...`. */
   readonly secrets?: Readonly<Record<string, string | Uint8Array>>;
+  /** SSH agents by id, for `RUN --mount=type=ssh,id=...` and for git over SSH. A mount without an id has `default`. */
+  readonly ssh?: Readonly<Record<string, SshSource>>;
   /** Called for each registry that requires a login. */
   readonly credentials?: CredentialsOf;
   /** Called first, for each registry with a token service. */
@@ -64,6 +67,9 @@ export interface BuildOptions {
   /** Additional attributes of the Dockerfile frontend. */
   readonly frontendAttrs?: Readonly<Record<string, string>>;
 }
+
+/** Private keys, or the agent at a Unix socket of this machine. */
+export type SshSource = { readonly keys: readonly SshKey[] } | { readonly socket: string };
 
 /** Allows or denies a source of a build. */
 export interface SourceRule {

@@ -13,6 +13,9 @@ import { watchStatus } from './progress/status-watch.ts';
 import { Journal } from './progress/step-journal.ts';
 import type { OpenSink } from './session/file-send.ts';
 import { openSession } from './session/session.ts';
+import { keyAgent } from './session/ssh/key-agent.ts';
+import { socketAgent } from './session/ssh/socket-agent.ts';
+import type { SshAgent } from './session/ssh/ssh-agent.ts';
 import { solveInput } from './solve-request.ts';
 
 /** Implements `build`. It has its own file because it loads gRPC. */
@@ -35,7 +38,7 @@ export async function runBuild(
   });
   stop.signal.throwIfAborted();
   const session = openSession(builds, {
-    ...{ trees, secrets },
+    ...{ trees, secrets, agents: agentsOf(options) },
     credentials: options.credentials ?? (async () => undefined),
     tokens: options.tokens,
     sinks: sinksOf(options),
@@ -70,6 +73,14 @@ export async function runBuild(
 
 function secretsOf({ secrets = {} }: BuildOptions): Map<string, Uint8Array> {
   return new Map(Object.entries(secrets).map(([id, secret]) => [id, Buffer.from(secret)]));
+}
+
+function agentsOf({ ssh = {} }: BuildOptions): Map<string, SshAgent> {
+  const agents = Object.entries(ssh).map(
+    ([id, source]) =>
+      [id, 'keys' in source ? keyAgent(source.keys) : socketAgent(source.socket)] as const,
+  );
+  return new Map(agents);
 }
 
 function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {

@@ -72,6 +72,7 @@ suite('kinds of failures', () => {
     ['push', 'unexpected status: 500', 'exporting to image'],
     ['session', 'no active session for abc: context deadline exceeded'],
     ['other', 'secret nope: not found'],
+    ['other', "There is no SSH agent 'nope'"],
     ['other', 'exporter "image" could not be found'],
   ];
   for (const [kind, sentence, step] of sentences) {

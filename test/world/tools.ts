@@ -51,6 +51,9 @@ export const hostPackages: Readonly<Record<string, string>> = {
   'mkfs.ext4': 'e2fsprogs',
   losetup: 'mount',
   faketime: 'faketime',
+  // With ssh-keygen, ssh-add and ssh-agent.
+  ssh: 'openssh-client',
+  sshd: 'openssh-server',
   // For the completion scripts.
   zsh: 'zsh',
   fish: 'fish',

@@ -67,7 +67,7 @@ function kindOf({ details: message }: ServiceError, details: ErrorDetails, step:
     [details.exitCode !== undefined || exitCodeIn(message) !== undefined, 'exec'],
     [/no active session/.test(message), 'session'],
     [/failed to push|\bpushing\b/.test(message) || /^(exporting|pushing)\b/.test(step), 'push'],
-    [/\bsecret \S+: not found/.test(message), 'other'],
+    [/\bsecret \S+: not found|There is no SSH agent '/.test(message), 'other'],
     [/dockerfile parse error/.test(message), 'dockerfile'],
     [isOfBase(message, step), 'base'],
     [details.source !== undefined || isOfDockerfile(message, step), 'dockerfile'],

@@ -10,6 +10,8 @@ import { Tunnel } from '../grpc/session-tunnel.ts';
 import { fileSendHandler, type OpenSink } from './file-send.ts';
 import { fileSyncHandler } from './file-sync.ts';
 import { type CredentialsOf, credentialsHandler } from './login-question.ts';
+import type { SshAgent } from './ssh/ssh-agent.ts';
+import { sshHandlers } from './ssh-forward.ts';
 import { type TokenSource, tokenHandlers } from './token-source.ts';
 
 /** What a builder may request during a build. */
@@ -21,6 +23,8 @@ export interface SessionServices {
   readonly tokens: TokenSource | undefined;
   /** Secrets by id. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
+  /** SSH agents by id. */
+  readonly agents: ReadonlyMap<string, SshAgent>;
   /** Sinks by the position of their exporter. */
   readonly sinks: ReadonlyMap<number, OpenSink>;
   /** Receives each password and token that the builder was given. */
@@ -63,7 +67,7 @@ export function openSession(client: Client, services: SessionServices): Session 
 }
 
 function handlersOf(
-  { trees, credentials, tokens, secrets, sinks, onSecret }: SessionServices,
+  { trees, credentials, tokens, secrets, agents, sinks, onSecret }: SessionServices,
   onFailure: (error: unknown) => void,
 ): Handler[] {
   return [
@@ -79,6 +83,7 @@ function handlersOf(
       if (!data) throw new GrpcError(status.NOT_FOUND, `There is no secret '${ID}'`);
       return { data };
     }),
+    ...sshHandlers(agents),
     ...(sinks.size > 0 ? [fileSendHandler(sinks, onFailure)] : []),
   ];
 }

@@ -1,0 +1,54 @@
+import { type AgentConnection, agentMessage, refusal, type SshAgent } from './ssh-agent.ts';
+import type { SshKey } from './ssh-key.ts';
+import { WireReader, wireStrings, wireUint32 } from './ssh-wire.ts';
+
+/** Returns an agent that has these keys: it lists them and signs with them, and refuses everything else. */
+export function keyAgent(keys: readonly SshKey[]): SshAgent {
+  const answer = async (message: Buffer): Promise<Buffer> => {
+    switch (message[0]) {
+      case agentMessage.requestIdentities:
+        return identitiesOf(keys);
+      case agentMessage.signRequest:
+        return (await signed(keys, message.subarray(1))) ?? refusal;
+      default:
+        return refusal;
+    }
+  };
+  const connection: AgentConnection = { answer, [Symbol.dispose]() {} };
+  return { connect: async () => connection };
+}
+
+function identitiesOf(keys: readonly SshKey[]): Buffer {
+  return Buffer.concat([
+    Buffer.from([agentMessage.identitiesAnswer]),
+    wireUint32(keys.length),
+    // The comment of a key names a person, and nothing here requires it.
+    ...keys.map(({ publicKey }) => wireStrings(publicKey, '')),
+  ]);
+}
+
+/** Returns the answer to a request to sign; undefined for a request that is invalid or cannot be met. */
+async function signed(keys: readonly SshKey[], request: Buffer): Promise<Buffer | undefined> {
+  try {
+    const reader = new WireReader(request);
+    const [publicKey, data, flags] = [reader.string(), reader.string(), reader.uint32()];
+    const key = keys.find(one => one.publicKey.equals(publicKey));
+    const signature = key && (await inTurn(() => key.sign(data, flags)));
+    if (!signature) return undefined;
+    return Buffer.concat([Buffer.from([agentMessage.signResponse]), wireStrings(signature)]);
+  } catch {
+    return undefined;
+  }
+}
+
+let last: Promise<unknown> = Promise.resolve();
+
+/**
+ * Runs one piece of work at a time in the whole process. Signatures are computed on the threads that also read files,
+ * and a step may request any number of them.
+ */
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const result = last.then(work);
+  last = result.catch(() => {});
+  return result;
+}
