@@ -1,6 +1,7 @@
 import {
   accountFileSettings,
   builderTlsSettings,
+  channelSettings,
   registrySettings,
   type Setting,
   settings,
@@ -85,6 +86,29 @@ registries:
   127.0.0.1:5000:
     plainHttp: true
     blobs: cache
+\`\`\`
+
+## Conda channels
+
+In the configuration file only: \`channels:\` maps the name or the base URL of a conda channel to its settings. A name
+that is not listed is a channel of \`https://conda.anaconda.org\`; \`defaults\` and \`main\` are those of
+\`https://repo.anaconda.com/pkgs\`. A channel at a loopback, private or link-local address is refused unless it is listed
+with \`allowPrivateAddress: true\`. These settings apply to images that Sluice makes without a builder.
+
+| setting | default | meaning |
+|---|---|---|
+${channelSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+channels:
+  conda-forge:
+    mirrors: [https://mirror.example.com/conda-forge]
+  team:
+    url: https://conda.example.com/team
+    token: secret
+  https://10.0.0.7/local:
+    ca: local-ca.pem
+    allowPrivateAddress: true
 \`\`\`
 
 ## Builders with TLS

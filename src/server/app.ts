@@ -27,6 +27,7 @@ import { registryRoutes, tokenPath } from '../http/registry/registry-routes.ts';
 import type { RequestState } from '../http/request-state.ts';
 import type { Pairing } from '../platform/pairing/pairing.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
+import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
 import { createPeople } from './assembly/people.ts';
 import { createPulls } from './assembly/pulls.ts';
@@ -54,6 +55,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const state = await openState(deps);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
+  const conda = createConda(deps, state);
   const containers = createContainers(deps, state, registries, people, places);
   const { hosted, accounts, accountCheck, transport, layerTransport, urlOf, checkLogin } =
     registries;
@@ -156,6 +158,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         [
           ['regular work', work.stop],
           ['builds', building.close],
+          ['conda', conda.close],
           ['usage', usage.flush],
           ['audit log', state.audit.flush],
           ['platforms', client.close],

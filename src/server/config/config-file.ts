@@ -110,9 +110,11 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   if (Array.isArray(values.accountFiles)) {
     for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
-  for (const registry of Object.values((values.registries as object | null) ?? {})) {
-    if (typeof registry?.ca === 'string' && !registry.ca.includes('-----BEGIN')) {
-      registry.ca = resolve(folder, registry.ca);
+  for (const places of [values.registries, values.channels]) {
+    for (const place of Object.values((places as object | null) ?? {})) {
+      if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
+        place.ca = resolve(folder, place.ca);
+      }
     }
   }
 }

@@ -2,7 +2,13 @@ import type { LoadedConfig, Origin } from './load.ts';
 import { accessRules } from './read/access-in-force.ts';
 import { configuredPlaces } from './read/places.ts';
 import { publicUrlOf } from './read/public-url.ts';
-import { builderTlsSettings, registrySettings, type Setting, settings } from './settings.ts';
+import {
+  builderTlsSettings,
+  channelSettings,
+  registrySettings,
+  type Setting,
+  settings,
+} from './settings.ts';
 
 /** A setting as the server uses it. */
 export interface EffectiveSetting {
@@ -15,7 +21,7 @@ export interface EffectiveSetting {
 
 const mask = '***';
 const secretNames = new Set(
-  [...settings, ...registrySettings, ...builderTlsSettings]
+  [...settings, ...registrySettings, ...channelSettings, ...builderTlsSettings]
     .filter(({ isSecret }) => isSecret)
     .map(({ path }) => path.at(-1)),
 );
@@ -88,9 +94,13 @@ function shown({ isSecret }: Setting, value: unknown): unknown {
   return isSecret ? mask : withoutPassword(value);
 }
 
-/** A URL may contain a name and a password. */
+/** A URL may contain a name and a password, and that of a conda channel a token. */
 function withoutPassword(value: unknown): unknown {
-  return typeof value === 'string' ? value.replace(/(?<=:\/\/)[^/@\s]+@/g, `${mask}@`) : value;
+  return typeof value === 'string'
+    ? value
+        .replace(/(?<=:\/\/)[^/@\s]+@/g, `${mask}@`)
+        .replace(/(?<=:\/\/[^/\s]+\/t\/)[^/\s]+/g, mask)
+    : value;
 }
 
 function valueAt(values: unknown, path: readonly string[]): unknown {

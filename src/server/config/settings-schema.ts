@@ -5,6 +5,7 @@ import { access, audit } from './sections/access-schema.ts';
 import { accountFiles, accounts } from './sections/accounts-schema.ts';
 import { anonymous } from './sections/anonymous-schema.ts';
 import { builds } from './sections/builds-schema.ts';
+import { channels, conda } from './sections/conda-schema.ts';
 import { cors } from './sections/cors-schema.ts';
 import { disk, sweep } from './sections/disk-schema.ts';
 import { address, connections, tls } from './sections/listening-schema.ts';
@@ -319,6 +320,12 @@ export const configSchema = z.strictObject({
     .default({})
     .describe(
       'Settings by the exact host of a registry, with its port; in the configuration file only',
+    ),
+  conda: conda.prefault({}),
+  channels: channels
+    .default({})
+    .describe(
+      'Settings by the name or base URL of a conda channel; in the configuration file only',
     ),
 });
 

@@ -13,13 +13,16 @@ export interface Setting {
 }
 
 // Maps whose names are hosts and addresses, and lists of objects.
-const fileOnly = ['registries', 'buildkitTls', 'accountFiles'];
+const fileOnly = ['registries', 'channels', 'buildkitTls', 'accountFiles'];
 
 /** All settings in the order of the schema, nested ones by their full path. */
 export const settings: readonly Setting[] = settingsIn(configSchema, []);
 
 /** The settings of one entry below `registries`. */
 export const registrySettings = settingsOfEntry(configSchema.shape.registries, 'registries');
+
+/** The settings of one entry below `channels`. */
+export const channelSettings = settingsOfEntry(configSchema.shape.channels, 'channels');
 
 /** The settings of one entry below `buildkitTls`. */
 export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');

@@ -5,6 +5,7 @@ import { ConfigError } from '../config/config-error.ts';
 import { type ConfigFile, readConfigFile } from '../config/config-file.ts';
 import { type ConfigFault, faultsIn } from '../config/load.ts';
 import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
+import { configuredChannels } from '../config/read/conda-channels.ts';
 import { publicUrlOf } from '../config/read/public-url.ts';
 import { configuredCredentials, configuredRegistries } from '../config/read/registries.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
@@ -74,6 +75,12 @@ function checksOf(config: Config): Check[] {
       () => configuredRegistries({ ...config, registries: { [host]: settings } }, publicUrl),
     ],
   );
+  const channels = Object.entries(config.channels).map(
+    ([name, settings]): Check => [
+      ['channels', name],
+      () => configuredChannels({ channels: { [name]: settings } }),
+    ],
+  );
   const builders = Object.entries(config.buildkitTls).map(
     ([address, files]): Check => [
       ['buildkitTls', address],
@@ -89,6 +96,7 @@ function checksOf(config: Config): Check[] {
   );
   return [
     ...registries,
+    ...channels,
     ...builders,
     ...accountFiles,
     [['tls'], () => checkTls(config)],

@@ -5,6 +5,7 @@ import { dockerConfigCredentials } from '../../../upstream/auth/docker-config.ts
 import type { Registries, RegistrySettings } from '../../../upstream/registry-settings.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
+import { readAuthority } from './authority-file.ts';
 
 /** Returns the settings of registries by canonical host, including Sluice's own host. */
 export function configuredRegistries(config: Config, publicUrl: URL): Registries {
@@ -74,17 +75,8 @@ function registrySettings(
     ...(username === undefined || password === undefined
       ? {}
       : { credentials: { kind: 'password', username, password } }),
-    ...(ca === undefined ? {} : { ca: readCa(host, ca) }),
+    ...(ca === undefined ? {} : { ca: readAuthority(`registries.${host}`, ca) }),
   };
-}
-
-function readCa(host: string, ca: string): string {
-  if (ca.includes('-----BEGIN')) return ca;
-  try {
-    return readFileSync(ca, 'utf8');
-  } catch (cause) {
-    throw new ConfigError(`registries.${host}.ca: the file ${ca} cannot be read`, { cause });
-  }
 }
 
 function fromDocker(name: string, read: () => string): CredentialSource {

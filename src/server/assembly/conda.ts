@@ -1,0 +1,52 @@
+import { hostsOfChannels } from '../../conda/channels/channel-settings.ts';
+import { createChannelAccess } from '../../conda/channels/create-channel-access.ts';
+import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
+import { withoutReach } from '../../upstream/registry-settings.ts';
+import { createTransport } from '../../upstream/transport/transport.ts';
+import { configuredChannels } from '../config/read/conda-channels.ts';
+import type { AppDeps } from './app-deps.ts';
+import type { State } from './server-state.ts';
+
+/** The channels of Conda, and the solver of environments. */
+export type Conda = ReturnType<typeof createConda>;
+
+const firstRetryMs = 250;
+const longestRetryMs = 3000;
+
+export function createConda({ config, proxyFor }: AppDeps, { slabs }: State) {
+  const { upstream } = config;
+  const channels = configuredChannels(config);
+  const hosts = hostsOfChannels(channels);
+  const timeouts = {
+    connectMs: upstream.connectTimeout,
+    headersMs: upstream.headersTimeout,
+    idleMs: upstream.idleTimeout,
+  };
+  const bounds = {
+    slabs,
+    connections: upstream.connections,
+    proxyFor,
+    proxyNames: upstream.proxyNames,
+  };
+  const transport = createTransport(hosts, timeouts, [], bounds);
+  const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
+  const access = createChannelAccess({
+    channels,
+    transport,
+    guarded,
+    retry: {
+      attempts: upstream.attempts,
+      firstDelayMs: firstRetryMs,
+      longestDelayMs: longestRetryMs,
+    },
+  });
+  const solver = createCondaSolver({ channels: access });
+  return {
+    channels: access,
+    solver,
+    async close() {
+      await solver.close();
+      await Promise.all([transport.close(), guarded.close()]);
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { duration, list, size, timer } from '../units.ts';
+import { count, flag } from '../values.ts';
+
+const baseUrl = z
+  .string()
+  .refine(
+    text => /^https?:\/\//.test(text) && URL.canParse(text),
+    'expected the http(s) base URL of a channel',
+  );
+
+/** A key is shown in messages, so it holds no secret. */
+function hasSecret(text: string): boolean {
+  return /^https?:\/\/(?:[^/]*@|[^/]+\/t\/)/.test(text);
+}
+
+const channelName = z
+  .string()
+  .refine(
+    text => !hasSecret(text),
+    'expected a base URL without credentials: write them as username and password, or token',
+  )
+  .refine(
+    text => /^[A-Za-z0-9_][A-Za-z0-9_./-]*$/.test(text) || baseUrl.safeParse(text).success,
+    'expected the name of a conda channel, or its http(s) base URL',
+  );
+
+const channel = z.strictObject({
+  url: baseUrl
+    .optional()
+    .describe(
+      'Base URL of the channel; a token may stand in it as `/t/<token>/`. Default: the URL that the entry is listed by, or the public channel of that name',
+    ),
+  mirrors: list
+    .pipe(z.array(baseUrl))
+    .default([])
+    .describe(
+      'Base URLs to try first, in order. A mirror on another host gets the credentials of the entry that lists its URL',
+    ),
+  username: z.string().optional().describe('User name for this channel (HTTP basic)'),
+  password: z.string().optional().describe('Password for this channel').meta({ secret: true }),
+  token: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Token for this channel, sent as a bearer token, or as `/t/<token>/` in the path if the channel refuses that',
+    )
+    .meta({ secret: true }),
+  ca: z
+    .string()
+    .optional()
+    .describe(
+      'PEM file of a certificate authority of this channel, in addition to the public authorities',
+    ),
+  allowPrivateAddress: flag
+    .default(false)
+    .describe('Allow the channel to be at a loopback, private or link-local address'),
+});
+
+/** Settings of conda channels by their names or base URLs. */
+export const channels = z.record(channelName, channel);
+
+/** Settings of conda images that are made without a builder. */
+export const conda = z.strictObject({
+  solve: z
+    .strictObject({
+      timeout: timer
+        .prefault('2m')
+        .describe('Timeout for solving one environment, without the wait for other solves'),
+      memory: size
+        .prefault('128 MiB')
+        .describe('Memory of the solver for one environment. A larger environment is refused'),
+      maxWaiting: count
+        .min(1)
+        .default(200)
+        .describe('Maximum number of environments that wait to be solved; more are refused (503)'),
+    })
+    .prefault({}),
+  repodata: z
+    .strictObject({
+      fresh: duration
+        .prefault('5m')
+        .describe(
+          'How long repository data of a channel is used before the channel is asked whether it changed',
+        ),
+      timeout: timer
+        .prefault('10m')
+        .describe('Timeout for the download of the repository data of one subdirectory'),
+      maxBytes: size
+        .prefault('8 GiB')
+        .describe('Disk space for repository data. The least recently used data is removed first'),
+      maxFileBytes: size
+        .prefault('2 GiB')
+        .describe('Maximum size of one `repodata.json`, uncompressed'),
+    })
+    .prefault({}),
+});
