@@ -4,6 +4,11 @@ export interface InstallPlace {
   readonly prefix: string;
   /** Required by `noarch: python` packages; undefined for an environment without Python. */
   readonly python?: PythonPlace | undefined;
+  /**
+   * Paths relative to the prefix that other packages of the environment keep (`resolveClobbering`). The package's own are
+   * installed as `__clobbers__/<name>/<path>`. Default: none.
+   */
+  readonly lostPaths?: readonly string[] | undefined;
 }
 
 /** The Python of an environment, as far as `noarch: python` packages depend on it. */

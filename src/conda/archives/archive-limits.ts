@@ -1,0 +1,30 @@
+/** How large an archive of a package may be, unpacked. */
+export interface ArchiveLimits {
+  /** Bytes of all files together. */
+  readonly unpackedBytes: number;
+  /** Bytes of all files together for each byte of the archive. Applies above {@link freeBytes}. */
+  readonly ratio: number;
+  /** Unpacked bytes to which {@link ratio} does not apply. */
+  readonly freeBytes: number;
+  /** Files, links and directories. */
+  readonly entries: number;
+  /** Bytes of a document such as `info/paths.json`. */
+  readonly documentBytes: number;
+  /** Occurrences of the prefix in one file. */
+  readonly occurrences: number;
+}
+
+const mebibyte = 1024 * 1024;
+
+/** The largest packages of the public channels have a tenth of each. */
+export const archiveLimits: ArchiveLimits = {
+  unpackedBytes: 32 * 1024 * mebibyte,
+  ratio: 200,
+  freeBytes: 1024 * mebibyte,
+  entries: 1_000_000,
+  documentBytes: 256 * mebibyte,
+  occurrences: 1_000_000,
+};
+
+/** Base 2 logarithm of the largest zstd window: what level 22, the highest, requires. */
+export const maxWindowLog = 27;

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto';
+import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+const defaultMemoryBytes = 16 * 1024 * 1024;
+
+/**
+ * Bytes that are written once in order and read in any order: few of them in memory, many in a file without a name,
+ * which disappears with the process. Blocks the thread while it reads and writes: for worker threads only.
+ */
+export class ScratchBytes implements Disposable {
+  readonly #directory: string;
+  readonly #memory: Buffer;
+  #inMemory = 0;
+  #written = 0;
+  #fd: number | undefined;
+
+  /** @param directory where the file is made; @param memoryBytes of the end of the bytes */
+  constructor(directory: string, memoryBytes: number = defaultMemoryBytes) {
+    this.#directory = directory;
+    this.#memory = Buffer.allocUnsafeSlow(memoryBytes);
+  }
+
+  /** Bytes so far. */
+  get size(): number {
+    return this.#written + this.#inMemory;
+  }
+
+  /** Throws the error of the file system if the disk is full. */
+  append(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#inMemory === this.#memory.length) this.#flush();
+      const end = at + Math.min(bytes.length - at, this.#memory.length - this.#inMemory);
+      bytes.copy(this.#memory, this.#inMemory, at, end);
+      this.#inMemory += end - at;
+      at = end;
+    }
+  }
+
+  /** Returns the bytes in a range, which must be written already: a copy. */
+  read(position: number, length: number): Buffer {
+    const bytes = Buffer.allocUnsafe(length);
+    const fromFile = Math.min(length, Math.max(0, this.#written - position));
+    for (let at = 0; at < fromFile; ) {
+      const count = readSync(this.#fd ?? -1, bytes, at, fromFile - at, position + at);
+      if (count === 0) throw new RangeError('reads past the end of the scratch file');
+      at += count;
+    }
+    if (fromFile < length) {
+      const start = position + fromFile - this.#written;
+      if (start + length - fromFile > this.#inMemory) throw new RangeError('reads past the end');
+      this.#memory.copy(bytes, fromFile, start, start + length - fromFile);
+    }
+    return bytes;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+
+  #flush(): void {
+    this.#fd ??= openUnnamed(this.#directory);
+    for (let at = 0; at < this.#inMemory; ) {
+      at += writeSync(this.#fd, this.#memory, at, this.#inMemory - at, this.#written + at);
+    }
+    this.#written += this.#inMemory;
+    this.#inMemory = 0;
+  }
+}
+
+function openUnnamed(directory: string): number {
+  const path = join(directory, `scratch-${randomUUID()}`);
+  const fd = openSync(path, 'wx+', 0o600);
+  unlinkSync(path);
+  return fd;
+}

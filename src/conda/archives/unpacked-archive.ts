@@ -1,0 +1,192 @@
+import { createHash, hash } from 'node:crypto';
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
+import { TarReader } from '../../images/sif/tar/tar-reader.ts';
+import type { ArchiveLimits } from './archive-limits.ts';
+import { readCondaParts, type TarSink } from './archive-parts.ts';
+import { checkedPath, textOf } from './archive-path.ts';
+import { ArchiveProblem, showPath } from './archive-problem.ts';
+import { ScratchBytes } from './scratch-bytes.ts';
+
+/** An entry of an unpacked archive. */
+export interface UnpackedEntry {
+  /** Path in the archive, checked: relative, without `..`. */
+  readonly path: string;
+  readonly kind: 'file' | 'symlink' | 'directory';
+  /** Seconds since the epoch. */
+  readonly mtime: number;
+  /** Target of a symbolic link; empty for other kinds. */
+  readonly link: string;
+  /** Content of a file; hard links of one file share it. */
+  readonly content?: UnpackedContent;
+}
+
+export interface UnpackedContent {
+  /** Bytes. */
+  readonly size: number;
+  /** Where it is in the scratch bytes. */
+  readonly position: number;
+  /** True if any of its entries is executable for anyone. */
+  isExecutable: boolean;
+  /** SHA-256, in hex. */
+  sha256: string;
+}
+
+export interface UnpackOptions {
+  readonly limits: ArchiveLimits;
+  /** Directory for one file without a name. */
+  readonly scratch: string;
+  readonly signal: AbortSignal;
+}
+
+/** The files of an archive, with those of its metadata below `info/`. */
+export interface UnpackedArchive extends Disposable {
+  readonly entries: ReadonlyMap<string, UnpackedEntry>;
+  /** Returns a copy of part of a content. */
+  read(content: UnpackedContent, offset: number, length: number): Buffer;
+}
+
+/**
+ * Unpacks a package archive. Returns its entries, whose content is in a scratch file. Throws `ArchiveProblem`, `TarError`
+ * or an error of zlib for a damaged or harmful archive, and errors of the file system.
+ *
+ * @param format the end of its file name
+ */
+export async function unpackArchive(
+  path: string,
+  format: ArchiveFormat,
+  options: UnpackOptions,
+): Promise<UnpackedArchive> {
+  const fd = openSync(path, 'r');
+  const unpacking = new Unpacking(fstatSync(fd).size, options);
+  try {
+    await readers[format](fd, path, unpacking, options.signal);
+    return unpacking;
+  } catch (error) {
+    unpacking[Symbol.dispose]();
+    throw error;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const readers = { '.conda': readCondaParts } as const;
+
+export type ArchiveFormat = keyof typeof readers;
+
+const executableBits = 0o111;
+/** A file up to this size is hashed at once. */
+const wholeBytes = 256 * 1024;
+
+class Unpacking implements UnpackedArchive, TarSink {
+  readonly entries = new Map<string, UnpackedEntry>();
+  readonly #limits: ArchiveLimits;
+  readonly #maxBytes: number;
+  readonly #scratch: ScratchBytes;
+  #reader = this.#open();
+  #current:
+    | { content: UnpackedContent; rest: number; hash?: ReturnType<typeof createHash> }
+    | undefined;
+
+  constructor(archiveBytes: number, { limits, scratch }: UnpackOptions) {
+    this.#limits = limits;
+    const byRatio = Math.max(limits.freeBytes, archiveBytes * limits.ratio);
+    this.#maxBytes = Math.min(limits.unpackedBytes, byRatio);
+    this.#scratch = new ScratchBytes(scratch);
+  }
+
+  write(bytes: Buffer): void {
+    this.#reader.write(bytes);
+  }
+
+  end(): void {
+    this.#reader.end();
+    this.#reader = this.#open();
+  }
+
+  read({ size, position }: UnpackedContent, offset: number, length: number): Buffer {
+    if (offset + length > size) throw new RangeError('reads past the end of a content');
+    return this.#scratch.read(position + offset, length);
+  }
+
+  [Symbol.dispose](): void {
+    this.#scratch[Symbol.dispose]();
+  }
+
+  #open(): TarReader {
+    return new TarReader({
+      entry: entry => this.#entry(entry),
+      content: bytes => this.#content(bytes),
+    });
+  }
+
+  #entry(entry: TarEntry): boolean {
+    const path = checkedPath(textOf(entry.path));
+    if (path === '') return false;
+    const known = this.entries.get(path);
+    if (known?.kind === 'directory' && entry.kind === 'directory') return false;
+    if (known !== undefined) throw new ArchiveProblem(`has two entries ${showPath(path)}`);
+    if (this.entries.size >= this.#limits.entries) {
+      throw new ArchiveProblem(`has more than ${this.#limits.entries} entries`);
+    }
+    const { mtime } = entry;
+    switch (entry.kind) {
+      case 'directory':
+      case 'symlink': {
+        const link = textOf(entry.link);
+        this.entries.set(path, { path, kind: entry.kind, mtime, link });
+        return false;
+      }
+      case 'link':
+        this.#hardLink(path, entry);
+        return false;
+      case 'file':
+        return this.#file(path, entry);
+      default:
+        throw new ArchiveProblem(`has an entry that is not a file, ${showPath(path)}`);
+    }
+  }
+
+  #hardLink(path: string, { link, mode }: TarEntry): void {
+    const target = this.entries.get(checkedPath(textOf(link)));
+    if (target === undefined || target.kind === 'directory') {
+      throw new ArchiveProblem(
+        `has a hard link ${showPath(path)} whose target is not an earlier file, ${showPath(link)}`,
+      );
+    }
+    if (target.content && (mode & executableBits) !== 0) target.content.isExecutable = true;
+    this.entries.set(path, { ...target, path });
+  }
+
+  #file(path: string, { size, mode, mtime, isSparse }: TarEntry): boolean {
+    if (isSparse) throw new ArchiveProblem(`has a sparse file, ${showPath(path)}`);
+    if (this.#scratch.size + size > this.#maxBytes) {
+      throw new ArchiveProblem(`has more than ${this.#maxBytes} bytes when it is unpacked`);
+    }
+    const isExecutable = (mode & executableBits) !== 0;
+    const content = { size, position: this.#scratch.size, isExecutable, sha256: '' };
+    this.entries.set(path, { path, kind: 'file', mtime, link: '', content });
+    if (size === 0) content.sha256 = hash('sha256', Buffer.alloc(0), 'hex');
+    else this.#current = { content, rest: size };
+    return size > 0;
+  }
+
+  #content(bytes: Buffer): void {
+    const current = this.#current;
+    if (current === undefined) return;
+    const own = bytes.subarray(0, current.rest);
+    this.#scratch.append(own);
+    const { content } = current;
+    if (own.length === content.size && own.length <= wholeBytes) {
+      content.sha256 = hash('sha256', own, 'hex');
+      this.#current = undefined;
+      return;
+    }
+    current.hash ??= createHash('sha256');
+    current.hash.update(own);
+    current.rest -= own.length;
+    if (current.rest > 0) return;
+    content.sha256 = current.hash.digest('hex');
+    this.#current = undefined;
+  }
+}

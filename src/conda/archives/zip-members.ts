@@ -1,0 +1,181 @@
+import { fstatSync, readSync } from 'node:fs';
+import { ArchiveProblem, showPath } from './archive-problem.ts';
+
+/** A stored member of a zip file. */
+export interface ZipMember {
+  readonly name: string;
+  /** Offset of its first byte in the file. */
+  readonly start: number;
+  /** Bytes. */
+  readonly size: number;
+  readonly crc32: number;
+}
+
+const endSignature = 0x06054b50;
+const end64Signature = 0x06064b50;
+const locatorSignature = 0x07064b50;
+const entrySignature = 0x02014b50;
+const localSignature = 0x04034b50;
+const endBytes = 22;
+const locatorBytes = 20;
+const end64Bytes = 56;
+const entryBytes = 46;
+const localBytes = 30;
+const maxComment = 65_535;
+// A package has three members; their names are short.
+const maxMembers = 64;
+const maxDirectoryBytes = 1024 * 1024;
+const encryptedFlag = 1;
+const escape16 = 0xffff;
+const escape32 = 0xffffffff;
+
+/**
+ * Returns the members of a zip file, whose members must be stored as they are, without encryption, and may not overlap.
+ * Throws {@link ArchiveProblem} for any other file. Source: PKWARE APPNOTE 6.3.9, 4.3 and 4.5.3.
+ */
+export function readZipMembers(fd: number): ZipMember[] {
+  const size = fstatSync(fd).size;
+  const directory = findDirectory(fd, size);
+  if (directory.count > maxMembers || directory.size > maxDirectoryBytes) {
+    throw new ArchiveProblem(`has more than ${maxMembers} zip members`);
+  }
+  if (directory.start + directory.size > directory.end) throw damaged();
+  const bytes = readAt(fd, directory.start, directory.size);
+  const members: ZipMember[] = [];
+  let at = 0;
+  for (let index = 0; index < directory.count; index += 1) {
+    if (at + entryBytes > bytes.length || bytes.readUInt32LE(at) !== entrySignature)
+      throw damaged();
+    const length = entryLength(bytes, at);
+    if (at + length > bytes.length) throw damaged();
+    members.push(readEntry(fd, bytes.subarray(at, at + length), directory.start));
+    at += length;
+  }
+  if (at !== bytes.length) throw damaged();
+  checkMembers(members);
+  return members;
+}
+
+interface Directory {
+  readonly start: number;
+  readonly size: number;
+  readonly count: number;
+  /** Offset of what follows it. */
+  readonly end: number;
+}
+
+function findDirectory(fd: number, size: number): Directory {
+  const length = Math.min(size, endBytes + maxComment);
+  const tail = readAt(fd, size - length, length);
+  for (let at = tail.length - endBytes; at >= 0; at -= 1) {
+    if (tail.readUInt32LE(at) !== endSignature) continue;
+    if (at + endBytes + tail.readUInt16LE(at + 20) !== tail.length) continue;
+    const end = size - length + at;
+    const count = tail.readUInt16LE(at + 10);
+    const bytes = tail.readUInt32LE(at + 12);
+    const start = tail.readUInt32LE(at + 16);
+    if (tail.readUInt32LE(at + 4) !== 0 && tail.readUInt32LE(at + 4) !== escape32) throw damaged();
+    const isLarge = count === escape16 || bytes === escape32 || start === escape32;
+    return isLarge ? findDirectory64(fd, end) : { start, size: bytes, count, end };
+  }
+  throw new ArchiveProblem('is not a zip file, or is cut');
+}
+
+function findDirectory64(fd: number, end: number): Directory {
+  if (end < locatorBytes) throw damaged();
+  const locator = readAt(fd, end - locatorBytes, locatorBytes);
+  if (locator.readUInt32LE(0) !== locatorSignature) throw damaged();
+  const at = number64(locator, 8);
+  if (at + end64Bytes > end - locatorBytes) throw damaged();
+  const record = readAt(fd, at, end64Bytes);
+  if (record.readUInt32LE(0) !== end64Signature) throw damaged();
+  const [count, size, start] = [number64(record, 32), number64(record, 40), number64(record, 48)];
+  return { start, size, count, end: at };
+}
+
+function entryLength(bytes: Buffer, at: number): number {
+  return (
+    entryBytes +
+    bytes.readUInt16LE(at + 28) +
+    bytes.readUInt16LE(at + 30) +
+    bytes.readUInt16LE(at + 32)
+  );
+}
+
+function readEntry(fd: number, entry: Buffer, limit: number): ZipMember {
+  const nameLength = entry.readUInt16LE(28);
+  const name = entry.toString('utf8', entryBytes, entryBytes + nameLength);
+  if ((entry.readUInt16LE(8) & encryptedFlag) !== 0) {
+    throw new ArchiveProblem(`has an encrypted zip member, ${showPath(name)}`);
+  }
+  if (entry.readUInt16LE(10) !== 0) {
+    throw new ArchiveProblem(
+      `has a compressed zip member, ${showPath(name)}, which must be stored`,
+    );
+  }
+  const extra = entry.subarray(entryBytes + nameLength);
+  const large = largeNumbers(entry, extra.subarray(0, entry.readUInt16LE(30)));
+  const { size, compressedSize, offset } = large;
+  if (size !== compressedSize) throw damaged();
+  if (offset + localBytes > limit) throw damaged();
+  const local = readAt(fd, offset, localBytes);
+  if (local.readUInt32LE(0) !== localSignature) throw damaged();
+  const start = offset + localBytes + local.readUInt16LE(26) + local.readUInt16LE(28);
+  if (start + size > limit) throw damaged();
+  return { name, start, size, crc32: entry.readUInt32LE(16) };
+}
+
+/** Reads the numbers that ZIP64 stores in an extra field when they do not fit. */
+function largeNumbers(entry: Buffer, extra: Buffer) {
+  const fields = [entry.readUInt32LE(24), entry.readUInt32LE(20), entry.readUInt32LE(42)];
+  if (fields.includes(escape32)) {
+    const field = extraField(extra, 1);
+    let at = 0;
+    for (const [index, value] of fields.entries()) {
+      if (value !== escape32) continue;
+      if (at + 8 > field.length) throw damaged();
+      fields[index] = number64(field, at);
+      at += 8;
+    }
+  }
+  const [size = 0, compressedSize = 0, offset = 0] = fields;
+  return { size, compressedSize, offset };
+}
+
+function extraField(extra: Buffer, id: number): Buffer {
+  for (let at = 0; at + 4 <= extra.length; ) {
+    const end = at + 4 + extra.readUInt16LE(at + 2);
+    if (extra.readUInt16LE(at) === id && end <= extra.length) return extra.subarray(at + 4, end);
+    at = end;
+  }
+  throw damaged();
+}
+
+function number64(bytes: Buffer, at: number): number {
+  const value = bytes.readBigUInt64LE(at);
+  if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw damaged();
+  return Number(value);
+}
+
+function checkMembers(members: readonly ZipMember[]): void {
+  const names = new Set(members.map(({ name }) => name));
+  if (names.size < members.length) throw new ArchiveProblem('has two zip members of one name');
+  const sorted = members.toSorted((a, b) => a.start - b.start);
+  for (const [index, { start, size, name }] of sorted.entries()) {
+    const next = sorted[index + 1];
+    // Between two members there is the header of the second.
+    if (next !== undefined && start + size + localBytes > next.start) {
+      throw new ArchiveProblem(`has overlapping zip members, ${showPath(name)}`);
+    }
+  }
+}
+
+function readAt(fd: number, start: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  if (start < 0 || readSync(fd, bytes, 0, length, start) !== length) throw damaged();
+  return bytes;
+}
+
+function damaged(): ArchiveProblem {
+  return new ArchiveProblem('is a damaged zip file');
+}

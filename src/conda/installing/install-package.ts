@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import { type ArchiveLimits, archiveLimits } from '../archives/archive-limits.ts';
+import { ArchiveProblem, problemOf } from '../archives/archive-problem.ts';
+import { type ArchiveFormat, unpackArchive } from '../archives/unpacked-archive.ts';
+import type { CondaPackage } from '../conda-package.ts';
+import type { InstalledPackage, InstallPlace } from './installed-package.ts';
+import { LayerWriter, type TarOutput } from './layer-writer.ts';
+import { linkScriptsOf } from './link-scripts.ts';
+import { documentsOf } from './metadata/package-documents.ts';
+import {
+  type ArchiveSums,
+  checkIndex,
+  packageRecord,
+  recordPath,
+} from './metadata/package-record.ts';
+import { listedPaths } from './metadata/path-list.ts';
+import { entryPointsOf } from './metadata/python-command.ts';
+import { planPaths } from './planned-path.ts';
+
+export interface InstallOptions {
+  readonly signal: AbortSignal;
+  /** Directory for a file without a name, which disappears with the process. */
+  readonly scratch: string;
+  /** Default: {@link archiveLimits}. */
+  readonly limits?: ArchiveLimits;
+}
+
+/**
+ * Installs a package: writes the tar entries of its files, links and directories below the prefix, and of its record in
+ * `conda-meta`, sorted and without the blocks that end a tar file. The same archive, package and place give the same bytes
+ * everywhere. Returns what the installation has shown. What was written before an error is useless.
+ *
+ * Blocks its thread for long: call it in a worker. The memory does not grow with the package. Throws a `Fault` for an
+ * archive with another digest than the package has, one that is damaged, and one that would harm.
+ *
+ * @param archivePath the archive on disk
+ */
+export async function installPackage(
+  archivePath: string,
+  it: CondaPackage,
+  place: InstallPlace,
+  sink: TarOutput,
+  options: InstallOptions,
+): Promise<InstalledPackage> {
+  try {
+    return await install(archivePath, it, place, sink, options);
+  } catch (error) {
+    throw faultOf(error, it);
+  }
+}
+
+async function install(
+  archivePath: string,
+  it: CondaPackage,
+  place: InstallPlace,
+  sink: TarOutput,
+  { signal, scratch, limits = archiveLimits }: InstallOptions,
+): Promise<InstalledPackage> {
+  const sums = await sumsOf(archivePath, signal);
+  checkSums(it, sums);
+  const format = formatOf(it);
+  using archive = await unpackArchive(archivePath, format, { limits, scratch, signal });
+  const documents = documentsOf(archive, limits);
+  const { index, about } = documents;
+  checkIndex(index, it);
+  const python = index.noarch === 'python' ? pythonOf(place) : undefined;
+  const planned = planPaths({
+    ...{ name: it.name.toLowerCase(), archive, place, python },
+    listed: listedPaths(documents, archive),
+    entryPoints: python ? entryPointsOf(documents) : [],
+  });
+  const writer = new LayerWriter({ archive, place, python, limits, sink, signal });
+  for (const path of planned) await writer.path(path);
+  await writer.file(recordPath(it), packageRecord(index, it, sums, writer.recorded));
+  return {
+    ...{ index, about },
+    paths: planned.filter(({ source }) => source.kind !== 'directory').map(({ path }) => path),
+    variables: writer.variables,
+    linkScripts: linkScriptsOf(it.name, planned, archive),
+  };
+}
+
+function pythonOf({ python }: InstallPlace) {
+  if (python) return python;
+  throw new ArchiveProblem('is a package for Python, and the environment has no Python');
+}
+
+async function sumsOf(path: string, signal: AbortSignal): Promise<ArchiveSums> {
+  const [sha256, md5] = [createHash('sha256'), createHash('md5')];
+  let size = 0;
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) {
+    sha256.update(chunk);
+    md5.update(chunk);
+    size += chunk.length;
+  }
+  return { sha256: sha256.digest('hex'), md5: md5.digest('hex'), size };
+}
+
+function checkSums({ sha256, md5 }: CondaPackage, sums: ArchiveSums): void {
+  const isRight = sha256 === undefined ? md5 === sums.md5 : sha256 === sums.sha256;
+  if (isRight) return;
+  if (sha256 === undefined && md5 === undefined) return;
+  throw new ArchiveProblem(
+    `has the digest sha256:${sums.sha256}, not ${sha256 === undefined ? `md5:${md5}` : `sha256:${sha256}`}`,
+  );
+}
+
+function formatOf({ fileName }: CondaPackage): ArchiveFormat {
+  if (fileName.endsWith('.conda')) return '.conda';
+  throw new ArchiveProblem('has an unknown format');
+}
+
+function faultOf(error: unknown, { fileName, url }: CondaPackage): unknown {
+  if (isDiskFull(error)) {
+    return new Fault('storage-full', `Cannot unpack ${fileName}: the disk of the server is full`, {
+      phase: 'build',
+      cause: error,
+    });
+  }
+  const problem = problemOf(error);
+  if (problem === undefined) return error;
+  return new Fault(
+    'upstream-unusable',
+    `Cannot install ${fileName}: its archive at ${url} ${problem}. Choose another build of the package, or report it to the owners of the channel`,
+    { phase: 'build', cause: error },
+  );
+}

@@ -1,0 +1,209 @@
+import { createHash, hash } from 'node:crypto';
+import type { ArchiveLimits } from '../archives/archive-limits.ts';
+import type { UnpackedArchive, UnpackedContent } from '../archives/unpacked-archive.ts';
+import { isVariableFile, readVariables } from './environment-variables.ts';
+import type { InstallPlace, PythonPlace } from './installed-package.ts';
+import { type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
+import type { RecordedPath } from './metadata/package-record.ts';
+import { entryPointScript } from './metadata/python-command.ts';
+import type { PlannedFile, PlannedPath } from './planned-path.ts';
+import { binaryPatches } from './prefix/binary-patches.ts';
+import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
+import { textPatches } from './prefix/text-patches.ts';
+
+/** Receives the bytes of a layer. */
+export interface TarOutput {
+  write(bytes: Uint8Array): Promise<void> | void;
+}
+
+export interface LayerWriterInput {
+  readonly archive: UnpackedArchive;
+  readonly place: InstallPlace;
+  readonly python: PythonPlace | undefined;
+  readonly limits: ArchiveLimits;
+  readonly sink: TarOutput;
+  readonly signal: AbortSignal;
+}
+
+/** 1980-01-01, the first day that zip files and exFAT know. Files of packages are not older, as in rattler. */
+const firstTime = 315_532_800;
+/** The last second that all programs know. */
+const lastTime = 2 ** 32 - 1;
+const directoryMode = 0o755;
+const fileMode = 0o644;
+const executableMode = 0o755;
+/** As rattler sets it. */
+const scriptMode = 0o775;
+
+/** Writes the tar entries of a package, each directory before what is in it. */
+export class LayerWriter {
+  /** What the record of the package says about its paths. */
+  readonly recorded: RecordedPath[] = [];
+  /** What the package sets when the environment is activated. */
+  readonly variables: Record<string, string> = {};
+  readonly #input: LayerWriterInput;
+  readonly #root: string;
+  readonly #directories = new Set<string>();
+  /** Where the content of a file was written first. */
+  readonly #written = new Map<UnpackedContent, string>();
+  readonly #patchedTime: number;
+
+  constructor(input: LayerWriterInput) {
+    this.#input = input;
+    this.#root = input.place.prefix.replace(/^\/+/, '');
+    const aboutTime = input.archive.entries.get('info/about.json')?.mtime;
+    // Python would take the byte code that was compiled before the prefix was replaced.
+    this.#patchedTime = aboutTime === undefined ? firstTime : timeOf(aboutTime) + 1;
+  }
+
+  /** Writes the next path; paths must be sorted. */
+  async path(planned: PlannedPath): Promise<void> {
+    this.#input.signal.throwIfAborted();
+    const { path, source } = planned;
+    await this.#parents(path);
+    switch (source.kind) {
+      case 'directory':
+        this.#directories.add(this.#full(path));
+        await this.#entry({ path, kind: 'directory', mode: directoryMode });
+        this.recorded.push({ ...start(planned), path_type: 'directory', size_in_bytes: 0 });
+        return;
+      case 'symlink': {
+        const { link, mtime, listed } = source;
+        await this.#entry({ path, kind: 'symlink', mode: 0o777, mtime: timeOf(mtime), link });
+        this.recorded.push({
+          ...{ ...start(planned), path_type: 'softlink' },
+          ...(listed.sha256 === undefined ? {} : { sha256: listed.sha256 }),
+          size_in_bytes: listed.size ?? Buffer.byteLength(link),
+        });
+        return;
+      }
+      case 'script':
+        await this.#script(planned, source.entryPoint);
+        return;
+      case 'file':
+        await this.#file(planned, source);
+    }
+  }
+
+  /** Writes a file of the installer itself. */
+  async file(path: string, bytes: Buffer, mode: number = fileMode): Promise<void> {
+    await this.#parents(path);
+    await this.#entry({ path, kind: 'file', mode, size: bytes.length });
+    await this.#write(bytes);
+    await this.#write(layerTarPadding(bytes.length));
+  }
+
+  async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {
+    const { place, python } = this.#input;
+    if (python === undefined) return;
+    const bytes = entryPointScript(entryPoint, place.prefix, python);
+    await this.file(planned.path, bytes, scriptMode);
+    this.recorded.push({
+      ...{ ...start(planned), path_type: 'unix_python_entry_point' },
+      ...{ sha256: hash('sha256', bytes, 'hex'), size_in_bytes: bytes.length },
+    });
+  }
+
+  async #file(planned: PlannedPath, { listed, content, mtime }: PlannedFile): Promise<void> {
+    const { path } = planned;
+    const { placeholder, noLink, sha256, type } = listed;
+    const mode = content.isExecutable ? executableMode : fileMode;
+    const isShared = placeholder === undefined && !noLink;
+    const first = isShared ? this.#written.get(content) : undefined;
+    let written = { sha256: content.sha256, size: content.size };
+    if (first !== undefined) {
+      await this.#entry({
+        path,
+        kind: 'link',
+        mode,
+        mtime: timeOf(mtime),
+        link: this.#full(first),
+      });
+    } else {
+      if (isShared) this.#written.set(content, path);
+      written = await this.#content(planned, content, {
+        ...{ mode, listed, mtime: placeholder ? this.#patchedTime : timeOf(mtime) },
+      });
+    }
+    const isChanged = type === 'hardlink' && written.sha256 !== sha256;
+    this.recorded.push({
+      ...{ ...start(planned), path_type: type },
+      ...(noLink ? { no_link: true } : {}),
+      ...(sha256 === undefined ? {} : { sha256 }),
+      ...(isChanged ? { sha256_in_prefix: written.sha256 } : {}),
+      size_in_bytes: written.size,
+      ...(placeholder ? { file_mode: placeholder.mode, prefix_placeholder: placeholder.text } : {}),
+    });
+  }
+
+  /** Writes a file with its prefix replaced. Returns its digest and size as written. */
+  async #content(
+    { path, originalPath = path }: PlannedPath,
+    content: UnpackedContent,
+    { mode, mtime, listed }: { mode: number; mtime: number; listed: PlannedFile['listed'] },
+  ): Promise<{ sha256: string; size: number }> {
+    const { archive, place, limits } = this.#input;
+    const source = readOnce({
+      size: content.size,
+      read: (offset, length) => archive.read(content, offset, length),
+    });
+    const { placeholder } = listed;
+    const find = placeholder?.mode === 'binary' ? binaryPatches : textPatches;
+    const patches = placeholder
+      ? find(source, placeholder.text, place.prefix, limits.occurrences)
+      : [];
+    const size = patchedSize(content.size, patches);
+    await this.#entry({ path, kind: 'file', mode, mtime, size });
+    const sum = patches.length > 0 ? createHash('sha256') : undefined;
+    for (const chunk of patchedChunks(source, patches)) {
+      sum?.update(chunk);
+      await this.#write(chunk);
+    }
+    await this.#write(layerTarPadding(size));
+    if (isVariableFile(originalPath)) this.#variables(source, patches, size);
+    return { sha256: sum?.digest('hex') ?? content.sha256, size };
+  }
+
+  #variables(source: ByteSource, patches: Parameters<typeof patchedChunks>[1], size: number): void {
+    if (size > this.#input.limits.documentBytes) return;
+    const bytes = Buffer.concat([...patchedChunks(source, patches)]);
+    Object.assign(this.variables, readVariables(bytes));
+  }
+
+  async #parents(path: string): Promise<void> {
+    const full = this.#full(path);
+    for (let at = full.indexOf('/'); at >= 0; at = full.indexOf('/', at + 1)) {
+      const directory = full.slice(0, at);
+      if (this.#directories.has(directory)) continue;
+      this.#directories.add(directory);
+      await this.#write(layerTarHeader(entryOf(directory, 'directory', directoryMode)));
+    }
+  }
+
+  #full(path: string): string {
+    return `${this.#root}/${path}`;
+  }
+
+  async #entry(
+    entry: Pick<LayerTarEntry, 'path' | 'kind' | 'mode'> & Partial<LayerTarEntry>,
+  ): Promise<void> {
+    const path = this.#full(entry.path);
+    await this.#write(layerTarHeader({ ...entryOf(path, entry.kind, entry.mode), ...entry, path }));
+  }
+
+  async #write(bytes: Buffer): Promise<void> {
+    if (bytes.length > 0) await this.#input.sink.write(bytes);
+  }
+}
+
+function entryOf(path: string, kind: LayerTarEntry['kind'], mode: number): LayerTarEntry {
+  return { path, kind, mode, mtime: firstTime, size: 0, link: '' };
+}
+
+function start({ path, originalPath }: PlannedPath) {
+  return { _path: path, ...(originalPath === undefined ? {} : { original_path: originalPath }) };
+}
+
+function timeOf(mtime: number): number {
+  return Math.min(Math.max(mtime, firstTime), lastTime);
+}

@@ -1,0 +1,19 @@
+/** A path that a package installs, as the package lists it. */
+export interface ListedPath {
+  /** Checked. */
+  readonly path: string;
+  readonly type: 'hardlink' | 'softlink' | 'directory';
+  /** True for a file that is copied, and a link whose target is copied. */
+  readonly noLink: boolean;
+  /** Lower-case hex digits. */
+  readonly sha256?: string;
+  /** Bytes. */
+  readonly size?: number;
+  readonly placeholder?: Placeholder;
+}
+
+/** Where the package was built, and how a file has it. */
+export interface Placeholder {
+  readonly text: string;
+  readonly mode: 'text' | 'binary';
+}

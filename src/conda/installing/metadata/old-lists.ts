@@ -1,0 +1,52 @@
+import { checkedPath } from '../../archives/archive-path.ts';
+import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
+import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
+import type { ListedPath, Placeholder } from './listed-path.ts';
+import type { PackageDocuments } from './package-documents.ts';
+
+// Older packages were built there.
+const oldPlaceholder = '/opt/anaconda1anaconda2anaconda3';
+// A text in quotes with backslashes before quotes, or one without blanks.
+const word = String.raw`(?:"((?:\\.|[^"\\])*)"|(\S+))`;
+const fullPattern = new RegExp(String.raw`^${word}\s+(text|binary)\s+${word}$`, 'i');
+const pathPattern = new RegExp(`^${word}$`);
+
+/**
+ * Returns the paths of a package without `paths.json`: `info/files` lists them, `info/has_prefix` those with the path
+ * where the package was built, `info/no_link` and `info/no_softlink` those that are copied.
+ */
+export function listedInOldFiles(
+  documents: PackageDocuments,
+  archive: UnpackedArchive,
+): ListedPath[] {
+  const files = documents.lines('files');
+  if (files === undefined) throw new ArchiveProblem('has neither info/paths.json nor info/files');
+  const copied = new Set([
+    ...(documents.lines('no_link') ?? []),
+    ...(documents.lines('no_softlink') ?? []),
+  ]);
+  const placeholders = new Map(documents.lines('has_prefix')?.map(readPlaceholder));
+  return [...new Set(files)].map(line => {
+    const path = checkedPath(line);
+    const kind = archive.entries.get(path)?.kind;
+    if (kind === undefined) throw new ArchiveProblem(`does not contain ${showPath(path)}`);
+    const type = ({ file: 'hardlink', symlink: 'softlink', directory: 'directory' } as const)[kind];
+    const placeholder = placeholders.get(line);
+    return { path, type, noLink: copied.has(line), ...(placeholder ? { placeholder } : {}) };
+  });
+}
+
+function readPlaceholder(line: string): [path: string, placeholder: Placeholder] {
+  const full = fullPattern.exec(line);
+  if (full !== null) {
+    const mode = full[3]?.toLowerCase() === 'binary' ? 'binary' : 'text';
+    return [unquoted(full[4], full[5]), { text: unquoted(full[1], full[2]), mode }];
+  }
+  const path = pathPattern.exec(line);
+  if (path === null) throw new ArchiveProblem(`has a damaged info/has_prefix, ${showPath(line)}`);
+  return [unquoted(path[1], path[2]), { text: oldPlaceholder, mode: 'text' }];
+}
+
+function unquoted(quoted: string | undefined, plain: string | undefined): string {
+  return quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '';
+}

@@ -1,0 +1,92 @@
+import { ArchiveProblem } from '../../archives/archive-problem.ts';
+import type { CondaPackage } from '../../conda-package.ts';
+import type { JsonObject } from './package-documents.ts';
+
+/** A path in the record of an installed package. Members as in rattler, in its order. */
+export interface RecordedPath {
+  readonly _path: string;
+  readonly original_path?: string;
+  readonly path_type: 'hardlink' | 'softlink' | 'directory' | 'unix_python_entry_point';
+  readonly no_link?: true;
+  readonly sha256?: string;
+  readonly sha256_in_prefix?: string;
+  readonly size_in_bytes?: number;
+  readonly file_mode?: 'text' | 'binary';
+  readonly prefix_placeholder?: string;
+}
+
+/** Digests and size of an archive. */
+export interface ArchiveSums {
+  readonly sha256: string;
+  readonly md5: string;
+  readonly size: number;
+}
+
+const safeName = /^[\w.+!-]+$/;
+// What rattler takes over from the index of a package, in its order.
+const members = [
+  ...['arch', 'build', 'build_number', 'constrains', 'depends', 'extra_depends', 'features'],
+  ...['flags', 'license', 'license_family', 'md5', 'name', 'noarch', 'platform', 'purls'],
+  ...['python_site_packages_path', 'sha256', 'size', 'subdir', 'timestamp', 'track_features'],
+  'version',
+];
+const lists: ReadonlySet<string> = new Set(['constrains', 'flags', 'track_features']);
+
+/**
+ * Checks that an archive contains the package that it should. Throws `ArchiveProblem` for another one, and for names that
+ * cannot be part of a file name.
+ */
+export function checkIndex(index: JsonObject, { name, version, build }: CondaPackage): void {
+  for (const [key, expected] of Object.entries({ name, version, build })) {
+    if (index[key] !== expected || !safeName.test(expected)) {
+      const found = JSON.stringify(index[key])?.slice(0, 120);
+      throw new ArchiveProblem(`contains a package with ${key} ${found}, not "${expected}"`);
+    }
+  }
+}
+
+/** Returns the path of a package's record, relative to the prefix. */
+export function recordPath({ name, version, build }: CondaPackage): string {
+  return `conda-meta/${name.toLowerCase()}-${version}-${build}.json`;
+}
+
+/**
+ * Returns the record of an installed package: what rattler writes to `conda-meta`, with these differences, since the same
+ * archive has the same record in every environment:
+ *
+ * - The members about the package are those of its own `info/index.json`, of its archive and its URL. Rattler takes those
+ *   of the repository data, where the channel may have changed them since; a lock file does not have them.
+ * - `requested_specs` is empty: `conda-meta/history` of the environment has the request.
+ * - There is no `extracted_package_dir`, and the source of `link` is empty: no cache of packages is in the image.
+ */
+export function packageRecord(
+  index: JsonObject,
+  { fileName, url, subdir }: CondaPackage,
+  sums: ArchiveSums,
+  paths: readonly RecordedPath[],
+): Buffer {
+  const known: Record<string, unknown> = { depends: [], subdir, ...index, ...sums };
+  const about = members.flatMap(key => {
+    const value = recorded(key, known[key]);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  const record = {
+    ...Object.fromEntries(about),
+    fn: fileName,
+    url,
+    channel: url.slice(0, Math.max(0, url.length - fileName.length - subdir.length - 1)),
+    requested_specs: [],
+    files: paths.map(({ _path }) => _path),
+    paths_data: { paths_version: 1, paths },
+    link: { source: '', type: 1 },
+  };
+  return Buffer.from(JSON.stringify(record, null, 2));
+}
+
+function recorded(key: string, value: unknown): unknown {
+  if (value === null || value === undefined) return undefined;
+  if (key === 'noarch') return value === '' || value === false ? undefined : value;
+  if (!lists.has(key)) return value;
+  const list = typeof value === 'string' ? value.split(/[\s,]+/).filter(Boolean) : value;
+  return Array.isArray(list) && list.length > 0 ? list : undefined;
+}
