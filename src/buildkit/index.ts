@@ -47,6 +47,5 @@ export type { LogText, Progress, Status, Vertex, Warning } from './progress/prog
 export { SecretMask } from './progress/secret-mask.ts';
 export type { OpenSink } from './session/file-send.ts';
 export type { Credentials, CredentialsOf } from './session/login-question.ts';
-export { readSshKey, type SshKey } from './session/ssh/ssh-key.ts';
-export { SshKeyError } from './session/ssh/ssh-key-error.ts';
+export { readSshKey, type SshKey, SshKeyError } from './session/ssh/index.ts';
 export type { TokenQuestion, TokenSource } from './session/token-source.ts';

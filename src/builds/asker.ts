@@ -1,7 +1,12 @@
 import type { SealedGrant } from '../platform/identities.ts';
 
-/** Base64 by id. */
-export type Secrets = Readonly<Record<string, string>>;
+/** What a build must not store. */
+export interface Secrets {
+  /** Base64 by id. */
+  readonly values: Readonly<Record<string, string>>;
+  /** Private keys, base64, by the id of their SSH agent. */
+  readonly sshKeys: Readonly<Record<string, readonly string[]>>;
+}
 
 /** The caller that requests a build. */
 export interface Asker {
@@ -13,7 +18,7 @@ export interface Asker {
   readonly isTrusted: boolean;
   /** The rights with which images are pulled and pushed; undefined for a caller without a login. */
   readonly grant: SealedGrant | undefined;
-  /** Secrets of the build, base64 by id; kept in memory only. */
+  /** Secrets of the build; kept in memory only. Undefined for none. */
   readonly secrets?: Secrets | undefined;
   /**
    * Called before a new build of this caller begins; an exception prevents the build. The returned function is

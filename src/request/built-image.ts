@@ -1,4 +1,4 @@
-import type { Asker, OnBegin } from '../builds/asker.ts';
+import type { Asker, OnBegin, Secrets } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
 import type { Builds } from '../builds/builds.ts';
 import { type BuildPlan, recipeIn } from '../builds/plan/build-plan.ts';
@@ -134,8 +134,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     async make(wish, onBegin) {
       const plan = await planOf(wish);
       const isPublic = await requireRights(wish, plan);
-      const { secrets } = wish.submission;
-      const asker = { ...askerOf(wish.caller), secrets, onBegin };
+      const asker = { ...askerOf(wish.caller), secrets: secretsOf(wish.submission), onBegin };
       const ticket = builds.request(plan, asker);
       const isNamed = wish.submission.buildRepository !== undefined;
       return {
@@ -145,6 +144,12 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       };
     },
   };
+}
+
+/** Returns what the build must not store; undefined for nothing. */
+function secretsOf({ secrets = {}, ssh = {} }: Submission): Secrets | undefined {
+  const isThere = Object.keys(secrets).length > 0 || Object.keys(ssh).length > 0;
+  return isThere ? { values: secrets, sshKeys: ssh } : undefined;
 }
 
 /**

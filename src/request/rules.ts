@@ -168,10 +168,18 @@ function checkArguments({ buildArgs = {}, noTest, containerFile }: Submission): 
 }
 
 function checkBuildOptions(submission: Submission): void {
-  const { containerImage, buildTarget, labels, annotations, created, noCache, secrets } =
+  const { containerImage, buildTarget, labels, annotations, created, noCache, secrets, ssh } =
     submission;
   if (containerImage === undefined) return;
-  const given = Object.entries({ buildTarget, labels, annotations, created, noCache, secrets });
+  const given = Object.entries({
+    buildTarget,
+    labels,
+    annotations,
+    created,
+    noCache,
+    secrets,
+    ssh,
+  });
   const [field] = given.find(([, value]) => value !== undefined && value !== false) ?? [];
   if (field) refuse(`'${field}' is for builds: send it with 'containerFile' or 'packages'`);
 }

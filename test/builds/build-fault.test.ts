@@ -99,6 +99,11 @@ suite('what the builder says', () => {
       'the Dockerfile requires the secret foo (Dockerfile, line 2): this server provides no secrets to this build',
     ],
     [
+      'other',
+      "failed to load cache key: There is no SSH agent 'default'",
+      "the Dockerfile requires an SSH key with the id default (Dockerfile, line 2): send the private key with the request, in its 'ssh' (sluice build --ssh default=FILE)",
+    ],
+    [
       'dockerfile',
       'failed to compute cache key: failed to calculate checksum of ref x::y: "/none": not found',
       /^a file is missing \(Dockerfile, line 2\): .*"\/none": not found; .* buildContext/,

@@ -1,8 +1,21 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
+const pemOf = (cipher: object = {}) =>
+  base64(
+    generateKeyPairSync('ed25519', {
+      privateKeyEncoding: { format: 'pem', type: 'pkcs8', ...cipher },
+      publicKeyEncoding: { format: 'pem', type: 'spki' },
+    }).privateKey,
+  );
+const keys = {
+  one: pemOf(),
+  two: pemOf(),
+  encrypted: pemOf({ cipher: 'aes-256-cbc', passphrase: 'secret' }),
+};
 const dockerfile = base64('ARG BASE=alpine\nFROM $BASE AS first\nRUN a\nFROM debian\nRUN b\n');
 const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
 const plan = (more: BuildWish = {}) => {
@@ -23,6 +36,8 @@ test('options that change the image change the key, and others do not', () => {
     { created: '2026-01-31T12:00:00Z' },
     known,
     { ...known, secrets: { token: base64('one') } },
+    { ...known, ssh: { token: [keys.one] } },
+    { ...known, ssh: { other: [keys.one] } },
   ];
   assert.equal(new Set(wishes.map(wish => plan(wish).key)).size, wishes.length);
   assert.equal(plan({ noCache: true }).key, plan().key);
@@ -30,6 +45,10 @@ test('options that change the image change the key, and others do not', () => {
   assert.equal(secret('one').key, secret('two').key);
   assert.deepEqual(secret('one').options, { secretIds: ['token'] });
   assert.doesNotMatch(JSON.stringify(secret('one').origin), new RegExp(base64('one')));
+  const ssh = (...given: readonly string[]) => plan({ ...known, ssh: { token: given } });
+  assert.equal(ssh(keys.one).key, ssh(keys.two, keys.one).key);
+  assert.deepEqual(ssh(keys.one).options, { sshIds: ['token'] });
+  assert.doesNotMatch(JSON.stringify(ssh(keys.one).origin), new RegExp(keys.one.slice(0, 40)));
   const offset = plan({ created: '2026-01-31T13:00:00+01:00' });
   assert.equal(offset.key, plan({ created: '2026-01-31T12:00:00Z' }).key);
 });
@@ -39,6 +58,7 @@ test('a build pulls what its stage needs, with the arguments of the request', ()
   assert.deepEqual(baseImages, ['docker.io/library/busybox:1']);
 });
 
+const own = { buildRepository: 'registry.test/a' };
 const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
   ['an argument of BuildKit', { buildArgs: { BUILDKIT_SYNTAX: 'evil' } }, /BUILDKIT_SYNTAX/],
   ['the date of the build', { buildArgs: { SOURCE_DATE_EPOCH: '1' } }, /SOURCE_DATE_EPOCH/],
@@ -51,6 +71,39 @@ const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
     'a secret with a path for an id',
     { secrets: { '../a': '' }, buildRepository: 'registry.test/a' },
     /'secrets': an id/,
+  ],
+  ['an SSH key for the default repository', { ssh: { a: [keys.one] } }, /requires 'buildRepo/],
+  ['an SSH agent with a path for an id', { ...own, ssh: { '../a': [keys.one] } }, /'ssh': an id/],
+  ['an SSH agent without a key', { ...own, ssh: { a: [] } }, /'ssh.a' has no key/],
+  [
+    'an SSH key that is not base64',
+    { ...own, ssh: { a: [keys.one, 'no base64'] } },
+    /'ssh.a\[1\]' is not base64/,
+  ],
+  [
+    'an SSH key that is a password',
+    { ...own, ssh: { a: [base64('password')] } },
+    /'ssh.a\[0\]' is not a private key in the format of OpenSSH/,
+  ],
+  [
+    'an SSH key with a passphrase',
+    { ...own, ssh: { a: [keys.encrypted] } },
+    /'ssh.a\[0\]' is encrypted: specify a key without a passphrase/,
+  ],
+  [
+    'more SSH keys than a server would try',
+    { ...own, ssh: { a: Array(11).fill(keys.one), b: Array(10).fill(keys.one) } },
+    /'ssh' has 21 keys, at most 20/,
+  ],
+  [
+    'an SSH key for packages',
+    {
+      ...own,
+      containerFile: undefined,
+      packages: { type: 'CONDA', entries: ['a'] },
+      ssh: { a: [keys.one] },
+    },
+    /'ssh' requires a Dockerfile/,
   ],
 ];
 for (const [what, wish, message] of refusals) {

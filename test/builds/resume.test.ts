@@ -1,7 +1,8 @@
 /** What a server makes of the builds that an earlier one has left. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ask, idOf, runningAre, startBench } from './build-bench.ts';
+import type { BuildOptions } from '../../src/builds/plan/build-options.ts';
+import { ask, idOf, plan, runningAre, startBench } from './build-bench.ts';
 
 test('a build that the operator has restricted since is not resumed', async () => {
   await using first = await startBench({ concurrent: 1 });
@@ -53,4 +54,26 @@ test('a server that stops in good order does not count as a failed start', async
   }
   await runningAre(bench, ['long']);
   await bench.builds.close();
+});
+
+test('a build whose SSH keys or secrets were lost with the server fails', async () => {
+  const needs: readonly BuildOptions[] = [{ sshIds: ['default'] }, { secretIds: ['token'] }];
+  for (const options of needs) {
+    const { origin, ...rest } = plan('private');
+    assert.ok(origin.kind === 'recipe');
+    const secrets = { values: {}, sshKeys: {} };
+    const asker = { owner: 'ada', scope: 'ada', grant: undefined, isTrusted: true, secrets };
+    await using first = await startBench();
+    const ticket = await first.builds.request(
+      { ...rest, origin: { ...origin, options } },
+      { ...asker, onBegin: () => () => {} },
+    );
+    await runningAre(first, ['private']);
+    await first.builds.close();
+    await using second = first.restart();
+    await second.builds.resume();
+    const { succeeded, reason } = await second.builds.settled(idOf(ticket), 30_000);
+    assert.equal(succeeded, false);
+    assert.match(reason ?? '', /restarted, and keeps no secrets and SSH keys: request .* again/);
+  }
 });

@@ -7,6 +7,9 @@ import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
+import { pushSshImage } from '../world/ssh-image.ts';
+import { makeSshKey } from '../world/ssh-keys.ts';
+import { startSshd } from '../world/sshd.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
@@ -137,6 +140,71 @@ suite('options of builds', { concurrency: 1 }, () => {
     const encoded = secretOf('first-secret-value').token;
     for (const text of [one.log, sluice.output(), ...database]) {
       assert.ok(!text.includes('first-secret-value') && !text.includes(encoded));
+    }
+  });
+
+  test('a step logs in with the SSH key of its id, which is stored nowhere', async () => {
+    await using place = await makeTempDir('options');
+    const one = makeSshKey(place.join('one'), ['-t', 'ed25519']);
+    const other = makeSshKey(place.join('other'), ['-t', 'rsa', '-b', '2048']);
+    await using sshd = await startSshd({ one: one.publicKey, other: other.publicKey });
+    const image = `${registry.host}/ssh:1`;
+    await pushSshImage(buildkitd.address, base, image);
+    const login = `ssh -p ${sshd.port} -o StrictHostKeyChecking=no -o BatchMode=yes root@127.0.0.1`;
+    const mount = (step: string, id = 'default') =>
+      `FROM ${image}\nRUN --mount=type=ssh,id=${id},required=true ${step}\n`;
+    const keyOf = (text: string) => [Buffer.from(text).toString('base64')];
+    const ssh = { default: keyOf(one.privateKey), second: keyOf(other.privateKey) };
+    const buildRepository = `${registry.host}/ssh-made`;
+
+    const made = await build(mount(`sh -c '${login} && ssh-add -L'`), { buildRepository, ssh });
+    assert.equal(made.succeeded, true, made.log);
+    assert.match(made.log, /^#\d+ [\d.]+ welcome one$/m);
+    assert.ok(made.log.includes(one.publicKey) && !made.log.includes(other.publicKey), made.log);
+    assert.match(sshd.output(), /Accepted publickey for root/);
+    const second = await build(mount(login, 'second'), { buildRepository, ssh });
+    assert.match(second.log, /^#\d+ [\d.]+ welcome other$/m);
+
+    const missing = await build(mount(login), { buildRepository, ssh: { second: ssh.second } });
+    assert.equal(missing.succeeded, false);
+    assert.match(
+      missing.reason ?? '',
+      /requires an SSH key with the id default \(Dockerfile, line 2/,
+    );
+
+    const file = place.join('Dockerfile');
+    await writeFile(file, mount(`${login} # by the command`));
+    const command = (...given: readonly string[]) =>
+      sluiceCommand(
+        ['build', '-f', file, '--push-to', buildRepository, '--await', '--json', ...given],
+        { SLUICE_SERVER: sluice.url, SSH_AUTH_SOCK: place.join('agent') },
+      );
+    const done = await command('--ssh', `default=${other.path}`);
+    const { buildId } = JSON.parse(assertSuccess(done)) as { buildId: string };
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
+    assert.match(log, /^#\d+ [\d.]+ welcome other$/m);
+    const refusals: readonly (readonly [option: string, message: RegExp])[] = [
+      ['default', /specify the file of a private key.*cannot use the SSH agent/],
+      [`default=${file}`, /Dockerfile is not a private key/],
+      [`default=${one.path}.pub`, /one\.pub is a public key/],
+      [`default=${place.join('nowhere')}`, /ENOENT/],
+    ];
+    for (const [option, message] of refusals) {
+      const refused = await command('--ssh', option);
+      assert.equal(refused.code, 2);
+      assert.match(refused.stderr, message);
+    }
+
+    const database = await Promise.all(
+      ['sluice.db', 'sluice.db-wal'].map(name =>
+        readFile(`${sluice.data}/${name}`, 'latin1').catch(() => ''),
+      ),
+    );
+    const [line = ''] = one.privateKey.split('\n').slice(2);
+    for (const text of [made.log, second.log, log, sluice.output(), ...database]) {
+      assert.ok(
+        !text.includes(line) && !text.includes(keyOf(one.privateKey)[0]?.slice(0, 200) ?? ''),
+      );
     }
   });
 

@@ -32,7 +32,7 @@ export function stopping(): Fault {
 export function lostSecrets(): Fault {
   return new Fault(
     'unavailable',
-    'The server was restarted, and keeps no secrets: request the build again, with its secrets',
+    'The server was restarted, and keeps no secrets and SSH keys: request the build again, with them',
     { phase: 'build' },
   );
 }

@@ -1,7 +1,8 @@
 import { refuse, shown } from '../recipe/text/refuse.ts';
+import { readSecretIds, type SecretIds, type SecretsWish } from './build-secrets.ts';
 
 /** Options for building a recipe, as a request specifies them. */
-export interface BuildOptionsWish {
+export interface BuildOptionsWish extends SecretsWish {
   /** Values by the names of build arguments. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** The stage of a Dockerfile to build. */
@@ -11,12 +12,10 @@ export interface BuildOptionsWish {
   /** Date in the config of the image. */
   readonly created?: string | undefined;
   readonly noCache?: boolean | undefined;
-  /** Base64 values by id, for `RUN --mount=type=secret`. */
-  readonly secrets?: Readonly<Record<string, string>> | undefined;
 }
 
 /** The options that are stored with a plan: without any secret. */
-export interface BuildOptions {
+export interface BuildOptions extends SecretIds {
   /** Build arguments of a Dockerfile. */
   readonly args?: Readonly<Record<string, string>>;
   /** The stage to build. */
@@ -28,8 +27,6 @@ export interface BuildOptions {
   readonly created?: string;
   /** Runs all steps, even for an existing image. */
   readonly noCache?: true;
-  /** Ids of the secrets that came with the request. */
-  readonly secretIds?: readonly string[];
 }
 
 /** The request that the options belong to. */
@@ -48,7 +45,7 @@ const maxText = 256 * 1024;
 
 /** Checks the options of a build. Throws a `Fault` (400) that names the field. */
 export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject): BuildOptions {
-  const { buildTarget: target, labels = {}, annotations = {}, created, secrets = {} } = wish;
+  const { buildTarget: target, labels = {}, annotations = {}, created } = wish;
   const { isDockerfile, isSif } = subject;
   const args = isDockerfile ? (wish.buildArgs ?? {}) : {};
   const reserved = Object.keys(args).find(name => reservedArg.test(name));
@@ -61,8 +58,6 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
   if (isSif && Object.keys(annotations).length > 0) {
     refuse("'annotations' are for images in the docker format: use 'labels' with 'format: sif'");
   }
-  const secretIds = Object.keys(secrets).sort();
-  if (secretIds.length > 0) checkSecrets(secretIds, subject);
   return {
     ...(Object.keys(args).length > 0 ? { args } : {}),
     ...(target === undefined ? {} : { target }),
@@ -70,19 +65,20 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
     ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
     ...(created === undefined ? {} : { created: dateOf(created) }),
     ...(wish.noCache ? { noCache: true } : {}),
-    ...(secretIds.length > 0 ? { secretIds } : {}),
+    ...readSecretIds(wish, subject),
   };
 }
 
 /** Returns the options that decide the content of the image, by their names in the key of a build. */
 export function optionsInKey(options: BuildOptions): Record<string, string> {
-  const { target, labels, annotations, created, secretIds } = options;
+  const { target, labels, annotations, created, secretIds, sshIds } = options;
   return {
     ...prefixed('label:', labels),
     ...prefixed('annotation:', annotations),
     ...(target === undefined ? {} : { target }),
     ...(created === undefined ? {} : { created }),
     ...(secretIds ? { secrets: secretIds.join(',') } : {}),
+    ...(sshIds ? { ssh: sshIds.join(',') } : {}),
   };
 }
 
@@ -104,24 +100,6 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
     0,
   );
   if (length > maxText) refuse(`'${field}' has more than ${maxText} characters in total`);
-}
-
-/**
- * Checks the secrets. No key contains the value of a secret, so two builds with the same key may have different ones.
- * Anyone who may push to the repository can replace its images anyway.
- */
-function checkSecrets(
-  ids: readonly string[],
-  { isDockerfile, hasRepository }: OptionsSubject,
-): void {
-  if (!isDockerfile) refuse("'secrets' requires a Dockerfile in 'containerFile'");
-  if (!hasRepository) {
-    refuse("'secrets' requires 'buildRepository': other callers use the images of the default one");
-  }
-  const wrong = ids.find(id => !/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/.test(id));
-  if (wrong !== undefined) {
-    refuse(`'secrets': an id has letters, digits, '_', '.' and '-' only, not ${shown(wrong)}`);
-  }
 }
 
 function dateOf(text: string): string {

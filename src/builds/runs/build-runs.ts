@@ -186,5 +186,6 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
 }
 
 function needsSecrets(plan: BuildPlan): boolean {
-  return recipeIn(plan)?.options?.secretIds !== undefined;
+  const { secretIds, sshIds } = recipeIn(plan)?.options ?? {};
+  return secretIds !== undefined || sshIds !== undefined;
 }

@@ -6,13 +6,16 @@ import {
   type FileTree,
   memoryTree,
   plainLog,
+  readSshKey,
   SecretMask,
   type SourceRule,
+  type SshKey,
 } from '../../buildkit/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { Secrets } from '../asker.ts';
 import type { LogWriter } from '../build-logs.ts';
 import { numberedBuild } from '../builder/build-host.ts';
 import type { Builders, Customer } from '../builder/builders.ts';
@@ -39,8 +42,7 @@ export interface RecipeRun {
   readonly customer: Customer;
   /** Owner of the build. */
   readonly owner: string;
-  /** Base64 values by id. */
-  readonly secrets?: Readonly<Record<string, string>> | undefined;
+  readonly secrets?: Secrets | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }
@@ -121,7 +123,7 @@ function commonOptions(
   run: PreparedRun,
   { sourceRules, sharesMounts }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts'>,
 ) {
-  const { key, recipe, context, extraHosts, access, secrets = {} } = run;
+  const { key, recipe, context, extraHosts, access, secrets = noSecrets } = run;
   const { args, target, labels } = recipe.options ?? {};
   const replaced = Object.entries(recipe.namedContexts ?? {});
   return {
@@ -142,7 +144,10 @@ function commonOptions(
     ...(labels ? { labels } : {}),
     target,
     secrets: Object.fromEntries(
-      Object.entries(secrets).map(([id, base64]) => [id, Buffer.from(base64, 'base64')]),
+      Object.entries(secrets.values).map(([id, base64]) => [id, Buffer.from(base64, 'base64')]),
+    ),
+    ssh: Object.fromEntries(
+      Object.entries(secrets.sshKeys).map(([id, keys]) => [id, { keys: keys.map(readKey) }]),
     ),
     noCache: recipe.options?.noCache === true || usesSecrets(run),
     platforms: recipe.platforms,
@@ -159,6 +164,12 @@ function commonOptions(
   };
 }
 
+const noSecrets: Secrets = { values: {}, sshKeys: {} };
+
+function readKey(base64: string): SshKey {
+  return readSshKey(Buffer.from(base64, 'base64'));
+}
+
 function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
   const annotations = Object.entries(options?.annotations ?? {});
   return Object.fromEntries(annotations.map(([name, text]) => [`annotation.${name}`, text]));
@@ -172,10 +183,10 @@ function namespaceOf(owner: string): string {
  * Returns whether a step may see a secret. A builder treats two such steps as equal whatever their secrets are, so
  * neither may use the other's result.
  */
-function usesSecrets({ recipe, secrets = {} }: RecipeRun): boolean {
+function usesSecrets({ recipe, secrets }: RecipeRun): boolean {
   const { dockerfile } = recipe;
   return (
-    Object.keys(secrets).length > 0 ||
+    secrets !== undefined ||
     (/--mount/i.test(dockerfile) && /secret|ssh|\btype=\S*\$/i.test(dockerfile))
   );
 }
@@ -194,7 +205,8 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   const { isPlainHttp, isTrustedCache } = deps;
   const { recipe, target, log, signal } = run;
   const mask = new SecretMask();
-  for (const base64 of Object.values(run.secrets ?? {})) mask.add(Buffer.from(base64, 'base64'));
+  for (const base64 of Object.values(run.secrets?.values ?? {}))
+    mask.add(Buffer.from(base64, 'base64'));
   // The log arrives in whole lines, so that no secret is split.
   const text = plainLog(lines => log.write(mask.apply(lines)));
   const { cache } = recipe;

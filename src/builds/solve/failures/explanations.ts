@@ -18,6 +18,11 @@ const explanations: readonly Explanation[] = [
       `ADD from ${host} is refused${place}: it is at ${closedAddress}, or a registry. Send the file in the build context, or ask the operator to list the host in builds.privateHosts`,
   ],
   [
+    /There is no SSH agent '([^']*)'/,
+    ([, id], place) =>
+      `the Dockerfile requires an SSH key with the id ${id}${place}: send the private key with the request, in its 'ssh' (sluice build --ssh ${id}=FILE)`,
+  ],
+  [
     /failed to load cache key: (.*)/s,
     ([, reason = ''], place, line) =>
       `${addressesIn(line) ?? 'what ADD names'} cannot be fetched${place}: ${reason}${/no route to host|host is unreachable/i.test(reason) ? `. It may be at ${closedAddress}, which builds cannot reach` : ''}`,

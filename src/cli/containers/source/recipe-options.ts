@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Submission } from '../../../request/submission.ts';
 import { CommandError, type Option, text, texts, type Values } from '../../command/command.ts';
+import { readSshOptions } from './ssh-option.ts';
 
 /** The options that specify how an image is built. */
 export const recipeOptions: Readonly<Record<string, Option>> = {
@@ -30,6 +31,13 @@ export const recipeOptions: Readonly<Record<string, Option>> = {
     value: 'id=ID[,src=FILE|,env=NAME]',
     description: 'Secret for RUN --mount=type=secret,id=ID. Requires --push-to',
   },
+  ssh: {
+    type: 'string',
+    multiple: true,
+    value: 'ID=FILE[,FILE]',
+    description:
+      'Private key for RUN --mount=type=ssh,id=ID (default: --ssh default=FILE). Sends the file to the server; an SSH agent cannot be forwarded. Use a key without a passphrase that can only read, such as a deploy key. Requires --push-to',
+  },
   'cache-repository': {
     type: 'string',
     value: 'REPOSITORY',
@@ -39,7 +47,14 @@ export const recipeOptions: Readonly<Record<string, Option>> = {
 
 type Options = Pick<
   Submission,
-  'buildTarget' | 'labels' | 'annotations' | 'created' | 'noCache' | 'secrets' | 'cacheRepository'
+  | 'buildTarget'
+  | 'labels'
+  | 'annotations'
+  | 'created'
+  | 'noCache'
+  | 'secrets'
+  | 'ssh'
+  | 'cacheRepository'
 >;
 
 /** Returns the members of the request for these options. Throws {@link CommandError}. */
@@ -53,6 +68,7 @@ export async function recipeOptionsOf(values: Values): Promise<Options> {
     created: created === 'now' ? new Date().toISOString() : created,
     ...(values['no-cache'] === true ? { noCache: true } : {}),
     secrets: Object.keys(secrets).length > 0 ? secrets : undefined,
+    ssh: await readSshOptions(texts(values, 'ssh')),
     cacheRepository: text(values, 'cache-repository'),
   };
 }

@@ -26,6 +26,8 @@ const most = {
   buildArgs: 1000,
   labels: 500,
   secrets: 20,
+  /** SSH keys of one agent. */
+  sshKeys: 20,
 } as const;
 
 /** Maximum lengths of texts, in characters. */
@@ -34,6 +36,8 @@ const longest = {
   word: 128 * 1024,
   /** A secret of a build, base64. */
   secret: 64 * 1024,
+  /** A private SSH key, base64. */
+  sshKey: 32 * 1024,
   /** An access token. */
   token: 16 * 1024,
   /** A list of package names on one line. */
@@ -184,6 +188,13 @@ export const containerRequestSchema = z
       z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
     ).describe(
       'For `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`, and are in no key, log or database: a build that a restart of the server interrupts fails',
+    ),
+    ssh: optional(
+      z
+        .record(z.string(), z.array(upTo(longest.sshKey)).max(most.sshKeys))
+        .meta({ maxProperties: most.secrets }),
+    ).describe(
+      'For `RUN --mount=type=ssh,id=...`: private keys, base64, by the id of their agent, which is `default` for a mount without an id. Ed25519, ECDSA or RSA in OpenSSH or PEM format, without a passphrase. Steps can sign with a key, but never see it. As with `secrets`, they require `buildRepository` and are stored nowhere',
     ),
     buildCompression: optional(
       z.object({
