@@ -17,6 +17,8 @@ export interface CondaPackage {
   readonly depends?: readonly string[];
   /** Absent for a package that is bound to a platform. */
   readonly noarch?: 'generic' | 'python';
+  /** Other members of its index. */
+  readonly index?: Readonly<Record<string, unknown>>;
   /** Of a `noarch: python` package: `command = module:function`. */
   readonly entryPoints?: readonly string[];
   /** Paths below the prefix; texts may hold {@link placeholder} where the prefix shall be. */
@@ -72,11 +74,12 @@ export async function packPackage(it: CondaPackage): Promise<PackedPackage> {
 /** The subdirectory of channels that is for this machine. */
 export const nativeSubdir = process.arch === 'arm64' ? 'linux-aarch64' : 'linux-64';
 
-function indexOf({ name, version, build = '0', depends = [], noarch }: CondaPackage) {
+function indexOf({ name, version, build = '0', depends = [], noarch, index }: CondaPackage) {
   const subdir = noarch === undefined ? nativeSubdir : 'noarch';
   return {
     ...{ name, version, build, build_number: 0, depends, subdir },
     ...(noarch === undefined ? {} : { noarch }),
+    ...index,
   };
 }
 

@@ -67,6 +67,13 @@ export function startRegularWork(
       purge('forget layers that were fetched', signal =>
         rows.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
       ),
+      purge('forget layers of Conda packages', signal =>
+        rows.packageLayers.purge(
+          Date.now() - config.conda.packages.keep,
+          Date.now() + futureMs,
+          signal,
+        ),
+      ),
       purge('correct the use of cached blobs', signal =>
         cachedBlobs.redate(Date.now() + futureMs, signal),
       ),

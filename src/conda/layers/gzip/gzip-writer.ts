@@ -7,9 +7,9 @@ import { crc32 } from 'node:zlib';
  */
 export interface GzipWriter {
   /** Takes the next bytes, of any length; returns the members that are complete. */
-  write(bytes: Uint8Array): Buffer[];
+  write(bytes: Uint8Array): Buffer<ArrayBuffer>[];
   /** Ends the last member and returns it; undefined when no bytes are left. What is written next begins a new one. */
-  end(): Buffer | undefined;
+  end(): Buffer<ArrayBuffer> | undefined;
 }
 
 /** What is used of it here: the types of Node do not have it. */
@@ -47,7 +47,7 @@ export function createGzipWriter(): GzipWriter {
   const input = new Uint8Array(deflate.memory.buffer, start, memberBytes);
   let size = 0;
 
-  const member = (): Buffer => {
+  const member = (): Buffer<ArrayBuffer> => {
     const deflated = deflate.compress(size);
     const result = Buffer.allocUnsafeSlow(header.length + deflated + trailerBytes);
     header.copy(result);
@@ -60,7 +60,7 @@ export function createGzipWriter(): GzipWriter {
 
   return {
     write(bytes) {
-      const members: Buffer[] = [];
+      const members: Buffer<ArrayBuffer>[] = [];
       for (let from = 0; from < bytes.length; ) {
         const piece = bytes.subarray(from, from + memberBytes - size);
         input.set(piece, size);

@@ -95,4 +95,26 @@ export const conda = z.strictObject({
         .describe('Maximum size of one `repodata.json`, uncompressed'),
     })
     .prefault({}),
+  packages: z
+    .strictObject({
+      maxCount: count
+        .min(1)
+        .default(1000)
+        .describe('Maximum number of packages in one environment'),
+      maxArchiveBytes: size
+        .prefault('4 GiB')
+        .describe('Maximum size of the archive of one package'),
+      maxUnpackedBytes: size.prefault('16 GiB').describe('Maximum size of one package, unpacked'),
+      maxFiles: count
+        .min(1)
+        .default(500_000)
+        .describe('Maximum number of files, directories and links in one package'),
+      fetchTimeout: timer.prefault('15m').describe('Timeout for the download of one package'),
+      keep: duration
+        .prefault('30d')
+        .describe(
+          'How long the layer of a package is kept after its last use, for other images that need it',
+        ),
+    })
+    .prefault({}),
 });

@@ -1,0 +1,182 @@
+import { setMaxListeners } from 'node:events';
+import { Fault } from '../../foundation/fault.ts';
+import { createTurnPause } from '../../foundation/turn-pause.ts';
+import type { InjectedLayer } from '../../images/augment/image-change.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
+import type { CondaPackage } from '../conda-package.ts';
+import type { PythonPlace } from '../installing/installed-package.ts';
+import { historyTar } from './environment/history-tar.ts';
+import { pythonPlaceOf } from './environment/python-place.ts';
+import type { FetchArchive } from './fetching/archive-fetch.ts';
+import { groupPackages } from './grouping/group-packages.ts';
+import type { KeptLayers } from './kept-layers.ts';
+import { type LayerSubject, mayDependOnPython, packageLayerKey, tarLayerKey } from './layer-key.ts';
+import { createLayerLog } from './layer-log.ts';
+import { createJoiner } from './making/joined-layers.ts';
+import type { UnpackLimits } from './making/layer-orders.ts';
+import {
+  createPackageMaker,
+  factsOf,
+  type MakePackage,
+  type PackageLayer,
+} from './making/package-maker.ts';
+import {
+  type CondaEnvironmentFiles,
+  type EnvironmentLayers,
+  environmentPrefix,
+  type PackageLayers,
+} from './package-layers.ts';
+
+export interface PackageLayersDeps {
+  readonly content: ContentStore;
+  readonly kept: KeptLayers;
+  readonly fetchArchive: FetchArchive;
+  readonly limits: PackageLimits;
+}
+
+export interface PackageLimits extends UnpackLimits {
+  /** Packages of an environment. */
+  readonly maxCount: number;
+}
+
+export function createPackageLayers({
+  content,
+  kept,
+  fetchArchive,
+  limits,
+}: PackageLayersDeps): PackageLayers {
+  const makePackage = createPackageMaker({ kept, fetchArchive, limits });
+  const join = createJoiner(kept, content);
+
+  /** Makes the layers of packages, and of the Python first when the place of others depends on what is in it. */
+  const makeAll = async (
+    packages: readonly CondaPackage[],
+    make: MakePackage,
+    signal: AbortSignal,
+  ): Promise<PackageLayer[]> => {
+    const python = pythonOf(packages);
+    let place: PythonPlace | undefined;
+    if (python && packages.some(mayDependOnPython)) {
+      const index =
+        python.record ?? factsOf(await make(subjectOf(python, undefined), signal)).index;
+      place = pythonPlaceOf(python, index);
+    }
+    const pause = createTurnPause();
+    return Promise.all(
+      packages.map(async one => {
+        await pause();
+        return make(subjectOf(one, place), signal);
+      }),
+    );
+  };
+
+  const historyLayer = async (
+    environment: CondaEnvironmentFiles,
+    signal: AbortSignal,
+  ): Promise<PackageLayerRow> => {
+    const tar = historyTar(environment, environmentPrefix);
+    const key = tarLayerKey(tar);
+    return (await kept.use(key)) ?? kept.make(key, { kind: 'tar', tar }, signal);
+  };
+
+  const makeLayers = async (
+    environment: CondaEnvironmentFiles,
+    signal: AbortSignal,
+    log: (text: string) => void,
+  ): Promise<EnvironmentLayers> => {
+    const packages = environment.packages.toSorted(byName);
+    const progress = createLayerLog(packages, log);
+    const make: MakePackage = async (subject, stop) => {
+      const began = performance.now();
+      const layer = await makePackage(subject, stop);
+      progress.made(layer, performance.now() - began);
+      return layer;
+    };
+    const made = await makeAll(packages, make, signal);
+    const groups = groupPackages(
+      made.map(layer => ({ ...layer, name: layer.subject.package.name })),
+    );
+    const layers = await Promise.all([
+      ...groups.map(group => join(group, signal)),
+      historyLayer(environment, signal),
+    ]);
+    progress.end(layers);
+    const pause = createTurnPause();
+    const variables: Record<string, string> = {};
+    const layered: EnvironmentLayers['packages'][number][] = [];
+    for (const layer of made) {
+      const { variables: own, ...facts } = factsOf(layer);
+      Object.assign(variables, own);
+      layered.push({ package: layer.subject.package, ...facts });
+      await pause();
+    }
+    return { layers: layers.map(injectedLayer), packages: layered, variables };
+  };
+
+  return {
+    async make(environment, { signal, log }) {
+      checkPackages(environment.packages, limits.maxCount);
+      // Ends the work for the other packages when one of them fails.
+      const stop = new AbortController();
+      setMaxListeners(0, stop.signal);
+      const leave = () => stop.abort(signal.reason);
+      signal.addEventListener('abort', leave, { once: true });
+      try {
+        signal.throwIfAborted();
+        return await makeLayers(environment, stop.signal, log);
+      } finally {
+        signal.removeEventListener('abort', leave);
+        stop.abort(new Error('the work for this environment has ended'));
+      }
+    },
+
+    async missing({ packages }) {
+      checkPackages(packages, limits.maxCount);
+      const python = pythonOf(packages);
+      const place = python?.record ? pythonPlaceOf(python, python.record) : undefined;
+      const pause = createTurnPause();
+      const found: CondaPackage[] = [];
+      for (const one of packages) {
+        await pause();
+        if (!(await kept.has(packageLayerKey(subjectOf(one, place))))) found.push(one);
+      }
+      return found;
+    },
+  };
+}
+
+function subjectOf(one: CondaPackage, python: PythonPlace | undefined): LayerSubject {
+  return { package: one, place: { prefix: environmentPrefix, python } };
+}
+
+function pythonOf(packages: readonly CondaPackage[]): CondaPackage | undefined {
+  return packages.find(({ name }) => name === 'python');
+}
+
+function checkPackages(packages: readonly CondaPackage[], most: number): void {
+  if (packages.length > most) {
+    throw new Fault(
+      'bad-request',
+      `The environment has ${packages.length} packages, at most ${most} are allowed: request fewer, or ask the operator to raise conda.packages.maxCount`,
+      { phase: 'layer' },
+    );
+  }
+  const names = new Set<string>();
+  for (const { name } of packages) {
+    if (names.has(name)) {
+      throw new Fault('bad-request', `The environment has two packages named ${name}: remove one`, {
+        phase: 'layer',
+      });
+    }
+    names.add(name);
+  }
+}
+
+function injectedLayer({ digest, size, tarDigest }: PackageLayerRow): InjectedLayer {
+  return { gzipDigest: digest, gzipSize: size, tarDigest };
+}
+
+function byName({ name: one }: CondaPackage, { name: other }: CondaPackage): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

@@ -1,0 +1,39 @@
+import { layerTarHeader, layerTarPadding } from '../../installing/installed-tar.ts';
+import type { CondaEnvironmentFiles } from '../package-layers.ts';
+
+/** 1980-01-01, as of all files that an installer writes. */
+const mtime = 315_532_800;
+
+/**
+ * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment and what was
+ * requested of it. The same environment gives the same bytes.
+ *
+ * @param prefix absolute path of the environment
+ */
+export function historyTar(environment: CondaEnvironmentFiles, prefix: string): Buffer {
+  const content = Buffer.from(historyOf(environment));
+  const root = prefix.slice(1);
+  const metadata = `${root}/conda-meta`;
+  const directories = [root, metadata].map(path =>
+    layerTarHeader({ path, kind: 'directory', mode: 0o755, mtime, size: 0, link: '' }),
+  );
+  const path = `${metadata}/history`;
+  const size = content.length;
+  return Buffer.concat([
+    ...directories,
+    layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size, link: '' }),
+    content,
+    layerTarPadding(size),
+  ]);
+}
+
+/** Source: conda, conda/history.py. It reads the list of specifications as Python, in which JSON text means the same. */
+function historyOf({ packages, requested }: CondaEnvironmentFiles): string {
+  const added = packages.map(({ url }) => `+${url.replace(/\.(?:conda|tar\.bz2)$/, '')}`).sort();
+  return [
+    '==> 1980-01-01 00:00:00 <==',
+    `# update specs: [${requested.map(text => JSON.stringify(text)).join(', ')}]`,
+    ...added,
+    '',
+  ].join('\n');
+}

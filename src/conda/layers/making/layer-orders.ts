@@ -1,0 +1,68 @@
+import type { Fault } from '../../../foundation/fault.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import type { LayerSubject } from '../layer-key.ts';
+
+/** Work for a thread that makes layers. */
+export type LayerOrder = PackageOrder | SharedOrder | TarOrder;
+
+/** Installs a package and packs its files. */
+export interface PackageOrder {
+  readonly kind: 'package';
+  readonly subject: LayerSubject;
+  /** The file with the archive. Its digest was verified. */
+  readonly archive: string;
+  readonly limits: UnpackLimits;
+}
+
+/** Bounds of one package. */
+export interface UnpackLimits {
+  readonly maxUnpackedBytes: number;
+  readonly maxFiles: number;
+}
+
+/** Puts layers together. */
+export interface SharedOrder {
+  readonly kind: 'shared';
+  /** Files of layers. */
+  readonly layers: readonly { readonly path: string; readonly size: number }[];
+}
+
+/** Packs tar entries. */
+export interface TarOrder {
+  readonly kind: 'tar';
+  /** Without the end of a tar file. */
+  readonly tar: Uint8Array;
+}
+
+export interface MadeLayer {
+  readonly tarDigest: Digest;
+  /** Bytes of the tar file. */
+  readonly tarBytes: number;
+  /** For a layer of one package. */
+  readonly about?: PackageAbout | undefined;
+}
+
+/** What is kept about a package beside its layer. */
+export interface PackageAbout {
+  /** JSON of `PackageFacts`. */
+  readonly facts: string;
+  readonly pathHashes: Uint8Array;
+  readonly paths: Uint8Array;
+}
+
+/** What a thread is started with for each order. */
+export interface OrderMessage {
+  readonly order: LayerOrder;
+  /** One number: how many pieces the main thread has taken. The thread waits when it is far ahead. */
+  readonly taken: Int32Array;
+}
+
+/** What a thread answers: any number of pieces of the layer, then one of the others. */
+export type LayerAnswer =
+  | { readonly piece: Uint8Array }
+  | { readonly made: MadeLayer }
+  | { readonly fault: Pick<Fault, 'kind' | 'phase' | 'message'> }
+  | { readonly error: unknown };
+
+/** Pieces, of up to 1 MiB each, that a thread may be ahead. */
+export const mostAhead = 4;

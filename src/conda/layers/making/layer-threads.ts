@@ -1,0 +1,141 @@
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { Fault } from '../../../foundation/fault.ts';
+import { RunQueue } from '../../../foundation/run-queue.ts';
+import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+
+/** Threads that make layers, as many as there are processors, at most four. They end when they have nothing to do. */
+export interface LayerThreads {
+  /**
+   * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece; the next call comes when it has
+   * resolved. Throws a {@link Fault} for a package that cannot be installed, the error of `take`, and the reason of the signal.
+   */
+  run(
+    order: LayerOrder,
+    take: (piece: Uint8Array) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<MadeLayer>;
+  /** Ends all threads; layers in progress are lost. */
+  close(): Promise<void>;
+}
+
+const mostThreads = 4;
+const idleMs = 10_000;
+// The files of a package do not pass through the heap; its lists of paths do.
+const heapMb = 256;
+
+interface Idle {
+  readonly worker: Worker;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** @param size number of threads */
+export function createLayerThreads(
+  size: number = Math.min(mostThreads, availableParallelism()),
+): LayerThreads {
+  const turns = new RunQueue(size);
+  const idle: Idle[] = [];
+  const all = new Set<Worker>();
+  let isClosed = false;
+
+  const start = (): Worker => {
+    const worker = new Worker(new URL('./layer-worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
+    });
+    all.add(worker);
+    // A thread that fails while it is idle is not used again.
+    worker.on('error', () => {});
+    worker.on('exit', () => {
+      all.delete(worker);
+      const at = idle.findIndex(one => one.worker === worker);
+      for (const { timer } of at < 0 ? [] : idle.splice(at, 1)) clearTimeout(timer);
+    });
+    return worker;
+  };
+  const takeIdle = (): Worker | undefined => {
+    const found = idle.pop();
+    if (!found) return undefined;
+    clearTimeout(found.timer);
+    found.worker.ref();
+    return found.worker;
+  };
+  const rest = (worker: Worker): void => {
+    const timer = setTimeout(() => void worker.terminate(), idleMs).unref();
+    worker.unref();
+    idle.push({ worker, timer });
+  };
+
+  const runOn = async (
+    worker: Worker,
+    order: LayerOrder,
+    take: (piece: Uint8Array) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<MadeLayer> => {
+    const taken = new Int32Array(new SharedArrayBuffer(4));
+    const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
+    let writing: Promise<void> = Promise.resolve();
+    const answered = (answer: LayerAnswer): void => {
+      if ('piece' in answer) {
+        writing = writing.then(async () => {
+          await take(answer.piece);
+          Atomics.add(taken, 0, 1);
+          Atomics.notify(taken, 0);
+        });
+        writing.catch(reject);
+      } else if ('made' in answer) writing.then(() => resolve(answer.made), reject);
+      else reject(errorOf(answer));
+    };
+    const failed = (error: unknown) => reject(lostThread(error));
+    const exited = () => reject(lostThread(undefined));
+    const abort = () => reject(signal.reason);
+    worker.on('message', answered).on('error', failed).on('exit', exited);
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      worker.postMessage({ order, taken } satisfies OrderMessage);
+      return await promise;
+    } finally {
+      worker.off('message', answered).off('error', failed).off('exit', exited);
+      signal.removeEventListener('abort', abort);
+    }
+  };
+
+  return {
+    run: (order, take, signal) =>
+      turns.run(async () => {
+        signal.throwIfAborted();
+        if (isClosed) throw lostThread(undefined);
+        const worker = takeIdle() ?? start();
+        try {
+          const made = await runOn(worker, order, take, signal);
+          rest(worker);
+          return made;
+        } catch (error) {
+          // It may be at work still, or may wait for the pieces to be taken.
+          await worker.terminate();
+          throw error;
+        }
+      }),
+
+    async close() {
+      isClosed = true;
+      await Promise.all([...all].map(worker => worker.terminate()));
+    },
+  };
+}
+
+function errorOf(answer: Extract<LayerAnswer, { fault: unknown } | { error: unknown }>): unknown {
+  if (!('fault' in answer)) return answer.error;
+  const { kind, phase, message } = answer.fault;
+  return new Fault(kind, message, phase === undefined ? {} : { phase });
+}
+
+function lostThread(cause: unknown): unknown {
+  const isOutOfMemory =
+    cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
+  if (isOutOfMemory) {
+    return new Fault('bad-request', 'A package requires too much memory to be installed', {
+      ...{ phase: 'layer', cause },
+    });
+  }
+  return new Error('the thread that makes layers ended', { cause });
+}

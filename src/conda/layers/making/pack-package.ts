@@ -1,0 +1,43 @@
+import { dirname } from 'node:path';
+import { archiveLimits } from '../../archives/archive-limits.ts';
+import { installPackage } from '../../installing/install-package.ts';
+import type { MadeLayer, PackageOrder } from './layer-orders.ts';
+import { LayerOutput } from './layer-output.ts';
+import { hashPaths, type PackageFacts, packPaths } from './package-facts.ts';
+
+/**
+ * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful.
+ *
+ * @param put receives the layer piece by piece
+ */
+export async function packPackage(
+  { subject, archive, limits }: PackageOrder,
+  put: (piece: Uint8Array<ArrayBuffer>) => void,
+): Promise<MadeLayer> {
+  const output = new LayerOutput(put);
+  const { paths, ...facts } = await installPackage(
+    archive,
+    subject.package,
+    subject.place,
+    output,
+    {
+      // The main thread ends this one when nobody waits for the layer.
+      signal: new AbortController().signal,
+      scratch: dirname(archive),
+      limits: {
+        ...archiveLimits,
+        unpackedBytes: limits.maxUnpackedBytes,
+        entries: limits.maxFiles,
+      },
+    },
+  );
+  const tarDigest = output.end();
+  return {
+    ...{ tarDigest, tarBytes: output.tarBytes },
+    about: {
+      facts: JSON.stringify(facts satisfies PackageFacts),
+      pathHashes: hashPaths(paths),
+      paths: packPaths(paths),
+    },
+  };
+}

@@ -1,0 +1,193 @@
+/** Environments become layers: each package once, the same bytes everywhere, from channels that really answer. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { suite, type TestContext, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import type { CondaPackage as SolvedPackage } from '../../../src/conda/conda-package.ts';
+import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
+import { digestOf } from '../../../src/oci/digest.ts';
+import { startCondaChannels } from '../../world/conda-channels.ts';
+import { type CondaPackage, packPackage, placeholder } from '../../world/conda-package.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
+import { digestsOf, layersOf, solved } from './layer-world.ts';
+
+const tool = (name: string, version = '1.0'): CondaPackage => ({
+  ...{ name, version },
+  files: [
+    { name: `bin/${name}`, content: `#!${placeholder}/bin/sh\necho ${version}\n`, mode: 0o755 },
+    { name: `share/${name}/data`, content: name.repeat(1000) },
+  ],
+});
+const python = (version: string, sitePackages?: string): CondaPackage => ({
+  ...{ name: 'python', version },
+  files: [{ name: 'bin/python', content: version, mode: 0o755 }],
+  ...(sitePackages === undefined ? {} : { index: { python_site_packages_path: sitePackages } }),
+});
+const library: CondaPackage = {
+  ...{ name: 'library', version: '2.0', noarch: 'python', depends: ['python'] },
+  entryPoints: ['library = library:main'],
+  files: [{ name: 'site-packages/library.py', content: 'def main(): pass\n' }],
+};
+
+/** A channel with packages, what makes layers of them, and a function that returns a package of the channel. */
+async function worldOf(t: TestContext, packages: readonly CondaPackage[]) {
+  const channels = await startCondaChannels({ test: packages });
+  t.after(() => channels.stop());
+  const url = `${channels.url}/test`;
+  const world = await layersOf(t, url);
+  const all = await Promise.all(packages.map(async it => solved(await packPackage(it))));
+  return { channels, url, all, ...world };
+}
+
+type World = Awaited<ReturnType<typeof worldOf>>;
+
+/** Unpacks the layers, the lowest first, as a container engine does; returns the texts of the files by path. */
+async function filesOf({ content }: World, made: EnvironmentLayers): Promise<Map<string, string>> {
+  await using root = await makeTempDir('layers-root');
+  for (const { gzipDigest, gzipSize, tarDigest } of made.layers) {
+    const bytes = (await content.read(gzipDigest)) as Buffer;
+    assert.equal(bytes.length, gzipSize);
+    assert.equal(digestOf(gunzipSync(bytes)), tarDigest);
+    execFileSync('tar', ['-xz', '--no-same-owner', '-C', root.path], { input: bytes });
+  }
+  const files = new Map<string, string>();
+  for (const entry of await readdir(root.path, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile()) files.set(relative(root.path, path), await readFile(path, 'utf8'));
+  }
+  return files;
+}
+
+suite('layers of packages', () => {
+  test('each package has a layer, with its files in place, and the history is on top', async t => {
+    const world = await worldOf(t, [tool('one'), tool('two')]);
+    const made = await world.make(world.all);
+    assert.equal(made.layers.length, 3);
+    const files = await filesOf(world, made);
+    assert.equal(files.get('opt/conda/bin/one'), '#!/opt/conda/bin/sh\necho 1.0\n');
+    assert.equal(files.get('opt/conda/share/two/data'), 'two'.repeat(1000));
+    assert.ok(files.has('opt/conda/conda-meta/one-1.0-0.json'));
+    const history = files.get('opt/conda/conda-meta/history') ?? '';
+    assert.match(history, /^# update specs: \["one", "two"\]$/m);
+    assert.match(history, /^\+https:.*\/one-1\.0-0$/m);
+    assert.deepEqual(
+      made.packages.map(({ package: { name }, index }) => [name, index.version]),
+      [
+        ['one', '1.0'],
+        ['two', '1.0'],
+      ],
+    );
+  });
+
+  test('asked again, nothing is fetched; a new version of one package fetches and makes only that', async t => {
+    const names = ['one', 'two', 'three'].map(name => tool(name));
+    const world = await worldOf(t, [...names, tool('two', '1.1')]);
+    const { all, channels } = world;
+    const before = all.slice(0, 3);
+    assert.equal((await world.layers.missing({ packages: before, requested: [] })).length, 3);
+    const first = await world.make(before);
+    const fetched = channels.requests.length;
+    assert.equal(fetched, 3);
+    assert.deepEqual(digestsOf(await world.make(before.toReversed())), digestsOf(first));
+    assert.equal(channels.requests.length, fetched);
+    assert.match(world.log.at(-1) ?? '', /^3 packages, all of them were here; 4 layers/);
+    const after = all.toSpliced(1, 1);
+    const missing = await world.layers.missing({ packages: after, requested: [] });
+    assert.deepEqual(
+      missing.map(({ name, version }) => `${name} ${version}`),
+      ['two 1.1'],
+    );
+    const second = await world.make(after);
+    assert.equal(channels.requests.length, fetched + 1);
+    const kept = digestsOf(first).filter(digest => digestsOf(second).includes(digest));
+    assert.equal(kept.length, 2);
+  });
+
+  test('the layers are those of every other server, from whatever the package is known by', async t => {
+    const one = await worldOf(t, [tool('one'), library, python('3.12.1')]);
+    const two = await layersOf(t, one.url);
+    const expected = digestsOf(await one.make(one.all));
+    assert.deepEqual(digestsOf(await two.make(one.all)), expected);
+    const md5 = (it: SolvedPackage) => String(it.record?.md5);
+    const locks = [
+      one.all.map(it => ({ ...it, record: undefined, size: undefined })),
+      one.all.map(it => ({ ...it, record: undefined, sha256: undefined, md5: md5(it) })),
+      one.all.map(it => ({ ...it, record: undefined, sha256: undefined, size: undefined })),
+    ];
+    for (const lock of locks) assert.deepEqual(digestsOf(await two.make(lock)), expected);
+    const fetched = one.channels.requests.length;
+    for (const lock of locks) await two.make(lock);
+    assert.equal(one.channels.requests.length, fetched);
+  });
+
+  test('a package for Python is where the Python of the environment looks for it', async t => {
+    const free = python('3.13.1', 'lib/python3.13t/site-packages');
+    const world = await worldOf(t, [library, python('3.12.1'), free]);
+    const [it, old, threaded] = world.all;
+    assert.ok(it && old && threaded);
+    const layers: string[][] = [];
+    for (const [interpreter, place] of [
+      [old, 'lib/python3.12'],
+      [threaded, 'lib/python3.13t'],
+    ] as const) {
+      // A lock file has no records: the package of Python says where it looks.
+      for (const isLocked of [false, true]) {
+        const packages = [it, interpreter].map(one =>
+          isLocked ? { ...one, record: undefined } : one,
+        );
+        const made = await world.make(packages);
+        const files = await filesOf(world, made);
+        assert.ok(files.has(`opt/conda/${place}/site-packages/library.py`));
+        assert.match(
+          files.get('opt/conda/bin/library') ?? '',
+          /^#!\/opt\/conda\/bin\/python3\.1[23]\n/,
+        );
+        layers.push(digestsOf(made));
+      }
+    }
+    assert.deepEqual(layers[0], layers[1]);
+    assert.deepEqual(layers[2], layers[3]);
+    await assert.rejects(world.make([it]), /no Python/);
+    const damaged = { ...old, record: { python_site_packages_path: '../../etc' } };
+    await assert.rejects(world.make([it, damaged]), /python_site_packages_path/);
+  });
+
+  test('an environment with more packages than layers has shared layers with the same files', async t => {
+    const tools = Array.from({ length: 120 }, (_, at) => tool(`tool-${at}`));
+    const world = await worldOf(t, [...tools, tool('tool-7', '1.1')]);
+    const before = world.all.slice(0, 120);
+    const first = await world.make(before);
+    assert.ok(first.layers.length <= 91);
+    const files = await filesOf(world, first);
+    for (const { name } of tools) {
+      assert.equal(files.get(`opt/conda/share/${name}/data`), name.repeat(1000));
+    }
+    const fetched = world.channels.requests.length;
+    assert.deepEqual(digestsOf(await world.make(before)), digestsOf(first));
+    const second = await world.make(world.all.toSpliced(7, 1));
+    assert.equal(world.channels.requests.length, fetched + 1);
+    const changed = digestsOf(second).filter(digest => !digestsOf(first).includes(digest));
+    assert.equal(changed.length, 2, 'its own layer or the one it shares, and the history');
+  });
+
+  test('what waits for the same package shares one download, and who leaves does not stop the others', async t => {
+    const world = await worldOf(t, [tool('one'), tool('two')]);
+    const stop = new AbortController();
+    const left = world.make(world.all, stop.signal);
+    const others = [1, 2, 3].map(() => world.make(world.all));
+    stop.abort(new Error('left'));
+    await assert.rejects(left, /left/);
+    const made = await Promise.all(others);
+    assert.equal(world.channels.requests.length, 2);
+    assert.equal(new Set(made.map(one => digestsOf(one).join())).size, 1);
+  });
+
+  test('too many packages, and two of one name, are refused', async t => {
+    const world = await worldOf(t, [tool('one'), tool('one', '2.0')]);
+    await assert.rejects(world.make(world.all), /two packages named one/);
+    const many = Array.from({ length: 1001 }, (_, at) => ({ ...world.all[0], name: `n${at}` }));
+    await assert.rejects(world.make(many as typeof world.all), /1001 packages, at most 1000/);
+  });
+});
