@@ -101,7 +101,7 @@ function lostSession(end: StatusObject, address: string): BuildError {
 
 function failureOfSession(failure: unknown, mask: SecretMask): BuildError {
   const message = failure instanceof Error ? failure.message : String(failure);
-  return new BuildError('session', `The builder could not be answered: ${mask.apply(message)}`, {
+  return new BuildError('session', `Cannot answer the builder: ${mask.apply(message)}`, {
     cause: failure,
   });
 }

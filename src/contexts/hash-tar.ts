@@ -44,7 +44,8 @@ class Feed {
     while (left > 0) {
       if (this.#rest.length === 0) {
         const next = await this.#pieces.next();
-        if (next.done) throw new Error('the content of the build context is shorter than its list');
+        if (next.done)
+          throw new Error('the content of the build context is shorter than its list says');
         this.#rest = next.value;
       }
       const piece = this.#rest.subarray(0, left);

@@ -78,14 +78,14 @@ export class JsonShapeCheck {
 
   #checkEscapes(): void {
     if (this.#escapes <= this.#shape.maxEscapes) return;
-    throw new JsonShapeError(`has more than ${this.#shape.maxEscapes} escaped characters in it`);
+    throw new JsonShapeError(`has more than ${this.#shape.maxEscapes} escaped characters`);
   }
 
   #open(): void {
     this.#depth += 1;
     if (this.#depth > this.#shape.maxDepth) {
       throw new JsonShapeError(
-        `has lists and objects inside of each other more than ${this.#shape.maxDepth} deep`,
+        `has lists and objects nested more than ${this.#shape.maxDepth} deep`,
       );
     }
     this.#count();
@@ -94,7 +94,7 @@ export class JsonShapeCheck {
   #count(): void {
     this.#values += 1;
     if (this.#values > this.#shape.maxValues) {
-      throw new JsonShapeError(`has more than ${this.#shape.maxValues} values in it`);
+      throw new JsonShapeError(`has more than ${this.#shape.maxValues} values`);
     }
   }
 }

@@ -64,7 +64,9 @@ export function createHostedListings(store: HostedStore): HostedListings {
 
     async tags(repository, query) {
       if (!(await store.hasRepository(repository))) {
-        throw new Fault('not-found', `There is no repository ${repository}`, { phase: 'request' });
+        throw new Fault('not-found', `The repository ${repository} does not exist`, {
+          phase: 'request',
+        });
       }
       const size = Math.min(pageSize(query) ?? largestPage, largestPage);
       const found = await store.tags(repository, query.get('last') ?? '', size + 1);

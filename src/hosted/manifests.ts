@@ -225,7 +225,7 @@ async function keepDurably(content: ContentStore, digest: Digest, bytes: Buffer)
 }
 
 function invalid(why: string): Fault {
-  return new Fault('manifest-invalid', `The manifest cannot be taken: ${why}`, { phase: 'push' });
+  return new Fault('manifest-invalid', `Cannot accept the manifest: ${why}`, { phase: 'push' });
 }
 
 function unknown(repository: string, reference: string): Fault {
@@ -237,7 +237,7 @@ function unknown(repository: string, reference: string): Fault {
 function damaged(digest: Digest): Fault {
   return new Fault(
     'manifest-unknown',
-    `The manifest ${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
+    `The manifest ${digest} is damaged or missing on the disk: push it again, and run 'sluice verify'`,
     { phase: 'store' },
   );
 }

@@ -134,7 +134,7 @@ function ended({ registry, repository }: Access, reference: string, cause: unkno
   const name = `${repository}${isDigest(reference) ? '@' : ':'}${reference}`;
   return new Fault(
     'denied',
-    `The registry ${registry} no longer shows ${name} to the caller of this container request: the image was removed, or the right to it has ended; make a new container request, with credentials that may pull it`,
+    `The registry ${registry} no longer shows ${name} to the caller of this container request: the image was removed, or the caller has lost the right to it. Make a new container request with credentials that may pull it`,
     { phase: 'credentials', cause },
   );
 }

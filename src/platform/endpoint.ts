@@ -89,7 +89,7 @@ export function createEndpoints({ own, byDefault, allow, aliases }: EndpointsDep
       const { base } = standard ?? ownEndpoint;
       throw new Fault(
         'bad-request',
-        `'platformEndpoint': this server does not ask the platform ${named.host}. Set the field to ${base} or leave it out. The operator can list other platforms under platform.allow, or map an address to a platform under platform.aliases`,
+        `'platformEndpoint': this server does not use the platform ${named.host}. Set the field to ${base} or leave it out. The operator can list other platforms under platform.allow, or map an address to a platform under platform.aliases`,
         { phase: 'credentials' },
       );
     },
@@ -113,7 +113,7 @@ function isHost(entry: string): boolean {
 function listed(address: string): Endpoint {
   const endpoint = parseAddress(address);
   if (!endpoint)
-    throw new Error(`The address of a platform is wrong: expected https://host[/path]`);
+    throw new Error(`The address of a platform is invalid: expected https://host[/path]`);
   return endpoint;
 }
 

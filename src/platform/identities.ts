@@ -170,7 +170,7 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       else if (!accounts.has(grant.account)) {
         throw new Fault(
           'denied',
-          'The account that made this container request has ended: make the request again with another one',
+          'The account that made this container request no longer exists: make the request again with another one',
           { phase: 'credentials' },
         );
       }

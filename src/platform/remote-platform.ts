@@ -69,7 +69,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
     const endpoint = endpoints.resolve(grant.endpoint);
     const { accessToken, refreshToken = '' } = grant;
     if (!tokenPattern.test(accessToken) || refreshToken.length > longestToken) {
-      throw tokenRefused(endpoint, 'it is not one');
+      throw tokenRefused(endpoint, 'it is malformed');
     }
     return { endpoint, grant, key: grantKey(endpoint, grant) };
   };
@@ -180,7 +180,7 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
     async keys(grant, credentialsId, workspaceId): Promise<CredentialKeys> {
       const asker = askerOf(grant);
       if (!idPattern.test(credentialsId)) {
-        throw new Fault('not-found', 'There are no credentials with such an id', {
+        throw new Fault('not-found', 'The credentials with this id do not exist', {
           phase: 'credentials',
         });
       }
@@ -222,7 +222,7 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
   }
   throw new Fault(
     'upstream-unusable',
-    `The platform ${endpoint.host} sends keys encrypted and has not paired with this server: pair it first`,
+    `The platform ${endpoint.host} encrypts keys, and is not paired with this server: pair it first`,
     { phase: 'credentials' },
   );
 }
@@ -230,7 +230,7 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
 function malformed({ host }: Endpoint, { what }: Question): never {
   throw new Fault(
     'upstream-unusable',
-    `The platform ${host} answered something else than ${what}: check that the address is that of its API`,
+    `The answer of the platform ${host} does not contain ${what}: check that the address is that of its API`,
     { phase: 'credentials' },
   );
 }
@@ -238,7 +238,7 @@ function malformed({ host }: Endpoint, { what }: Question): never {
 function tokenRefused({ host }: Endpoint, why: number | string): Fault {
   return new Fault(
     'denied',
-    `The platform ${host} refused the access token (${why}): it is wrong, expired or revoked; make a new one there`,
+    `The platform ${host} refused the access token (${why}): it is wrong, expired or revoked; create a new one there`,
     { phase: 'credentials' },
   );
 }

@@ -61,7 +61,7 @@ export function createImageFinder({
     if (made.root.digest === served.digest) return made;
     throw new Fault(
       'unavailable',
-      'The image of this container token cannot be made again as it was: make a new container request',
+      'The image of this container token cannot be reproduced: make a new container request',
       { phase: 'augment' },
     );
   };

@@ -273,7 +273,7 @@ function sifWarnings({ sif, change }: BuildPlan): string[] {
   if (!sif) return [];
   const ignored = ignoredInSif(change).map(
     ({ field, advice }) =>
-      `'containerConfig.${field}' is in the image, but programs that run Singularity images ignore it: ${advice}`,
+      `'containerConfig.${field}' is stored in the image, but programs that run Singularity images ignore it: ${advice}`,
   );
   return [...(sif.warnings ?? []), ...ignored];
 }

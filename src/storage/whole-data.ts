@@ -72,7 +72,7 @@ async function requireMatch(
   if (idOfContent !== undefined || (isFilled && idOfRows === undefined)) return;
   if (!isFilled && !(await identity.needsContent())) return;
   throw incomplete(
-    `${data}/content is missing, or is not what ${data}/sluice.db refers to: mount it, or restore it from a backup. To go on without what is missing, ${adoption}`,
+    `${data}/content is missing, or is not what ${data}/sluice.db refers to: mount it, or restore it from a backup. To continue without the missing content, ${adoption}`,
   );
 }
 
@@ -84,7 +84,7 @@ export async function requireSecretsKey(
   const path = join(data, 'secrets.key');
   if (existsSync(path) || !(await identity.hasSecrets())) return;
   throw incomplete(
-    `${path} is missing, but ${data}/sluice.db holds secrets that were encrypted with it: restore it from a backup. To give those secrets up, put 32 random bytes into it: head -c 32 /dev/urandom > ${path}`,
+    `${path} is missing, but ${data}/sluice.db holds secrets that were encrypted with it: restore it from a backup. To abandon those secrets, put 32 random bytes into it: head -c 32 /dev/urandom > ${path}`,
   );
 }
 

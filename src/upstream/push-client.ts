@@ -81,13 +81,13 @@ export function createPushClient(
     const asked = new URL(`/v2/${access.repository}/blobs/uploads/`, endpointOf(access.registry));
     const location = answer.headers.get('location');
     if (answer.status !== 202 || !location || !URL.canParse(location, asked.href)) {
-      throw odd(access, answer, 'to the beginning of an upload');
+      throw odd(access, answer, 'to the start of an upload');
     }
     const url = new URL(location, asked);
     if (url.protocol === 'https:' || url.protocol === asked.protocol) return url;
     throw new Fault(
       'upstream-unusable',
-      `The registry ${access.registry} wants the bytes of a push over ${url.protocol}, which is refused`,
+      `The registry ${access.registry} redirects the upload of a push to ${url.protocol}, which is refused: ask its operator for an https address`,
       { phase: 'push' },
     );
   };
@@ -219,7 +219,7 @@ export function createPushClient(
 function odd({ registry }: Access, { status }: Answer, what: string): Fault {
   return new Fault(
     status < 500 ? 'upstream-unusable' : 'upstream',
-    `The registry ${registry} answered ${status} ${what}: it may not take pushes`,
+    `The registry ${registry} answered ${status} ${what}: it may not accept pushes`,
     {
       phase: 'push',
     },
@@ -241,9 +241,9 @@ function inPush({ registry, repository }: Access, error: unknown): unknown {
   if (!(error instanceof Fault)) return error;
   const { kind, phase, retryAfterSeconds, headers } = error;
   const missing: Partial<Record<FaultKind, string>> = {
-    'not-found': `${registry}/${repository} does not exist, and ${registry} does not make it by itself: create it first`,
-    'upload-unknown': `${registry} does not know the upload to ${repository} any more that it had begun: try again`,
-    'manifest-blob-unknown': `${registry}/${repository} does not have all that the manifest names: try again`,
+    'not-found': `${registry}/${repository} does not exist, and ${registry} does not create repositories on a push: create it first`,
+    'upload-unknown': `${registry} no longer knows the upload to ${repository} that it had started: try again`,
+    'manifest-blob-unknown': `${registry}/${repository} lacks a blob or manifest that the manifest refers to: try again`,
   };
   const message = missing[kind] ?? error.message;
   return new Fault(kind, message, {

@@ -192,7 +192,7 @@ function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string
   if (digest !== wanted) {
     throw new Fault(
       'upstream',
-      `The registry answered other bytes than those of ${name}: their digest is ${digest}`,
+      `The registry returned the wrong content for ${name}: its digest is ${digest}`,
       { phase: 'upstream' },
     );
   }

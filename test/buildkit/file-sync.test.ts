@@ -120,15 +120,15 @@ suite('files for the builder', () => {
 
   test('a directory that is not here', async () => {
     const builder = new Builder(tree, { 'dir-name': ['other'] });
-    assert.match(String(await builder.ended), /no directory 'other'/);
+    assert.match(String(await builder.ended), /directory 'other' is not part of this build/);
     assert.deepEqual(builder.failures, []);
   });
 
   test('a request for what is no file, and a builder that gives up or leaves', async () => {
     for (const [say, why] of [
-      [(builder: Builder) => builder.say(PacketType.PACKET_REQ, 0), /asked for file 0/],
+      [(builder: Builder) => builder.say(PacketType.PACKET_REQ, 0), /requested file 0/],
       [(builder: Builder) => builder.say(PacketType.PACKET_ERR, 0, 'disk full'), /disk full/],
-      [(builder: Builder) => builder.leave(), /left in the middle/],
+      [(builder: Builder) => builder.leave(), /disconnected during a transfer/],
     ] as const) {
       const builder = new Builder(tree);
       await builder.told();

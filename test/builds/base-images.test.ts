@@ -60,12 +60,12 @@ const refused: readonly [what: string, text: string, message: RegExp][] = [
   [
     'a variable in COPY --from',
     'FROM a\nCOPY --from=$B x y\n',
-    /line 2: COPY --from=\$B has a variable/,
+    /line 2: COPY --from=\$B contains a variable/,
   ],
   [
     'a variable in a mount',
     'FROM a\nRUN --mount=from=$B,target=/x y\n',
-    /line 2: RUN --mount=from=\$B has a variable/,
+    /line 2: RUN --mount=from=\$B contains a variable/,
   ],
   ['a stage that is not there', 'FROM a\nCOPY --from=3 x y\n', /line 2: .*numbered from 0 to 0/],
   ['quotes in a mount', "FROM a\nRUN --mount='\"from=b' x\n", /line 2: a quote in --mount/],

@@ -25,7 +25,7 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
     { containerFile: 'YQ==', condaFile: 'YQ==', packages: {} },
     /'containerFile' and 'packages' exclude/,
   ],
-  ['spackFile', { spackFile: 'YQ==' }, /'spackFile': Spack is deprecated.*'packages', type CONDA/],
+  ['spackFile', { spackFile: 'YQ==' }, /'spackFile': Spack is deprecated.*with the type CONDA/],
   [
     'spackOpts',
     packages({ entries: ['a'], spackOpts: {} }),

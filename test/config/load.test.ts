@@ -100,7 +100,10 @@ const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
   [{ SLUICE_LIMITS_PULLS_ANONYMOUS: '-1/hour' }, /expected a rate/],
   [{ SLUICE_LIMITS_LOGINS: '0/hour' }, /SLUICE_LIMITS_LOGINS: expected at least one/],
   [{ SLUICE_ACCESS_BUILDS: 'closed' }, /SLUICE_ACCESS_BUILDS: expected open, login or off/],
-  [{ SLUICE_BUILDKIT: 'off,/run/socket' }, /SLUICE_BUILDKIT.*no address of a builder: unix:/],
+  [
+    { SLUICE_BUILDKIT: 'off,/run/socket' },
+    /SLUICE_BUILDKIT.*not the address of a builder: expected unix:/,
+  ],
   [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
   [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /Cannot read the configuration file/],
 ];

@@ -69,7 +69,7 @@ async function watched(name: string, ask: () => ReturnType<typeof call>) {
 const refused: Readonly<Record<string, readonly [() => object | string | Buffer, RegExp]>> = {
   '1.6 million packages': [
     () => `{"packages":{"type":"CONDA","entries":["a"${times(1_600_000, ',"a=1"')}]}}`,
-    /The body has more than 20000 values in it: send less in one request/,
+    /The body has more than 20000 values: send less in one request/,
   ],
   '3000 packages': [
     () => ({ packages: { type: 'CONDA', entries: texts(3000, at => `p${at}`) } }),
@@ -108,7 +108,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
   ],
   '8 million lists in each other': [
     () => times(8 * MiB, '[') + times(8 * MiB - 10, ']'),
-    /lists and objects inside of each other more than 32 deep/,
+    /lists and objects nested more than 32 deep/,
   ],
   '8 million escaped characters': [
     () => `{"a":"${times(8 * MiB - 10, '\\n')}"}`,

@@ -21,7 +21,7 @@ before(async () => {
 after(async () => {
   const lines = await world.log();
   assertLogged(lines, faultIds);
-  const mirrors = lines.filter(({ msg }) => msg === 'a mirror was of no use');
+  const mirrors = lines.filter(({ msg }) => msg === 'a mirror failed: the next registry is used');
   assert.deepEqual(
     new Set(mirrors.map(({ mirror }) => mirror)),
     new Set(['mirror.invalid', 'second.invalid']),
@@ -51,7 +51,7 @@ interface Case {
   readonly retryAfter?: string;
 }
 
-const refused = /refused access to .* no credentials are configured/;
+const refused = /refused access to .* has no credentials for/;
 const cases: readonly Case[] = [
   {
     title: '401 without a challenge',
@@ -84,7 +84,7 @@ const cases: readonly Case[] = [
   {
     title: '429 with a long Retry-After, which is handed on at once',
     script: answer(429, { 'retry-after': '77' }),
-    api: { status: 429, message: /limits the rate of requests: try later/ },
+    api: { status: 429, message: /limits the rate of requests: try again later/ },
     registry: { status: 429, code: 'TOOMANYREQUESTS', message: /limits the rate of requests/ },
     tries: 1,
     retryAfter: '77',
@@ -92,8 +92,8 @@ const cases: readonly Case[] = [
   {
     title: '500, asked three times',
     script: answer(500),
-    api: { status: 502, message: /answered 500 for .*: try later/ },
-    registry: { status: 502, code: 'UNAVAILABLE', message: /answered 500 for .*: try later/ },
+    api: { status: 502, message: /answered 500 for .*: try again later/ },
+    registry: { status: 502, code: 'UNAVAILABLE', message: /answered 500 for .*: try again later/ },
     tries: 3,
   },
 ];
@@ -251,5 +251,5 @@ test('a manifest that breaks off each time is a fault of the upstream', async ()
     response.write(cut.manifest.subarray(0, 50), () => response.destroy());
   });
   const reply = await world.ask({ containerImage: cut.name });
-  faultIds.push(assertApiFault(reply, 502, /broke the connection off/));
+  faultIds.push(assertApiFault(reply, 502, /closed the connection/));
 });

@@ -181,7 +181,7 @@ test('a token service that breaks off each time is asked as often as configured'
   const image = guarded('breaking/app', `http://${relay.host}/tokens/breaking/`);
   relay.on('/tokens/breaking/', (_request, response) => response.destroy());
   const reply = await world.ask({ containerImage: image.name });
-  const message = /The token service .* of .* broke the connection off/;
+  const message = /The token service .* of .* closed the connection/;
   faultIds.push(assertApiFault(reply, 502, message));
   assert.equal(relay.count('GET', '/tokens/breaking/'), 3);
 });
@@ -199,13 +199,13 @@ test('what a token service says is quoted, without what it was sent', async () =
 });
 
 const failures = [
-  [200, { nothing: 'here' }, 502, /answered without a usable token/],
-  [200, 'no object', 502, /answered without a usable token/],
-  [200, { token: 'two\r\nlines' }, 502, /answered without a usable token/],
+  [200, { nothing: 'here' }, 502, /returned no usable token/],
+  [200, 'no object', 502, /returned no usable token/],
+  [200, { token: 'two\r\nlines' }, 502, /returned no usable token/],
   [401, { errors: [] }, 403, /refused the credentials configured for it \(401\)/],
   [403, {}, 403, /refused the credentials configured for it \(403\)/],
   [429, {}, 429, /token service .* limits the rate/],
-  [500, {}, 502, /token service .* answered 500: try later/],
+  [500, {}, 502, /token service .* answered 500: try again later/],
 ] as const;
 for (const [status, body, expected, message] of failures) {
   test(`a token service that answers ${status} ${JSON.stringify(body)}`, async () => {

@@ -133,7 +133,7 @@ test('a registry that answers another manifest than the digest', async () => {
     response.end(other);
   });
   const reply = await world.ask({ containerImage: image.name });
-  faultIds.push(assertApiFault(reply, 502, /answered other bytes than those of .*wrong\/manifest/));
+  faultIds.push(assertApiFault(reply, 502, /returned the wrong content for .*wrong\/manifest/));
   const hex = image.digest.slice('sha256:'.length);
   assert.deepEqual(
     (await keptFiles()).filter(file => file.includes(hex)),
@@ -149,7 +149,7 @@ test('a registry that answers another config than the digest', async () => {
     containerImage: image.name,
     containerConfig: { env: ['WRONG=1'] },
   });
-  faultIds.push(assertApiFault(reply, 502, /answered other bytes than those of .*wrong\/config/));
+  faultIds.push(assertApiFault(reply, 502, /returned the wrong content for .*wrong\/config/));
 });
 
 test('a manifest of many megabytes is refused', async () => {

@@ -69,7 +69,7 @@ test('a file that cannot be used is reported once, and changes nothing', async (
     [`ada:${hash}\neve`, /line 2: expected name:hash/],
     [`eve:${hash}\nbob:${hash}`, /'bob' is also listed elsewhere/],
     [`admin:${hash}`, /'admin' is also listed elsewhere/],
-    [`ada:${hash.slice(0, -1)}`, /line 1: the form of the password hash/],
+    [`ada:${hash.slice(0, -1)}`, /line 1: the format of the password hash/],
     ['#'.repeat(mostFileBytes + 1), /larger than/],
     [Array.from({ length: 10_001 }, (_, n) => `a${n}:${hash}`).join('\n'), /more than 10000/],
     [undefined, /does not exist/],

@@ -132,7 +132,7 @@ suite('uploaded contexts', () => {
     await quota.admit(own, 600);
     await assert.rejects(
       quota.admit(own, 900),
-      /You can have .* 1000 bytes.*hosted.maxContextBytes/,
+      /You can store .* 1000 bytes.*hosted.maxContextBytes/,
     );
     await put(network, 'one', { a: 1, b: 1, c: 1 });
     await quota.admit(network, 150);

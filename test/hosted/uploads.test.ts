@@ -120,7 +120,7 @@ test('what is wrong with a chunk is told, and the upload goes on', async () => {
 });
 
 test('an upload that has ended, or is of another repository, is unknown', async () => {
-  const unknown = { status: 404, code: 'BLOB_UPLOAD_UNKNOWN', message: /begin the push/ };
+  const unknown = { status: 404, code: 'BLOB_UPLOAD_UNKNOWN', message: /start the push/ };
   const location = await repository.begin();
   const elsewhere = location.replace('team/app', 'team/other');
   assertRegistryFault(await repository.get(elsewhere), unknown);

@@ -253,11 +253,7 @@ suite('access', { concurrency: 4 }, () => {
                 body: JSON.stringify({ containerImage: secret.reference }),
               });
               if (reply.status !== 200) {
-                assertApiFault(
-                  reply,
-                  403,
-                  /no credentials are configured .* that serve this caller/,
-                );
+                assertApiFault(reply, 403, /has no credentials for .* that this caller may use/);
               } else if (path.endsWith('container')) {
                 const { targetImage } = JSON.parse(reply.body.toString());
                 const manifest = await call(sluice.at(targetImage, 'manifests/oci'));
@@ -295,7 +291,7 @@ suite('access', { concurrency: 4 }, () => {
           body: JSON.stringify({ containerImage: `mirrored.invalid/${repository}:${tag}` }),
         });
         assert.equal(reply.status, anonymous ? 200 : 400, reply.body.toString());
-        assert.equal(sluice.output().includes('is asked without its credentials'), !anonymous);
+        assert.equal(sluice.output().includes('Sluice does not send its credentials'), !anonymous);
       }
     });
   });

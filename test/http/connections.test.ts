@@ -85,7 +85,7 @@ test('behind proxies requests are counted by client, not connections by proxy', 
     call(`${sluice.url}/healthz`, { headers: { 'x-forwarded-for': `203.0.113.9, ${client}` } });
   await eventually('three are under way', async () => (await ask('192.0.2.0')).status === 429);
   const refused = await ask('192.0.2.0');
-  assertApiFault(refused, 429, /3 requests from your address are under way/);
+  assertApiFault(refused, 429, /3 requests from your address are in progress/);
   assert.equal(refused.headers['retry-after'], '5');
   assert.equal((await ask('192.0.2.7')).status, 200);
   for (const one of ofProxy) one.socket.destroy();

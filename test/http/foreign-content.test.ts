@@ -55,7 +55,7 @@ test('a page in place of a list is refused', async () => {
       assertRegistryFault(reply, {
         status: 502,
         code: 'UNAVAILABLE',
-        message: /is not such a list/,
+        message: /is not a valid list/,
       });
       assertSafe(route, reply);
     }

@@ -205,7 +205,7 @@ test('TLS that cannot work stops the start, with what to do', async () => {
       { certificate: first.certificate },
       /'tls.listen', 'tls.certificate' and 'tls.key' go together/,
     ],
-    [{ clientCa: first.authority }, /'tls.clientCa' needs 'tls.listen'/],
+    [{ clientCa: first.authority }, /'tls.clientCa' requires 'tls.listen'/],
     [{ ...complete, key: directory.join('none.key') }, /The TLS files cannot be used .*none\.key/],
     [{ ...complete, key: second.key }, /The TLS files cannot be used .*mismatch/],
   ] as const) {

@@ -114,7 +114,7 @@ test('rules 1 to 6 of the metrics', async () => {
     ]) {
       const headers = authorization === undefined ? {} : { authorization };
       const reply = await call(`${url}/${path}`, { headers });
-      assertApiFault(reply, 401, /needs the name and password of an account/);
+      assertApiFault(reply, 401, /requires the name and password of an account/);
       assert.match(reply.headers['www-authenticate'] ?? '', /^Basic realm="Sluice"/);
     }
   }

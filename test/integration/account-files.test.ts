@@ -96,7 +96,7 @@ suite('accounts', { concurrency: 2 }, () => {
     await writeFile(file, 'ada:$apr1$abcdefgh$0123456789012345678901\n');
     await until('the log says so', async () => /its previous accounts stay/.test(sluice.output()));
     assert.equal(await status(sluice, 'ada', 'two', administration), 200);
-    assert.match(sluice.output(), /line 1: the form of the password hash is not understood/);
+    assert.match(sluice.output(), /line 1: the format of the password hash is unknown/);
     assert.ok(!sluice.output().includes('$apr1$'));
 
     await rm(file);
@@ -147,7 +147,7 @@ suite('accounts', { concurrency: 2 }, () => {
       [
         { accounts: { ada: '$1$salt$hash' } },
         '',
-        /'accounts\.ada' \(line 1\): the form of the password hash/,
+        /'accounts\.ada' \(line 1\): the format of the password hash/,
       ],
       [{ accountFiles: [{ file: 'nowhere' }] }, '', /nowhere cannot be used: it does not exist/],
       [

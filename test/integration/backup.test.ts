@@ -210,7 +210,10 @@ test('one backup at a time writes into a directory, and removes what an interrup
     using _lock = await lockData(directory.join('second'), () => {});
     const { code, stderr } = await backup('second');
     assert.equal(code, 1);
-    assert.match(stderr, /Another backup writes into .*second: run this one when that has ended/);
+    assert.match(
+      stderr,
+      /Another backup writes into .*second: run the command again when it has finished/,
+    );
     assert.ok(await stat(left));
   }
   await backup('second');

@@ -65,7 +65,10 @@ suite('a builder behind TLS', () => {
     const cases: readonly [TlsFiles | undefined, RegExp | string][] = [
       [{ ca, ...client }, 'none'],
       [{ ca, ...client, serverName: 'builder.test' }, 'none'],
-      [{ ca: others.authority, ...client }, /certificate is not of the configured authority/],
+      [
+        { ca: others.authority, ...client },
+        /certificate was not issued by the configured authority/,
+      ],
       [{ ca }, /the builder requires a client certificate/],
       [{ ca, ...strange }, /the builder does not accept the client certificate/],
       [{ ca, ...expired }, /the client certificate has expired/],
@@ -113,7 +116,7 @@ suite('a builder behind TLS', () => {
     await copyFile(client.certificate, certificate);
     assert.notEqual((await build('halfway')).code, 0);
     await eventually('the log reports it', () =>
-      sluice.output().includes('the certificate files of a builder are wrong'),
+      sluice.output().includes('cannot use the changed certificate files of a builder'),
     );
     await put(client);
     const image = assertSuccess(await build('accepted'));

@@ -245,7 +245,7 @@ suite('freeze', { concurrency: 2 }, () => {
       buildRepository: `${sluice.host}/team/app`,
     });
     assert.equal(status, 403);
-    assert.match(message, /'buildRepository'.*cannot be pushed to without credentials/);
+    assert.match(message, /'buildRepository'.*Cannot push to .* without credentials/);
   });
 
   test('a served name is frozen with its changes, is no base image, and is not in the log', async () => {

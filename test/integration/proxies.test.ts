@@ -156,7 +156,7 @@ test('closed addresses are refused behind the proxy too, and it is not asked for
   const reply = await postJson(`${sluice.url}/v1alpha2/container`, {
     containerImage: 'registry.invalid/team/app:1',
   });
-  assert.match(String(reply.body), /has no address here, .* upstream\.proxyNames/);
+  assert.match(String(reply.body), /cannot resolve .* upstream\.proxyNames/);
   assert.equal(proxy.requests.length, before);
 });
 

@@ -96,7 +96,7 @@ suite('registries', { concurrency: 2 }, () => {
         const wrong = { ...account(registry), password: 'not this one' };
         for (const [more, why] of [
           [wrong, /the credentials configured for/],
-          [{}, /no credentials are configured|refused an anonymous request/],
+          [{}, /has no credentials for|refused an anonymous request/],
         ] as const) {
           await using sluice = await startSluice({ config: settings(registry, more) });
           const answer = await sluice.fetch('/v1alpha2/container', {

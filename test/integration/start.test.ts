@@ -181,5 +181,5 @@ test('a data directory that cannot be made is told, and ends the start', async (
     SLUICE_BUILDKIT: 'off',
   });
   assert.equal(result.code, 1);
-  assert.match(result.stdout, /The data directory \/proc\/sluice cannot be made .*SLUICE_DATA/);
+  assert.match(result.stdout, /The data directory \/proc\/sluice cannot be created .*SLUICE_DATA/);
 });

@@ -134,7 +134,7 @@ test('AWS refusing and AWS failing are told apart, without its words', async () 
   at.aws.failures.push(500, 500, 500);
   await assert.rejects(
     at.login(ireland, keys('AKIAGOOD'), 'mine'),
-    isFault('unavailable', /AWS could not be asked/, ...secrets),
+    isFault('unavailable', /Cannot request a password from AWS/, ...secrets),
   );
   at.aws.failures.push(503);
   assert.equal((await at.login(ireland, keys('AKIAGOOD'), 'mine')).kind, 'password');

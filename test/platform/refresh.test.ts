@@ -133,7 +133,7 @@ test('a renewal that brings nothing is the failure of the platform', async () =>
   await using at = await start((_, response) => send(response, 200, {}));
   await assert.rejects(
     at.platform.user(at.grant),
-    isFault('upstream', /without sending it/, ...secrets),
+    isFault('upstream', /did not return the new one/, ...secrets),
   );
 });
 

@@ -43,7 +43,7 @@ async function assertEnds(pull: Pull, routes: readonly string[]): Promise<void> 
     assertRegistryFault(await pull(route), {
       status: 403,
       code: 'DENIED',
-      message: /no longer shows .*make a new container request|account|token/,
+      message: /no longer shows .*Make a new container request|account|token/,
     });
   }
 }

@@ -72,12 +72,12 @@ test('bytes are counted by network and in all', async () => {
   assert.equal((await ask(1)).status, 200);
   assert.equal((await ask(1)).status, 200, 'what is here takes no more room');
   const kept = await files(sluice);
-  await refused(await ask(2), 429, /^192\.0\.2\.1 has 1048576 bytes here already.*maxNetworkBytes/);
+  await refused(await ask(2), 429, /^192\.0\.2\.1 already has 1048576 bytes here.*maxNetworkBytes/);
   assert.equal(await files(sluice), kept, 'nothing is left of what was refused');
 
   // All addresses of a /64 are one network.
   assert.equal((await ask(3, '2001:db8::1')).status, 200);
-  await refused(await ask(4, '2001:db8::2'), 429, /^2001:db8:0:0::\/64 has/);
+  await refused(await ask(4, '2001:db8::2'), 429, /^2001:db8:0:0::\/64 already has/);
   assert.equal((await ask(5, '192.0.2.2')).status, 200);
   assert.equal((await ask(6, '192.0.2.3')).status, 200);
   await refused(await ask(7, '192.0.2.4'), 507, /keeps 2560000 bytes.*anonymous\.maxBytes/);
@@ -91,7 +91,7 @@ test('a layer that is removed by a sweep takes no room any more', async () => {
     return post(sluice, { containerImage: image, containerConfig: { layers } });
   };
   const { containerToken } = (await (await ask(1)).json()) as ContainerAnswer;
-  await refused(await ask(2), 429, /bytes here already/);
+  await refused(await ask(2), 429, /already has \d+ bytes/);
   const url = `${sluice.url}/container-token/${containerToken}`;
   expect(await call(url, { method: 'DELETE', headers: admin }), 200);
   const swept = await sluiceCommand(['gc', '--data', sluice.data], { SLUICE_SWEEP_GRACE: '0s' });
@@ -117,7 +117,7 @@ test('files and requests are counted; callers with an access token are not', asy
   for (let number = 0; number < 4; number += 1) {
     assert.equal((await ask(`${number}`)).status, 200);
   }
-  await refused(await ask('4'), 429, /has 4 container requests here already/);
+  await refused(await ask('4'), 429, /already has 4 container requests/);
   for (let number = 0; number < 12; number += 1) {
     const answer = await ask(`known ${number}`, { platformAccessToken });
     assert.equal(answer.status, 200, await answer.text());

@@ -36,7 +36,7 @@ test('a body that is no JSON object', async () => {
     ['[]', /The body: .*expected object/],
     ['null', /The body: .*expected object/],
     ['"alpine"', /The body: .*expected object/],
-    ['['.repeat(100_000), /inside of each other more than 32 deep/],
+    ['['.repeat(100_000), /nested more than 32 deep/],
   ] as const) {
     assertApiFault(await postJson(url(), body), 400, message);
   }
@@ -84,14 +84,14 @@ test('older names of members mean the same', async () => {
   assertApiFault(
     elsewhere,
     400,
-    /'towerEndpoint': this server does not ask the platform x\.example\.com\. Set the field to http:\/\/[\w.:]+\/platform or leave it out/,
+    /'towerEndpoint': this server does not use the platform x\.example\.com\. Set the field to http:\/\/[\w.:]+\/platform or leave it out/,
   );
   const own = await world.ask({
     containerImage,
     platformAccessToken: 'hunter2',
     platformEndpoint: 'https://x.example.com',
   });
-  assertApiFault(own, 400, /'platformEndpoint': this server does not ask/);
+  assertApiFault(own, 400, /'platformEndpoint': this server does not use/);
   const malformed = await world.ask({ containerImage, towerWorkspaceId: 'x' });
   assertApiFault(malformed, 400, /'towerWorkspaceId': expected a whole number/);
 });

@@ -95,19 +95,19 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a wrong gzipDigest',
     withLayers({ location: inline(emptyLayer), gzipDigest: `sha256:${'0'.repeat(64)}` }),
     400,
-    /layers\[0\]\.gzipDigest is sha256:0000.*, but the layer's is sha256:/,
+    /layers\[0\]\.gzipDigest is sha256:0000.*, but the layer has sha256:/,
   ],
   [
     'a wrong tarDigest',
     withLayers({ location: inline(emptyLayer), tarDigest: `sha256:${'1'.repeat(64)}` }),
     400,
-    /layers\[0\]\.tarDigest is sha256:1111.*, but the layer's is sha256:/,
+    /layers\[0\]\.tarDigest is sha256:1111.*, but the layer has sha256:/,
   ],
   [
     'a wrong gzipSize',
     withLayers({ location: inline(emptyLayer), gzipSize: 7 }),
     400,
-    /layers\[0\]\.gzipSize is 7, but the layer's is \d+/,
+    /layers\[0\]\.gzipSize is 7, but the layer has \d+/,
   ],
   [
     'a gzipSize that is no number',

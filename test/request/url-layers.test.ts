@@ -67,7 +67,7 @@ for (const [field, value] of [
       location: layerUrl(`${field}.tar.gz`),
       [field]: value,
     });
-    const message = new RegExp(`layers\\[0\\]\\.${field} is ${value}, but the layer's is `);
+    const message = new RegExp(`layers\\[0\\]\\.${field} is ${value}, but the layer has `);
     faultIds.push(assertApiFault(reply, 400, message));
   });
 }

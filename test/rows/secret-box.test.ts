@@ -51,5 +51,5 @@ test('the key is made once, for its owner alone, and a damaged one is refused', 
   assert.equal(statSync(path).mode & 0o777, 0o600);
   assert.deepEqual(readKeyFile(path), key);
   writeFileSync(path, 'short');
-  assert.throws(() => readKeyFile(path), /holds no key/);
+  assert.throws(() => readKeyFile(path), /does not contain a key/);
 });

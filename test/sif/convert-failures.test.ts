@@ -169,7 +169,7 @@ for (const [text, limit] of Object.entries(limits)) {
     const names = ['a', 'b', 'c', 'd'].map((name): TarPart => ({ name, content: 'x' }));
     const layers = [tarLayer(names), random];
     const error = await failure(layers, { limits: { ...noLimits, ...limit } });
-    assert.match(error.message, new RegExp(`more than the ${text}`));
+    assert.match(error.message, new RegExp(`exceeds the limit of ${text}`));
     assert.equal((error as Fault).kind, 'too-large');
     assert.equal((error as Fault).phase, 'limit');
   });
@@ -190,7 +190,7 @@ test('a file that grows beyond the disk space ends the conversion', async () => 
   await writeFile(path, tarOf(parts));
   const source = { ...sourceOf([good]), localPath: async () => path };
   const error = await failure(source, { limits: { ...noLimits, maxScratchBytes: 20e6 } });
-  assert.match(error.message, /more than the 20000000 bytes of disk space/);
+  assert.match(error.message, /exceeds the limit of 20000000 bytes of disk space/);
 });
 
 test('without mksquashfs it is told what to install, before anything is fetched', async () => {
@@ -232,7 +232,7 @@ const endings: Readonly<Record<string, { script: string; kind: string; message: 
   'has no disk left': {
     script: 'echo "Write failed because No space left on device" >&2; exit 1',
     kind: 'storage-full',
-    message: /no disk space left/,
+    message: /disk has no space left/,
   },
 };
 
@@ -320,7 +320,7 @@ for (const [name, script] of Object.entries(stalls)) {
     const error = await failure([big], { mksquashfs, stallMs: 200 });
     assert.match(
       error.message,
-      /^mksquashfs did nothing for \d+ seconds and was ended: .*sif\.stall/,
+      /^mksquashfs made no progress for \d+ seconds and was stopped: .*sif\.stall/,
     );
     assert.equal((error as Fault).kind, 'unavailable');
   });

@@ -193,11 +193,11 @@ const refusals: Readonly<Record<string, { layer: readonly TarPart[]; message: Re
   },
   'a hard link to nothing': {
     layer: [{ name: 'hard', type: 'link', link: 'absent' }],
-    message: /a hard link, "hard", to a file that is not there, "absent"/,
+    message: /a hard link, "hard", to a missing file, "absent"/,
   },
   'a hard link to what was removed before': {
     layer: [{ name: '.wh.file' }, { name: 'hard', type: 'link', link: 'file' }],
-    message: /a file that is not there/,
+    message: /a missing file/,
   },
   'a hard link to a directory': {
     layer: [{ name: 'hard', type: 'link', link: 'dir/' }],

@@ -68,21 +68,25 @@ test('a file that is cut off anywhere before the end of its last text is refused
 });
 
 test('what is no SIF file is refused as such', async () => {
-  assert.match(await refusal(Buffer.alloc(100_000)), /^This is no SIF file/);
+  assert.match(await refusal(Buffer.alloc(100_000)), /^This is not a SIF file/);
   const bytes = changed(copy => copy.write('SIF_MAGIX', magicAt));
-  assert.match(await refusal(bytes), /^This is no SIF file/);
+  assert.match(await refusal(bytes), /^This is not a SIF file/);
 });
 
 test('numbers that cannot be are refused with a sentence', async () => {
   const cases: readonly [number, bigint, RegExp][] = [
     [countAt, 1_000_000_000n, /room for 1000000000 objects/],
-    [countAt, -1n, /gives -1 as the number of its objects/],
-    [tableAt, 2n ** 62n, /gives 4611686018427387904 as the place of its table/],
+    [countAt, -1n, /specifies -1 as the number of its objects/],
+    [tableAt, 2n ** 62n, /specifies 4611686018427387904 as the place of its table/],
     [tableAt, 2n ** 50n, /ends before its table of objects does/],
-    [firstDescriptor + offsetIn, -5n, /gives -5 as the place of an object/],
+    [firstDescriptor + offsetIn, -5n, /specifies -5 as the place of an object/],
     [firstDescriptor + offsetIn, 2n ** 52n, /ends before its definition does/],
     [firstDescriptor + sizeIn, 2n ** 40n, /its definition has 1099511627776 bytes/],
-    [firstDescriptor + descriptorSize + sizeIn, 7n, /its inspect-metadata.json is no JSON object/],
+    [
+      firstDescriptor + descriptorSize + sizeIn,
+      7n,
+      /its inspect-metadata.json is not a JSON object/,
+    ],
   ];
   for (const [at, value, message] of cases) {
     assert.match(await refusal(changed(bytes => bytes.writeBigInt64LE(value, at))), message);
@@ -131,7 +135,7 @@ test('random bytes are no SIF file, and with the magic word read or refused with
   const random = fc.uint8Array({ maxLength: 6000, size: 'max' }).map(bytes => Buffer.from(bytes));
   await fc.assert(
     fc.asyncProperty(random, async bytes => {
-      assert.match(await refusal(bytes), /^This is no SIF file|^The SIF file is broken/);
+      assert.match(await refusal(bytes), /^This is not a SIF file|^The SIF file is broken/);
       if (bytes.length < 128) return;
       bytes.write('SIF_MAGIC\0', magicAt);
       await read(bytes).catch(error => assert.ok(error instanceof Fault, String(error)));

@@ -59,7 +59,7 @@ test('a key that cannot sign is refused without showing it', () => {
   const curve = inPem(generateKeyPairSync('ec', { namedCurve: 'P-256' }));
   assert.throws(
     () => createSifSigner(curve.privateKey),
-    /^Error: is a key of ec: make one of Ed25519/,
+    /^Error: is a key of type ec: create an Ed25519 key/,
   );
   for (const pem of [curve.publicKey, 'secret words', '']) {
     assert.throws(

@@ -49,8 +49,8 @@ test('chores run apart: one that throws or rejects neither stops the others nor 
   const told = lines.map(({ msg, chore }) => `${chore}: ${msg}`);
   // Once a minute at most, however often they fail.
   assert.deepEqual(told.sort(), [
-    'rejecting: regular work failed: it is tried again',
-    'throwing: regular work failed: it is tried again',
+    'rejecting: regular work failed: the server will retry it',
+    'throwing: regular work failed: the server will retry it',
     'throwing: regular work succeeds again',
   ]);
 });

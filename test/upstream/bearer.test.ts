@@ -131,6 +131,6 @@ test('a token that no registry takes is refused', async () => {
   const realm = 'https://registry.example.com/token';
   await assert.rejects(
     ask({ realm, body: { token: 'a'.repeat(65 * 1024) } }),
-    /answered without a usable token/,
+    /returned no usable token/,
   );
 });

@@ -178,7 +178,7 @@ test('an answer that is none to a push is told as such', async () => {
   });
   await using clients = clientsOf(registry.host);
   const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
-  await assert.rejects(clients.pusher.check(target), /answered 200 to the beginning of an upload/);
+  await assert.rejects(clients.pusher.check(target), /answered 200 to the start of an upload/);
 });
 
 test('the source of a blob is freed also when nobody has read of it', async () => {
@@ -270,7 +270,7 @@ test('the beginning of an upload without an address is no answer', async () => {
   });
   await using clients = clientsOf(registry.host);
   const target = pushingTo({ registry: registry.host, repository: 'a', credentials: undefined });
-  await assert.rejects(clients.pusher.check(target), /answered 202 to the beginning of an upload/);
+  await assert.rejects(clients.pusher.check(target), /answered 202 to the start of an upload/);
 });
 
 test('what a registry says about a push that it does not take is handed on', async () => {

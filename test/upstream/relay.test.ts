@@ -307,7 +307,7 @@ test('a client that never reads is given up', async t => {
   const end = await ended();
   reader.destroy();
   assert.ok(end instanceof RelayError);
-  assert.match(end.message, /took nothing/);
+  assert.match(end.message, /read nothing/);
 });
 
 test('answers in a row on one connection wait for each other; leaving frees them all', async t => {

@@ -59,7 +59,7 @@ export function isCutOff({ code, details }: Pick<ServiceError, 'code' | 'details
 export function awayText(address: string, { details }: Pick<ServiceError, 'details'>): string {
   const wrapped = /Last error: (?:Error: )?(.*?)\s*(?:\(\d{4}-[^)]*\))?\. Resolution note:/s;
   const [, reason = details] = wrapped.exec(details) ?? [];
-  return `The builder at ${address} is away: ${reason}`;
+  return `The builder at ${address} is unavailable: ${reason}`;
 }
 
 function kindOf({ details: message }: ServiceError, details: ErrorDetails, step: string) {

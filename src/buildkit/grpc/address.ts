@@ -19,6 +19,6 @@ export function parseAddress(text: string): Address {
     }
   }
   throw new TypeError(
-    `'${text}' is no address of a builder: unix:///path, tcp://host:port and docker+unix:///path are`,
+    `'${text}' is not the address of a builder: expected unix:///path, tcp://host:port or docker+unix:///path`,
   );
 }

@@ -83,7 +83,7 @@ async function openedBridge(ready: Promise<void>, address: string): Promise<void
   try {
     await ready;
   } catch (error) {
-    throw new BuildError('unavailable', `There is no way to ${address}`, { cause: error });
+    throw new BuildError('unavailable', `Cannot connect to ${address}`, { cause: error });
   }
 }
 

@@ -32,7 +32,8 @@ export async function* messagesIn(
       if (rest.length > 0) waiting.push(rest);
       bytes = rest.length;
       if (isPrefix) {
-        if (part.readUInt8(0) !== 0) throw new Error('A message is compressed');
+        if (part.readUInt8(0) !== 0)
+          throw new Error('A message is compressed, which is not supported');
         wanted = part.readUInt32BE(1);
         if (wanted > limit) throw new Error(`A message of ${wanted} bytes is too long`);
         isPrefix = false;

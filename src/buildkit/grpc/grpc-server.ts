@@ -137,7 +137,7 @@ async function serveCall(
     { waitForTrailers: true },
   );
   try {
-    if (!handler) throw new GrpcError(status.UNIMPLEMENTED, 'There is no such method here');
+    if (!handler) throw new GrpcError(status.UNIMPLEMENTED, 'Unknown method');
     await handler.handle({
       header: name => valuesOf(rawHeaders, name),
       messages: incoming(stream),
@@ -158,7 +158,7 @@ async function* incoming(stream: http2.ServerHttp2Stream): AsyncGenerator<Buffer
   try {
     yield* messagesIn(stream.iterator({ destroyOnReturn: false }), messageLimit);
     // For Node, a stream that is aborted between two messages has simply ended.
-    if (stream.aborted) throw new Error('it was broken off');
+    if (stream.aborted) throw new Error('the other side aborted it');
   } catch (error) {
     throw lostCall(error);
   }
@@ -180,7 +180,7 @@ async function write(
 /** Returns the error of a call that the other side ended. The handler is not at fault. */
 function lostCall(cause: unknown): GrpcError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new GrpcError(status.CANCELLED, `The call was lost: ${why}`);
+  return new GrpcError(status.CANCELLED, `The call ended early: ${why}`);
 }
 
 function valuesOf(rawHeaders: readonly string[], name: string): string[] {

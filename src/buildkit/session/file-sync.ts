@@ -31,7 +31,8 @@ export function fileSyncHandler(
   return streamHandler(FileSync.method.diffCopy, async call => {
     const [name = ''] = call.header('dir-name');
     const tree = trees.get(name);
-    if (!tree) throw new GrpcError(status.NOT_FOUND, `There is no directory '${name}' here`);
+    if (!tree)
+      throw new GrpcError(status.NOT_FOUND, `The directory '${name}' is not part of this build`);
     try {
       await sendTree(call, tree, selectionOf(call));
     } catch (error) {
@@ -96,11 +97,12 @@ async function answerRequests(
     for await (const packet of call.messages) {
       if (packet.type === PacketType.PACKET_FIN) return;
       if (packet.type === PacketType.PACKET_ERR) {
-        throw left(`The builder could not take a file: ${Buffer.from(packet.data)}`);
+        throw left(`The builder rejected a file: ${Buffer.from(packet.data)}`);
       }
       if (packet.type !== PacketType.PACKET_REQ) continue;
       const path = paths.get(packet.ID);
-      if (path === undefined) throw left(`The builder asked for file ${packet.ID}`);
+      if (path === undefined)
+        throw left(`The builder requested file ${packet.ID}, which was not announced`);
       const lane = packet.ID % lanes;
       const sent = (sending[lane] ?? Promise.resolve()).then(() =>
         sendFile(call, tree, path, packet.ID),
@@ -108,7 +110,7 @@ async function answerRequests(
       sent.catch(failed.reject);
       sending[lane] = sent;
     }
-    throw left('The builder left in the middle of a transfer');
+    throw left('The builder disconnected during a transfer');
   };
   await Promise.race([read(), failed.promise]);
   await Promise.all(sending);

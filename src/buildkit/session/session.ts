@@ -80,7 +80,8 @@ function handlersOf(
     ...(tokens ? tokenHandlers(tokens, onSecret, onFailure) : []),
     unaryHandler(Secrets.method.getSecret, async ({ ID }) => {
       const data = secrets.get(ID);
-      if (!data) throw new GrpcError(status.NOT_FOUND, `There is no secret '${ID}'`);
+      if (!data)
+        throw new GrpcError(status.NOT_FOUND, `The secret '${ID}' is not part of this build`);
       return { data };
     }),
     ...sshHandlers(agents),

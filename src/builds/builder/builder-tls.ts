@@ -35,12 +35,13 @@ export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logg
       const { message } = error as Error;
       log.error(
         { builder: address, reason: message },
-        'the certificate files of a builder are wrong',
+        'cannot use the changed certificate files of a builder: the previous ones stay in use',
       );
       options = known.options;
     }
     const isSame = known && JSON.stringify(known.options) === JSON.stringify(options);
-    if (known && !isSame) log.info({ builder: address }, 'the certificates of a builder are new');
+    if (known && !isSame)
+      log.info({ builder: address }, 'the changed certificates of a builder are in use');
     const current = known && isSame ? known.options : options;
     kept.set(address, { options: current, readAt: now });
     return current;

@@ -29,7 +29,7 @@ const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
   ],
   [
     /unable to (?:verify|get)|self[- ]signed certificate/i,
-    "the builder's certificate is not of the configured authority ('ca')",
+    "the builder's certificate was not issued by the configured authority ('ca')",
   ],
   [/wrong version number|packet length too long/i, 'the builder does not speak TLS'],
   [

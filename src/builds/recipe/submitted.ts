@@ -1,6 +1,6 @@
 /** The error for a request for Spack packages. */
 export const spackRetired =
-  "Spack is deprecated and cannot be built: list conda packages in 'packages', type CONDA, or write a Dockerfile in 'containerFile'";
+  "Spack is deprecated and cannot be built: list Conda packages in 'packages' with the type CONDA, or write a Dockerfile in 'containerFile'";
 
 /** The members of a container request that specify what to build. Source: specification 2.1 and 2.3. */
 export interface SubmittedBuild {

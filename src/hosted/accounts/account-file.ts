@@ -32,8 +32,8 @@ export function parseAccountFile(
     const colon = entry.indexOf(':');
     const [name, password] = [entry.slice(0, Math.max(colon, 0)), entry.slice(colon + 1)];
     if (name === '' || name.length > longestName) throw fail('expected name:hash');
-    if (name === 'token') throw fail("the name 'token' is for bearer tokens");
-    if (accounts.has(name)) throw fail('this name is there twice');
+    if (name === 'token') throw fail("the name 'token' is reserved for bearer tokens");
+    if (accounts.has(name)) throw fail('this name is listed twice');
     if (accounts.size >= mostAccounts) throw fail(`more than ${mostAccounts} accounts`);
     if (formOf(password, fail) === 'plain') {
       throw fail('this is not a password hash. Write one with: htpasswd -B FILE NAME');

@@ -106,7 +106,7 @@ export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
           file.reported = reason;
           log.error(
             { file: file.source.file, reason },
-            'the account file cannot be used as it is now: its previous accounts stay',
+            'cannot use the changed account file: its previous accounts stay in use',
           );
         }
       }
@@ -148,6 +148,6 @@ function versionOf(stats: BigIntStats): string {
 function reasonOf(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT') return 'it does not exist';
-  if (code === 'EACCES') return 'it cannot be read by this user';
+  if (code === 'EACCES') return 'the user of this server cannot read it';
   return error instanceof Error ? error.message : String(error);
 }

@@ -40,7 +40,7 @@ export function passwordForm(text: string): PasswordForm {
   }
   if (!anyHash.test(text)) return 'plain';
   throw new Error(
-    "the form of the password hash is not understood: expected bcrypt ($2y$, from 'htpasswd -nB NAME') or argon2id ($argon2id$v=19$, from 'sluice account hash')",
+    "the format of the password hash is unknown: expected bcrypt ($2y$, from 'htpasswd -nB NAME') or argon2id ($argon2id$v=19$, from 'sluice account hash')",
   );
 }
 

@@ -27,7 +27,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
     if (rights?.(repository).includes('push')) return;
     throw new Fault(
       'denied',
-      `${registry}/${repository} cannot be pushed to ${credentials ? 'with the credentials there are for it' : 'without credentials'}: name another repository, or credentials that may push to it`,
+      `Cannot push to ${registry}/${repository} ${credentials ? 'with the credentials of this request' : 'without credentials'}: name another repository, or use credentials that may push to it`,
       { phase: 'credentials' },
     );
   };
@@ -50,7 +50,7 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       if (file.digest() !== digest) {
         throw new Fault(
           'upstream',
-          `The bytes of ${digest} are others: they were changed on their way`,
+          `The content of ${digest} has another digest: it changed while it was pushed. Try again`,
           { phase: 'push' },
         );
       }

@@ -31,7 +31,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
     if (repository.startsWith(deps.servedPrefix)) {
       throw new Fault(
         'bad-request',
-        'This is the name of a container request: name the image that the request was made for',
+        'This is the served name of a container request: use the name of the image in that request',
         { phase: 'request' },
       );
     }
@@ -39,7 +39,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
     if (rights?.(repository).includes('pull')) return;
     throw new Fault(
       'denied',
-      `${registry}/${repository} cannot be pulled ${credentials ? 'with the credentials that this service has for it' : 'without credentials'}: have the operator open the repository or list credentials for ${registry}`,
+      `Cannot pull ${registry}/${repository} ${credentials ? 'with the credentials that this server has for it' : 'without credentials'}: ask the operator to open the repository, or to configure credentials for ${registry}`,
       { phase: 'credentials' },
     );
   };
@@ -137,7 +137,7 @@ export function withOwnRegistry(
 function damaged(digest: Digest): Fault {
   return new Fault(
     'blob-unknown',
-    `${digest} is damaged or gone from the disk: push it again, and run 'sluice verify'`,
+    `${digest} is damaged or missing on the disk: push it again, and run 'sluice verify'`,
     { phase: 'store' },
   );
 }

@@ -96,7 +96,7 @@ export function createQuota(
 function fullContexts(who: string, bytes: number | undefined, setting: string): Fault {
   return new Fault(
     'denied',
-    `${who} can have build contexts of at most ${bytes} bytes here, and this upload goes beyond: build from a smaller directory, wait until earlier contexts expire, or ask the operator to raise ${setting}`,
+    `${who} can store build contexts of at most ${bytes} bytes here, and this upload exceeds the limit: build from a smaller directory, wait until earlier contexts expire, or ask the operator to raise ${setting}`,
     { phase: 'push' },
   );
 }
@@ -104,7 +104,7 @@ function fullContexts(who: string, bytes: number | undefined, setting: string): 
 function full(what: string, bytes: number | undefined, limit: HostedLimit): Fault {
   return new Fault(
     'denied',
-    `${what} can hold at most ${bytes} bytes, and this push goes beyond: delete what is no longer needed, or ask the operator to raise hosted.${limit}`,
+    `${what} can hold at most ${bytes} bytes, and this push exceeds the limit: delete images that you no longer need, or ask the operator to raise hosted.${limit}`,
     { phase: 'push' },
   );
 }

@@ -90,7 +90,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     if (session?.repository === repository) return session;
     throw new Fault(
       'upload-unknown',
-      'There is no such upload, or it has ended: begin the push of this blob again',
+      'The upload does not exist or has ended: start the push of this blob again',
       { phase: 'push' },
     );
   };
@@ -121,7 +121,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     // A client sends one request at a time: an older one belongs to a dead connection.
     while (session.sending) {
       const { sending } = session;
-      sending.body.stop(new Error('a newer request goes on with this upload'));
+      sending.body.stop(new Error('a newer request continues this upload'));
       await sending.done;
     }
     find(repository, id);
@@ -286,14 +286,14 @@ function checkRange(range: ChunkRange | undefined, length: number | undefined, s
   if (start !== size) {
     throw new Fault(
       'chunk-invalid',
-      `The chunk begins at ${start}, but the upload has ${size} bytes: ask with GET how far it is, and go on from there`,
+      `The chunk begins at ${start}, but the upload has ${size} bytes: request its state with GET, and resume there`,
       { phase: 'push' },
     );
   }
   if (length !== undefined && end - start + 1 !== length) {
     throw new Fault(
       'size-invalid',
-      `Content-Range tells of ${end - start + 1} bytes, Content-Length of ${length}`,
+      `Content-Range specifies ${end - start + 1} bytes, but Content-Length ${length}: send the same number in both`,
       { phase: 'push' },
     );
   }

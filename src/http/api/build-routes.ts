@@ -42,13 +42,13 @@ const followQuery = z.object({
   follow: z
     .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
     .optional()
-    .describe('`true`: the log as it is written, until the build is finished'),
+    .describe('`true`: stream the log until the build is finished'),
 });
 const platformQuery = z.object({
   towerEndpoint: z
     .string()
     .optional()
-    .describe('The platform of the access token in the Authorization header'),
+    .describe('Address of the platform that issued the access token in the Authorization header'),
 });
 
 /** Routes of builds: details, status, logs. Source: container service specification, sections 2.5 and 4. */
@@ -111,7 +111,7 @@ export const buildRoutes = [
     method: 'get',
     path: '/v1alpha1/builds/{buildId}/condalock',
     tag,
-    summary: 'Lock file of the packages that were installed',
+    summary: 'Lock file of the installed packages',
     access: 'anybody',
     params,
     answers: { 200: { about: 'The lock file', types: [plainText] } },
@@ -127,7 +127,7 @@ export const buildRoutes = [
     method: 'delete',
     path: '/v1alpha1/builds/{buildId}',
     tag,
-    summary: 'Cancel a build: for the caller who requested it, and for administrators',
+    summary: 'Cancel a build. Allowed for the caller who requested it and for administrators',
     access: 'caller',
     params,
     query: platformQuery,

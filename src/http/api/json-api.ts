@@ -69,7 +69,7 @@ export function describeJsonApi(version: string): OpenApi {
     title: 'Sluice',
     version,
     description:
-      'Container requests, builds and image metadata. The names in the answers are pulled by the OCI distribution API below /v2/; the built-in platform has its own description, /platform/openapi.json.',
+      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. The built-in platform has its own document, /platform/openapi.json.',
     base: '/',
     routes,
     tags: {
@@ -90,8 +90,7 @@ export function describeJsonApi(version: string): OpenApi {
       token: {
         type: 'http',
         scheme: 'bearer',
-        description:
-          'Access token of a workflow platform. Bodies have their own field for it, which comes first',
+        description: 'Access token of a workflow platform. A token in the body takes precedence',
       },
     },
   });

@@ -26,7 +26,9 @@ const readyQuery = z.object({
   for: z
     .string()
     .optional()
-    .describe('`pulls`: only whether images can be pulled, which a full disk does not prevent'),
+    .describe(
+      '`pulls`: report only whether images can be pulled. A full disk does not prevent pulls',
+    ),
 });
 
 /** Routes of the service itself. Source: container service specification, section 2.6. */
@@ -62,7 +64,7 @@ export const serviceRoutes = [
     ...shared,
     id: 'getReadiness',
     path: '/readyz',
-    summary: 'Requests can be served',
+    summary: 'The server can serve requests',
     query: readyQuery,
     answers: ok(stateSchema, 'They can', { status: 'ready' }),
     faults: ['unavailable', 'storage-full'],

@@ -4,7 +4,7 @@ import { locationSchema } from './container/answer-schema.ts';
 
 const answers = {
   303: {
-    about: 'The address of the same as JSON',
+    about: 'Address of the same details as JSON',
     schema: locationSchema,
     headers: { Location: 'The address' },
   },

@@ -83,7 +83,7 @@ function isGzip({ headers }: IncomingMessage): boolean {
   if (coding === '' || coding === 'identity') return false;
   throw new Fault(
     'unsupported-media',
-    `The body has the Content-Encoding '${coding.slice(0, 40)}': send it as it is, or with gzip`,
+    `The Content-Encoding '${coding.slice(0, 40)}' of the body is not supported: send the body without an encoding, or with gzip`,
     { phase: 'request', headers: { 'accept-encoding': 'gzip, identity' } },
   );
 }
@@ -109,7 +109,9 @@ async function unpacked(
     }
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && /^Z_/.test(String(error.code)))) throw error;
-    throw malformed('The body is not a whole gzip file, as its Content-Encoding says');
+    throw malformed(
+      'The body is not a complete gzip file, although its Content-Encoding is gzip: send it again',
+    );
   } finally {
     unzip.destroy();
   }

@@ -56,9 +56,13 @@ export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdm
   return async request => {
     const { repositories } = await checkAccount(request);
     if (repositories === undefined) return;
-    throw new Fault('denied', 'This account has rights to repositories only', {
-      phase: 'credentials',
-    });
+    throw new Fault(
+      'denied',
+      "This account has rights to hosted repositories only: use an administrator's account",
+      {
+        phase: 'credentials',
+      },
+    );
   };
 }
 
@@ -66,8 +70,8 @@ function unknownAccount(accounts: Accounts): Fault {
   return new Fault(
     'unauthorized',
     accounts.size === 0
-      ? 'This needs an account of the service, of which none is configured: set SLUICE_ACCOUNTS'
-      : 'This needs the name and password of an account of the service (HTTP basic)',
+      ? 'This requires an account of the server, and none is configured: ask the operator to set SLUICE_ACCOUNTS'
+      : 'This requires the name and password of an account of the server (HTTP basic)',
     {
       phase: 'credentials',
       headers: { 'www-authenticate': 'Basic realm="Sluice", charset="UTF-8"' },

@@ -208,7 +208,7 @@ function isAnswering({ response, isReleased }: Tracked): boolean {
 }
 
 const tooMany = {
-  total: 'The server has as many connections as it can take: try again in some seconds',
+  total: 'The server has reached its limit of connections: try again in a few seconds',
   perAddress:
     'Too many connections from your address are open: close some, or reuse them for several requests',
 };

@@ -45,7 +45,7 @@ export function createLoginLimit(rate: Rate | undefined, trustedProxies: number)
       if (count >= remaining) {
         throw new Fault(
           'too-many-requests',
-          `${count} logins from this address are being checked, and more may not fail: wait for their answers`,
+          `${count} logins from this address are still being checked: wait for their answers before the next login`,
           { phase: 'limit', retryAfterSeconds: 1 },
         );
       }

@@ -120,7 +120,7 @@ async function admitted(
   throw new Fault(
     'denied',
     access === 'user'
-      ? 'This call is for the users of the platform: send an access token (Authorization: Bearer)'
+      ? 'This call requires the access token of a user: send it as Authorization: Bearer <token>'
       : "This call requires the name and password of an administrator's account (HTTP basic)",
     { phase: 'credentials' },
   );

@@ -8,7 +8,7 @@ const optional = <T extends z.ZodType>(schema: T) =>
 const text = z.string().max(2000, 'is too long');
 const time = z.string().meta({ format: 'date-time' });
 const total = z.number().int().describe('Number of entries on all pages');
-const lastUsed = time.nullable().describe('Day of the last use; the time of day is not kept');
+const lastUsed = time.nullable().describe('Day of the last use; the time of day is not stored');
 
 const wholeNumber = 'expected a whole number';
 const workspaceNumber = z
@@ -24,8 +24,8 @@ const mostOffset = 999_999_999;
 export const pageQuery = z.object({
   max: queryNumber(1, largestPage, outsidePage)
     .default(largestPage)
-    .describe('Entries in the answer'),
-  offset: queryNumber(0, mostOffset).default(0).describe('Entries that are skipped before them'),
+    .describe('Maximum number of entries in the answer'),
+  offset: queryNumber(0, mostOffset).default(0).describe('Number of entries to skip'),
 });
 
 const ownerOptions = {

@@ -51,7 +51,7 @@ export async function sendServed(
   if (method !== 'GET' && method !== 'HEAD') {
     throw new Fault(
       'method-not-allowed',
-      `${method} is not possible here: served names can be pulled only`,
+      `${method} is not allowed here: served names can only be pulled`,
       { phase: 'request', headers: { allow: 'GET, HEAD' } },
     );
   }
@@ -67,7 +67,7 @@ export async function sendServed(
   if (pull.repository !== request.image.repository) {
     throw new Fault(
       'not-found',
-      `This container token stands for ${request.image.repository}, not for ${pull.repository}`,
+      `This container token stands for ${request.image.repository}, not for ${pull.repository}: check the image name`,
       { phase: 'request' },
     );
   }

@@ -10,7 +10,7 @@ export const headers = {
   },
   RateLimitRemaining: {
     name: 'RateLimit-Remaining',
-    description: 'On routes with a rate limit: calls that are left',
+    description: 'On routes with a rate limit: remaining calls',
     schema: { type: 'integer' },
   },
   RateLimitReset: {
@@ -21,12 +21,12 @@ export const headers = {
   },
   RetryAfter: {
     name: 'Retry-After',
-    description: 'Seconds after which a new attempt makes sense',
+    description: 'Seconds to wait before the next attempt',
     schema: { type: 'integer' },
   },
   RequestId: {
     name: 'X-Request-Id',
-    description: 'Id under which the log of the server has this request',
+    description: 'Id of this request in the log of the server',
     schema: { type: 'string' },
   },
   Challenge: {
@@ -55,7 +55,7 @@ interface FaultAnswer {
 export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
   400: {
     name: 'BadRequest',
-    about: 'The request is malformed, or what it asks for is not possible',
+    about: 'The request is malformed or cannot be fulfilled',
   },
   401: {
     name: 'Unauthorized',
@@ -63,17 +63,20 @@ export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
     headers: ['Challenge'],
   },
   403: { name: 'Denied', about: 'The caller has no right to this' },
-  404: { name: 'NotFound', about: 'What the path or the body names does not exist' },
+  404: { name: 'NotFound', about: 'A resource that the path or the body names does not exist' },
   408: { name: 'TooSlow', about: 'The body did not arrive in time' },
-  409: { name: 'Conflict', about: 'What the body names exists already, or is in use' },
+  409: { name: 'Conflict', about: 'A resource that the body names already exists, or is in use' },
   413: { name: 'TooLarge', about: 'The body is too large' },
   415: { name: 'UnsupportedMediaType', about: 'The body is not JSON' },
   429: {
     name: 'TooManyRequests',
     about: 'A limit is reached: repeat the request after the time in `Retry-After`',
   },
-  500: { name: 'InternalError', about: 'A fault of the server, which its log has by its id' },
-  501: { name: 'NotProvided', about: 'This server does not provide this' },
+  500: {
+    name: 'InternalError',
+    about: 'An error of the server. The log has the details under the error id',
+  },
+  501: { name: 'NotProvided', about: 'This server does not support the request' },
   502: { name: 'UpstreamFailed', about: 'Another registry or a platform failed' },
   503: {
     name: 'Unavailable',

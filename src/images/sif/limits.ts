@@ -14,7 +14,7 @@ export interface ConvertLimits {
 export function imageTooLarge(limit: string): Fault {
   return new Fault(
     'too-large',
-    `The image has more than the ${limit} that can be made a Singularity image: make it smaller, or have the limit raised`,
+    `The image exceeds the limit of ${limit} for Singularity images: make it smaller, or ask the operator to raise the limit`,
     { phase: 'limit' },
   );
 }

@@ -53,7 +53,7 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       if (expiresAt !== undefined && expiresAt > lastEnd) {
         throw new Fault(
           'bad-request',
-          'A token must expire before the end of the year 9999, or never: leave its end out then',
+          'A token must expire before the end of the year 9999: leave the expiration out for a token that does not expire',
           { phase: 'request' },
         );
       }
@@ -83,7 +83,9 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
     async revoke(id, user) {
       const token = await store.remove(id, user);
       if (token) return token;
-      throw new Fault('not-found', `There is no access token number ${id}`, { phase: 'request' });
+      throw new Fault('not-found', `The access token number ${id} does not exist`, {
+        phase: 'request',
+      });
     },
 
     async purge(signal) {
@@ -95,15 +97,19 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
 function notAdded(why: NotAdded, user: number, name: string): Fault {
   switch (why) {
     case 'unknown-owner':
-      return new Fault('not-found', `There is no user number ${user}`, { phase: 'request' });
+      return new Fault('not-found', `The user number ${user} does not exist`, { phase: 'request' });
     case 'taken':
-      return new Fault('in-use', `The user has an access token '${name}' already`, {
-        phase: 'request',
-      });
+      return new Fault(
+        'in-use',
+        `The user already has an access token '${name}': remove it, or choose another name`,
+        {
+          phase: 'request',
+        },
+      );
     case 'too-many':
       return new Fault(
         'in-use',
-        `The user has ${maxTokens} access tokens already: remove some that are no longer used`,
+        `The user already has ${maxTokens} access tokens: remove tokens that are no longer used`,
         { phase: 'request' },
       );
   }

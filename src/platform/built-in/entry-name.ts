@@ -6,11 +6,9 @@ const longestName = 100;
 export function checkName(text: string): string {
   const name = text.trim();
   if (name === '' || name.length > longestName || /\p{C}/u.test(name)) {
-    throw new Fault(
-      'bad-request',
-      `'name' must have 1 to ${longestName} characters that can be printed`,
-      { phase: 'request' },
-    );
+    throw new Fault('bad-request', `'name' must have 1 to ${longestName} printable characters`, {
+      phase: 'request',
+    });
   }
   return name;
 }

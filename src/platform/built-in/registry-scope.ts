@@ -27,7 +27,7 @@ export function registryScope(text = 'docker.io'): string {
 function refused(): Fault {
   return new Fault(
     'bad-request',
-    "'registry' is not the name of a registry: send its host, with a path where wanted, such as quay.io/team; Docker Hub is docker.io",
+    "'registry' is not the name of a registry: send its host, with a path if you want, such as quay.io/team; Docker Hub is docker.io",
     { phase: 'request' },
   );
 }

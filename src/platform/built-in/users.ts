@@ -48,7 +48,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
       }
       const row = await store.insert(email, now());
       if (row) return userOf(row);
-      throw new Fault('in-use', `There is a user ${email} already`, { phase: 'request' });
+      throw new Fault('in-use', `The user ${email} already exists`, { phase: 'request' });
     },
 
     async withEmail(email) {
@@ -82,5 +82,5 @@ function userOf(row: UserRow): User {
 }
 
 function unknown(who: string): Fault {
-  return new Fault('not-found', `There is no user ${who}`, { phase: 'request' });
+  return new Fault('not-found', `The user ${who} does not exist`, { phase: 'request' });
 }

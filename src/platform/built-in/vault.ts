@@ -113,19 +113,19 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
 function notAdded(why: NotAdded, { owner, name }: CredentialRow): Fault {
   switch (why) {
     case 'unknown-owner':
-      return new Fault('not-found', `There is no ${owner.kind} number ${owner.id}`, {
+      return new Fault('not-found', `The ${owner.kind} number ${owner.id} does not exist`, {
         phase: 'request',
       });
     case 'taken':
       return new Fault(
         'in-use',
-        `The ${owner.kind} has credentials '${name}' already: remove them, or give these another name`,
+        `The ${owner.kind} already has credentials '${name}': remove them, or choose another name`,
         { phase: 'request' },
       );
     case 'too-many':
       return new Fault(
         'in-use',
-        `The ${owner.kind} has ${maxOfOwner} credentials already: remove some first`,
+        `The ${owner.kind} already has ${maxOfOwner} credentials: remove some first`,
         { phase: 'request' },
       );
   }
@@ -133,7 +133,7 @@ function notAdded(why: NotAdded, { owner, name }: CredentialRow): Fault {
 
 /** Returns the fault for credentials that do not exist or that do not belong to the caller. */
 export function unknownCredentials(id: string): Fault {
-  return new Fault('not-found', `There are no credentials ${id.slice(0, 40)}`, {
+  return new Fault('not-found', `The credentials ${id.slice(0, 40)} do not exist`, {
     phase: 'credentials',
   });
 }
@@ -149,7 +149,7 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
     const isSecretFile = name === 'data';
     if (value === undefined) continue;
     if (value.length > longestSecret || (!isSecretFile && /\p{Cc}/u.test(value))) {
-      throw refused(`'${name}' is too long, or has a character in it that cannot be typed`);
+      throw refused(`'${name}' is too long, or contains an unprintable character`);
     }
   }
   switch (keys.kind) {
@@ -160,7 +160,7 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
       const hasKeys = Boolean(keys.accessKey && keys.secretKey);
       const hasHalf = Boolean(keys.accessKey) !== Boolean(keys.secretKey);
       if (hasHalf || !(hasKeys || keys.assumeRoleArn)) {
-        throw refused("give 'accessKey' and 'secretKey', 'assumeRoleArn', or all three");
+        throw refused("send 'accessKey' and 'secretKey', 'assumeRoleArn', or all three");
       }
       return keys;
     }
@@ -169,12 +169,12 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
       return keys;
     case 'azure':
       if (!keys.clientId || !keys.clientSecret) {
-        throw refused("'clientId' and 'clientSecret' of a service principal are needed");
+        throw refused("'clientId' and 'clientSecret' of a service principal are required");
       }
       return keys;
     case 'other':
       throw refused(
-        'the provider is not known, or its keys are not complete: container-reg takes userName and password',
+        'the provider is unknown, or its keys are incomplete: container-reg requires userName and password',
       );
     default:
       requireLogin(keys);
@@ -196,16 +196,16 @@ function registryOf(keys: CredentialKeys, given: string | undefined): string | u
       return 'registry.gitlab.com';
     case 'bitbucket':
     case 'gitea':
-      throw refused("'registry' is missing: name the host of the container registry");
+      throw refused("'registry' is missing: send the host of the container registry");
     default:
       return undefined;
   }
 }
 
 function requireLogin({ username, password }: { username: string; password: string }): void {
-  if (username === '' || password === '') throw refused("'userName' and 'password' are needed");
+  if (username === '' || password === '') throw refused("'userName' and 'password' are required");
   // Every registry takes these keys by HTTP basic authentication, which cannot represent a colon in a user name.
-  if (username.includes(':')) throw refused("'userName' has a colon in it");
+  if (username.includes(':')) throw refused("'userName' contains a colon");
 }
 
 function refused(why: string): Fault {

@@ -44,13 +44,13 @@ export function createWorkspaces(store: WorkspaceStore, now: () => number): Work
       if (!namePattern.test(name)) {
         throw new Fault(
           'bad-request',
-          "'name' of a workspace must be letters, digits and . _ -, at most 63 and none of these three first",
+          "'name' of a workspace must have 1 to 63 letters, digits and . _ -, and begin with a letter or digit",
           { phase: 'request' },
         );
       }
       const workspace = await store.insert(name, now());
       if (workspace) return workspace;
-      throw new Fault('in-use', `There is a workspace ${name} already`, { phase: 'request' });
+      throw new Fault('in-use', `The workspace ${name} already exists`, { phase: 'request' });
     },
 
     hasMember: (id, user) => store.hasMember(id, user),
@@ -59,7 +59,7 @@ export function createWorkspaces(store: WorkspaceStore, now: () => number): Work
       if (await store.hasMember(id, user)) return;
       throw new Fault(
         'denied',
-        `The user of this access token is no member of workspace ${id}: have an administrator add them (sluice workspace add-member)`,
+        `The user of this access token is not a member of workspace ${id}: ask an administrator to add them (sluice workspace add-member)`,
         { phase: 'credentials' },
       );
     },
@@ -84,18 +84,22 @@ export function createWorkspaces(store: WorkspaceStore, now: () => number): Work
     async addMember(id, user) {
       if (await store.addMember(id, user)) return;
       await get(id);
-      throw new Fault('not-found', `There is no user number ${user}`, { phase: 'request' });
+      throw new Fault('not-found', `The user number ${user} does not exist`, { phase: 'request' });
     },
 
     async removeMember(id, user) {
       if (await store.removeMember(id, user)) return;
-      throw new Fault('not-found', `User number ${user} is no member of workspace number ${id}`, {
-        phase: 'request',
-      });
+      throw new Fault(
+        'not-found',
+        `User number ${user} is not a member of workspace number ${id}`,
+        {
+          phase: 'request',
+        },
+      );
     },
   };
 }
 
 function unknown(id: number): Fault {
-  return new Fault('not-found', `There is no workspace number ${id}`, { phase: 'request' });
+  return new Fault('not-found', `The workspace number ${id} does not exist`, { phase: 'request' });
 }

@@ -13,8 +13,8 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: 'has no address',
   EAI_AGAIN: 'could not be looked up',
   ECONNREFUSED: 'refused the connection',
-  ECONNRESET: 'broke the connection off',
-  UND_ERR_SOCKET: 'broke the connection off',
+  ECONNRESET: 'closed the connection',
+  UND_ERR_SOCKET: 'closed the connection',
 };
 
 /**
@@ -28,14 +28,14 @@ export function faultOfFailedCall(error: unknown, host: string): Fault {
   if (isTimeout(error) || codes.some(code => late.has(code))) {
     return new Fault(
       'upstream-timeout',
-      `The platform ${host} did not answer in time: try later`,
+      `The platform ${host} did not answer in time: try again later`,
       options,
     );
   }
   const certificate = codes.find(code => /CERT|SIGNATURE|ISSUER|ALTNAME/.test(code));
   const reason = certificate
     ? `has a certificate that is not trusted (${certificate}): for a private authority the operator sets registries.${host}.ca`
-    : `${codes.map(code => reasons[code]).find(text => text) ?? 'could not be reached'}: try later, or check its address`;
+    : `${codes.map(code => reasons[code]).find(text => text) ?? 'could not be reached'}: try again later, or check its address`;
   const isLasting = certificate !== undefined || codes.includes('ENOTFOUND');
   return new Fault(
     isLasting ? 'upstream-unusable' : 'unavailable',
@@ -66,20 +66,20 @@ export function faultOfReply(
   if (status === 429 || status === 503) {
     return new Fault(
       'unavailable',
-      `The platform ${host} is too busy at the moment (${status}): try later`,
+      `The platform ${host} is too busy at the moment (${status}): try again later`,
       options,
     );
   }
   if (status >= 300 && status < 400) {
     return new Fault(
       'upstream-unusable',
-      `The platform ${host} redirects to another address (${status}), which is not followed with a token: use the address of its API`,
+      `The platform ${host} redirects to another address (${status}), and Sluice does not follow redirects with a token: use the address of its API`,
       options,
     );
   }
   return new Fault(
     'upstream',
-    `The platform ${host} failed (${status})${words}: try later`,
+    `The platform ${host} failed (${status})${words}: try again later`,
     options,
   );
 }

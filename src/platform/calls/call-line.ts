@@ -89,7 +89,7 @@ export function createCallLine(deps: CallLineDeps): CallLine {
         const seconds = Math.ceil((start - at) / 1000);
         throw new Fault(
           'too-many-requests',
-          `So many requests with this platform token are waiting that the platform's limits allow the next one in ${seconds} s: try again then`,
+          `Too many requests with this platform token are waiting for the rate limit of the platform: try again in ${seconds} s`,
           { phase: 'credentials', retryAfterSeconds: seconds },
         );
       }

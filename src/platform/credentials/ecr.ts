@@ -94,9 +94,13 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
     const text = Buffer.from(data?.authorizationToken ?? '', 'base64').toString('utf8');
     const colon = text.indexOf(':');
     if (colon <= 0) {
-      throw new Fault('upstream', `AWS gave no password for the credentials '${name}': try later`, {
-        phase: 'credentials',
-      });
+      throw new Fault(
+        'upstream',
+        `AWS returned no password for the credentials '${name}': try again later`,
+        {
+          phase: 'credentials',
+        },
+      );
     }
     const credentials: Credentials = {
       kind: 'password',
@@ -114,7 +118,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
     if (!staticKeys(keys) && !assumeRoles) {
       throw new Fault(
         'denied',
-        `The credentials '${name}' name an AWS role and no keys, and this server takes no roles: use an access key, or have the operator set platform.assumeRoles`,
+        `The credentials '${name}' name an AWS role without keys, and this server does not assume roles with its own identity: use an access key, or ask the operator to set platform.assumeRoles`,
         { phase: 'credentials' },
       );
     }
@@ -160,7 +164,7 @@ function faultOf(error: unknown, name: string): Fault {
   }
   return new Fault(
     'unavailable',
-    `AWS could not be asked for a password with the credentials '${name}': try later`,
+    `Cannot request a password from AWS with the credentials '${name}': try again later`,
     options,
   );
 }

@@ -67,7 +67,7 @@ export function createSelection({ platform, ecr }: SelectionDeps): Selection {
     if (!how && isNamed) {
       throw new Fault(
         'bad-request',
-        `The credentials '${entry.name}' cannot be used for ${host}: they need a user name and a password or token`,
+        `The credentials '${entry.name}' cannot be used for ${host}: they require a user name and a password or token`,
         { phase: 'credentials' },
       );
     }

@@ -36,7 +36,7 @@ export async function refreshTokens(
   if (!accessToken) {
     throw new Fault(
       'upstream',
-      `The platform ${endpoint.host} renewed the access token without sending it`,
+      `The platform ${endpoint.host} renewed the access token, but did not return the new one: create a new token there`,
       {
         phase: 'credentials',
       },
@@ -51,7 +51,7 @@ export async function refreshTokens(
 function refused({ host }: Endpoint, status: number): Fault {
   return new Fault(
     'denied',
-    `The platform ${host} did not renew the expired access token (${status}): log in there again, or make a new token`,
+    `The platform ${host} did not renew the expired access token (${status}): log in there again, or create a new token`,
     { phase: 'credentials' },
   );
 }

@@ -104,9 +104,13 @@ export function createTokenPairs({
     const newest = await current(key, grant);
     if (newest.accessToken !== refused.accessToken) return newest;
     if (newest.refreshToken === undefined) {
-      throw new Fault('denied', 'There is no refresh token to renew the access token with', {
-        phase: 'credentials',
-      });
+      throw new Fault(
+        'denied',
+        'The access token has expired, and the request has no refresh token: create a new access token',
+        {
+          phase: 'credentials',
+        },
+      );
     }
     return refreshed(key, newest.refreshToken, refresh);
   };

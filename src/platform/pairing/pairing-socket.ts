@@ -48,7 +48,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     const isKnown = await isKept();
     if (socket.readyState !== socket.OPEN) return;
     if (isKnown) say({ '@type': 'pairing-heartbeat', msgId });
-    else socket.close(goingAway, 'The pairing is not known any more: connect again');
+    else socket.close(goingAway, 'The pairing is no longer known: connect again');
   };
 
   socket.on('pong', () => {

@@ -64,7 +64,7 @@ export function createPairing(deps: PairingDeps): Pairing {
     };
     if (deps.token === undefined) {
       refuse(
-        'No platform can pair with this server: the operator has set no platform.pairingToken',
+        'No platform can pair with this server: ask its operator to set platform.pairingToken',
       );
     }
     if (!isSame(shown, deps.token ?? '')) refuse('The pairing token is wrong');
@@ -73,11 +73,11 @@ export function createPairing(deps: PairingDeps): Pairing {
       throw new Fault('bad-request', "The address of the platform is missing: '?endpoint=<url>'");
     }
     const endpoint = endpoints.resolve(address);
-    if (endpoint.isOwn) refuse('The built-in platform needs no pairing');
+    if (endpoint.isOwn) refuse('The built-in platform does not require a pairing');
     if (socketsOf(endpoint).length >= maxSockets) {
       throw new Fault(
         'too-many-requests',
-        `${endpoint.host} has ${maxSockets} sockets open already`,
+        `${endpoint.host} already has ${maxSockets} open sockets`,
       );
     }
     return { service, endpoint };

@@ -59,7 +59,7 @@ export class Transfer {
       if (ingest.digest() !== digest || ingest.size !== size) {
         throw new Fault(
           'upstream',
-          `The registry returned content with the wrong digest, not ${digest}`,
+          `The registry returned content with the wrong digest instead of ${digest}`,
           {
             phase: 'upstream',
           },

@@ -134,7 +134,7 @@ async function untilAborted<T>(done: Promise<T>, signal: AbortSignal | undefined
 function tooMany(): Fault {
   return new Fault(
     'unavailable',
-    'Too many layers are being fetched at the moment, and none of them ended in time: try again later',
+    'Too many layers are being fetched at the moment, and none of them finished in time: try again later',
     { phase: 'limit', retryAfterSeconds: 30 },
   );
 }

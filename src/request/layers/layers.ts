@@ -291,7 +291,7 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
   for (const field of ['gzipDigest', 'gzipSize', 'tarDigest'] as const) {
     const claim = claimed[field];
     if (claim !== undefined && claim !== measured[field]) {
-      throw malformed(`${name}.${field} is ${claim}, but the layer's is ${measured[field]}`);
+      throw malformed(`${name}.${field} is ${claim}, but the layer has ${measured[field]}`);
     }
   }
 }

@@ -59,7 +59,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
     if (digest === undefined) throw malformed('names a build context without its digest');
     if (registry !== ownHost || repository !== contextRepository(caller)) {
       throw malformed(
-        `is not in your repository for build contexts, ${ownHost}/${contextRepository(caller)}: upload it with the same access token, or without one, as the request`,
+        `is not in your repository for build contexts, ${ownHost}/${contextRepository(caller)}: upload it with the access token of the request, or without one if the request has none`,
       );
     }
     try {

@@ -66,7 +66,7 @@ export function createRegistries(
     onMirrorFailure: (mirror, registry, err) => {
       // A mirror has only some of the images of the registry.
       const level = err.status === 404 ? 'debug' : 'warn';
-      log[level]({ mirror, registry, err }, 'a mirror was of no use');
+      log[level]({ mirror, registry, err }, 'a mirror failed: the next registry is used');
     },
   });
   const accountFiles = openAccounts(config, log, changes => {

@@ -44,11 +44,11 @@ export function startRegularWork(
   });
   const chores = startChores(
     [
-      { name: 'write usage down', everyMs: flushMs, run: usage.flush },
-      { name: 'look at the account files', everyMs: accountsMs, run: accountFiles.look },
-      { name: 'look at the disk space', everyMs: lookMs, run: space.look },
+      { name: 'write usage counts', everyMs: flushMs, run: usage.flush },
+      { name: 'check the account files', everyMs: accountsMs, run: accountFiles.look },
+      { name: 'check the disk space', everyMs: lookMs, run: space.look },
       {
-        name: 'end uploads that were left',
+        name: 'remove abandoned uploads',
         everyMs: Math.min(longestExpireMs, uploadLife),
         run: () => uploads.expire(uploadLife),
       },
@@ -64,7 +64,7 @@ export function startRegularWork(
       purge('delete old build contexts', signal =>
         purgeContexts(rows.contexts, Date.now() - config.hosted.contextLife, signal),
       ),
-      purge('forget layers that were fetched', signal =>
+      purge('remove records of fetched layers', signal =>
         rows.fetchedLayers.purge(Date.now() - layersKeptMs, Date.now() + futureMs, signal),
       ),
       purge('forget layers of Conda packages', signal =>
@@ -77,7 +77,7 @@ export function startRegularWork(
       purge('correct the use of cached blobs', signal =>
         cachedBlobs.redate(Date.now() + futureMs, signal),
       ),
-      purge('give free space of the database back', signal => rows.upkeep.returnFreeSpace(signal)),
+      purge('return free space of the database', signal => rows.upkeep.returnFreeSpace(signal)),
     ],
     log,
   );

@@ -104,7 +104,7 @@ async function makeDirectory(path: string): Promise<void> {
     if (code !== 'ENOENT' || existsSync(parent)) {
       throw new Fault(
         'internal',
-        `The data directory ${path} cannot be made (${code}): name another one with SLUICE_DATA`,
+        `The data directory ${path} cannot be created (${code}): name another one with SLUICE_DATA`,
         { phase: 'store', cause: error },
       );
     }

@@ -126,7 +126,7 @@ async function listen(
   } catch (error) {
     throw new Fault(
       'unavailable',
-      `The server cannot listen on ${address}: end what listens there, or name another one with ${variable}`,
+      `The server cannot listen on ${address}: stop the process that listens there, or set another address with ${variable}`,
       { cause: error },
     );
   }

@@ -57,7 +57,7 @@ export async function backup(
   await mkdir(target.directory, { recursive: true, mode: 0o700 });
   using _lock = await lockData(target.directory, () => {}, {
     patienceMs: 0,
-    message: `Another backup writes into ${target.directory}: run this one when that has ended`,
+    message: `Another backup writes into ${target.directory}: run the command again when it has finished`,
   });
   // Leftovers of an interrupted backup.
   await target.content.removeLeftovers(Number.POSITIVE_INFINITY);

@@ -49,7 +49,7 @@ function start(
       const now = performance.now();
       if (now - loggedAt < remindMs) return;
       loggedAt = now;
-      log.error({ chore: name, failures, err }, 'regular work failed: it is tried again');
+      log.error({ chore: name, failures, err }, 'regular work failed: the server will retry it');
     }
   };
   const turn = () => {

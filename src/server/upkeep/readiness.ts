@@ -100,7 +100,7 @@ function silent(): Fault {
 function notReady(cause: unknown): Fault {
   if (cause instanceof Fault && cause.kind === 'unavailable') return cause;
   const why = isDiskFull(cause)
-    ? 'is full: pulls go on, writes are refused until the operator frees disk space'
-    : 'cannot be read and written: the operator finds the reason in the log';
+    ? 'is full: pulls continue, writes are refused until the operator frees disk space'
+    : 'cannot be read and written: ask the operator for the reason, which is in the log';
   return new Fault('unavailable', `The disk of the service ${why}`, { phase: 'store', cause });
 }

@@ -33,7 +33,7 @@ export async function restore(
   await requireRoom(to);
   using _lock = await lockData(to, () => {}, {
     patienceMs: 0,
-    message: `Another restore writes into ${to}: wait until that has ended`,
+    message: `Another restore writes into ${to}: wait until it has finished`,
   });
   const content = await openContent(to, false);
   // Leftovers of an interrupted restore.

@@ -40,16 +40,17 @@ export function startScrub(
     while (!signal.aborted) {
       try {
         const report = await scrub(content, options.bytesPerSecond, signal);
-        log.info(report, 'all content was read');
+        log.info(report, 'verified all content');
       } catch (err) {
         if (signal.aborted) return;
-        log.error({ err }, 'content cannot be read in the background: the next round tries again');
+        log.error({ err }, 'cannot verify content in the background: the next round retries');
       }
       await pause(options.intervalMs, signal);
     }
   };
   const running = run().catch(err => {
-    if (!signal.aborted) log.error({ err }, 'content is no longer read in the background');
+    if (!signal.aborted)
+      log.error({ err }, 'the verification of content in the background has stopped');
   });
   return {
     async stop() {

@@ -41,7 +41,7 @@ export function createClockCheck(clock: SteadyClock, log: Logger): () => Promise
   };
 }
 
-const setBack = 'the clock was set back: what was dated in the future counts as of now';
+const setBack = 'the clock was set back: times in the future count as the current time';
 const jumpedAhead =
   'the clock jumped ahead: nothing is deleted because of its age for 24 hours; check the clock of this machine';
 

@@ -71,6 +71,6 @@ export class DamagedContent extends Error {
   override readonly name = 'DamagedContent';
 
   constructor(digest: string) {
-    super(`The content ${digest} is damaged on the disk: it was set aside`);
+    super(`The content ${digest} is damaged on the disk, and was set aside`);
   }
 }

@@ -77,8 +77,8 @@ export async function createDiskSpace(
     written -= before;
     if (isLow === wasLow) return;
     const figures = { freeBytes, reserveBytes: Math.round(reserve), freeInodes: ffree };
-    if (isLow) log.error(figures, 'disk space is low: writes are refused (507), reads go on');
-    else log.warn(figures, 'there is disk space again: writes go on');
+    if (isLow) log.error(figures, 'disk space is low: writes are refused (507), reads continue');
+    else log.warn(figures, 'disk space is available again: writes continue');
   };
   const look = (): Promise<void> => {
     looking ??= lookNow().finally(() => {
@@ -140,7 +140,7 @@ export async function createDiskSpace(
 function full(): Fault {
   return new Fault(
     'storage-full',
-    'The disk of the service is full up to its reserve, and nothing was kept of this request: ask the operator to free disk space',
+    'The disk of the service is full up to its reserve, and nothing of this request was stored: ask the operator to free disk space',
     { phase: 'store' },
   );
 }

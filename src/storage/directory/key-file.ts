@@ -9,5 +9,7 @@ export function readKeyFile(path: string): Buffer {
   if (!existsSync(path)) writeOnce(path, randomBytes(keyBytes));
   const key = readFileSync(path);
   if (key.length >= keyBytes) return key;
-  throw new Error(`${path} holds no key: restore it from a backup, or remove it for a new one`);
+  throw new Error(
+    `${path} does not contain a key: restore it from a backup, or remove it to get a new key`,
+  );
 }

@@ -103,7 +103,7 @@ function migrate(database: Sqlite.Database): void {
     database.close();
     throw new Fault(
       'internal',
-      `The database has schema ${current}, this version knows ${migrations.length}: start the newer version that wrote it`,
+      `The database has schema ${current}, and this version supports up to ${migrations.length}: start the newer version that wrote it`,
     );
   }
   for (const [position, sql] of migrations.entries()) {

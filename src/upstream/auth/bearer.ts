@@ -65,7 +65,7 @@ export async function fetchBearer(
     }
     throw new Fault(
       'upstream-unusable',
-      `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if that is right, list it under registries.${request.registry}.tokenHosts`,
+      `The registry ${request.registry} names a token service at a loopback, private or otherwise closed network address ('${realm.host}'), which is refused: if this is intended, list it under registries.${request.registry}.tokenHosts`,
       { phase: 'credentials', cause: error },
     );
   });
@@ -76,7 +76,7 @@ export async function fetchBearer(
   const parsed = answerSchema.safeParse(parseJson(body));
   const token = parsed.success ? parsed.data.token || parsed.data.access_token : undefined;
   if (!token || token.length > maxTokenLength || /[\r\n]/.test(token)) {
-    throw new Fault('upstream', `The token service ${realm.host} answered without a usable token`, {
+    throw new Fault('upstream', `The token service ${realm.host} returned no usable token`, {
       phase: 'credentials',
     });
   }
@@ -134,7 +134,7 @@ function checkRealm({ registry, endpoint, settings, challenge }: TokenRequest): 
     sameDomain(realm.hostname, endpoint.hostname);
   if (!isOwn) {
     return refuse(
-      `is not its own ('${realm.host}'): if that is right, list it under registries.${registry}.tokenHosts`,
+      `is not its own ('${realm.host}'): if this is intended, list it under registries.${registry}.tokenHosts`,
     );
   }
   realm.username = '';
@@ -162,7 +162,7 @@ async function refusal(request: TokenRequest, realm: URL, answer: Answer): Promi
   if (status === 429) {
     return new Fault(
       'too-many-requests',
-      `${where} limits the rate of requests: try later${said}`,
+      `${where} limits the rate of requests: try again later${said}`,
       options,
     );
   }
@@ -173,7 +173,7 @@ async function refusal(request: TokenRequest, realm: URL, answer: Answer): Promi
       options,
     );
   }
-  return new Fault('upstream', `${where} answered ${status}: try later${said}`, options);
+  return new Fault('upstream', `${where} answered ${status}: try again later${said}`, options);
 }
 
 function verbOf({ scopes }: TokenRequest): string {

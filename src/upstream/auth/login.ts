@@ -67,7 +67,7 @@ function wasLetIn(registry: string, status: number): boolean {
   if (status === 401 || status === 403) return false;
   throw new Fault(
     'upstream',
-    `The registry ${registry} answered ${status} to a login: try later, and check that it is a registry`,
+    `The registry ${registry} answered ${status} to a login: try again later, and check that it is a registry`,
     { phase: 'upstream' },
   );
 }

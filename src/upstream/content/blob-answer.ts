@@ -41,7 +41,7 @@ export function checkNotEmpty(
   size: number | undefined,
 ): void {
   if (size === 0 && asked.digest !== emptyDigest(asked.digest)) {
-    throw wrong(asked, 'answered without a byte');
+    throw wrong(asked, 'returned no data');
   }
 }
 
@@ -61,7 +61,7 @@ function readPlace(answer: Answer, asked: AskedBlob): BlobPart {
   const shown = field.replace(/[^\x20-\x7e]/g, ' ').slice(0, 80);
   throw wrong(
     asked,
-    `answered with the wrong part: Content-Range is '${shown}', asked for was byte ${asked.offset}`,
+    `returned the wrong part: Content-Range is '${shown}', but the request was for byte ${asked.offset}`,
   );
 }
 

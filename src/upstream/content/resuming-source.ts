@@ -96,7 +96,7 @@ export function resumingSource(options: ResumingOptions): ByteSource {
 
   const next = async (): Promise<Chunk | Error> => {
     try {
-      return (await current.source.read()) ?? new Error('the body ended before its time');
+      return (await current.source.read()) ?? new Error('the body ended early');
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error));
     }
@@ -146,5 +146,5 @@ function tooSlow(stallMs: number): Fault {
 function beginningBy(position: number, placed: PlacedSource): PlacedSource {
   if (placed.offset <= position) return placed;
   placed.source.destroy();
-  throw new Error(`the body begins at ${placed.offset}, asked for was ${position}`);
+  throw new Error(`the body begins at ${placed.offset} instead of ${position}`);
 }

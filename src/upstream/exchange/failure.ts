@@ -7,11 +7,11 @@ import { causeOf, quoted, readErrorWords } from './error-words.ts';
 import type { Question } from './question.ts';
 
 const timeouts: Readonly<Record<string, string>> = {
-  UND_ERR_CONNECT_TIMEOUT: 'could not be connected to in time',
+  UND_ERR_CONNECT_TIMEOUT: 'did not accept a connection in time',
   UND_ERR_HEADERS_TIMEOUT: 'did not answer in time',
   UND_ERR_BODY_TIMEOUT: 'stopped sending',
-  ETIMEDOUT: 'could not be connected to in time',
-  'timeout-connect': 'could not be connected to in time',
+  ETIMEDOUT: 'did not accept a connection in time',
+  'timeout-connect': 'did not accept a connection in time',
   'timeout-headers': 'did not answer in time',
   'timeout-idle': 'stopped sending',
 };
@@ -22,14 +22,14 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: noAddress,
   EAI_AGAIN: 'could not be looked up: the name service did not answer',
   ECONNREFUSED: 'refused the connection',
-  ECONNRESET: 'broke the connection off',
-  EPIPE: 'broke the connection off',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'broke the connection off',
-  UND_ERR_SOCKET: 'broke the connection off',
+  ECONNRESET: 'closed the connection',
+  EPIPE: 'closed the connection',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'closed the connection',
+  UND_ERR_SOCKET: 'closed the connection',
   EHOSTUNREACH: 'cannot be reached',
   ENETUNREACH: 'cannot be reached',
-  reset: 'broke the connection off',
-  short: 'sent less than it promised',
+  reset: 'closed the connection',
+  short: 'sent less than it announced',
 };
 
 /** Returns the fault for a request without a response: network, timeout, certificate, rejected address. */
@@ -51,7 +51,7 @@ export function faultOfError(
   if (late) {
     return new Fault(
       'upstream-timeout',
-      `${subject} ${late} (asked for ${question.what})`,
+      `${subject} ${late} (asked for ${question.what}): try again later`,
       options,
     );
   }
@@ -61,7 +61,7 @@ export function faultOfError(
   const isLasting = lasting !== undefined || known === noAddress;
   return new Fault(
     isLasting ? 'upstream-unusable' : 'upstream',
-    `${subject} ${reason} (asked for ${question.what})`,
+    `${subject} ${reason} (asked for ${question.what})${isLasting ? '' : ': try again later'}`,
     options,
   );
 }
@@ -98,13 +98,13 @@ export async function faultOfStatus(
     case 429:
       return new Fault(
         'too-many-requests',
-        `The registry ${registry} limits the rate of requests: try later, or configure credentials for it, which usually raise the limit${said}`,
+        `The registry ${registry} limits the rate of requests: try again later, or configure credentials for it, which usually raise the limit${said}`,
         options,
       );
     default:
       return new Fault(
         'upstream',
-        `The registry ${registry} answered ${status} for ${question.what}: try later${said}`,
+        `The registry ${registry} answered ${status} for ${question.what}: try again later${said}`,
         options,
       );
   }
@@ -114,7 +114,7 @@ function deniedMessage(status: number, access: Access, question: Question): stri
   const { registry } = access;
   const remedy = access.credentials
     ? `the credentials configured for ${registry} do not give access, or it does not exist`
-    : `no credentials are configured for ${registry} that serve this caller, and without them it is private or does not exist: send a platform access token of a user who has some`;
+    : `it is private or does not exist, and this server has no credentials for ${registry} that this caller may use: send the platform access token of a user who has credentials for ${registry}`;
   return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
 }
 

@@ -81,7 +81,7 @@ export function guardedLookup(host: string): LookupFunction {
         const wanted = Number(String(options.family ?? 0).replace('IPv', ''));
         const addresses = found.filter(({ family }) => wanted === 0 || family === wanted);
         const [first] = addresses;
-        if (!first) return answer(new Error(`'${hostname}' has no address of IPv${wanted}`), '', 0);
+        if (!first) return answer(new Error(`'${hostname}' has no IPv${wanted} address`), '', 0);
         if (options.all) return answer(null, addresses);
         answer(null, first.address, first.family);
       },

@@ -40,7 +40,7 @@ export function refused(proxy: HttpProxy, status: number, target: string): Fault
   const what =
     status === 407
       ? 'requires a login: the operator sets its name and password in HTTPS_PROXY and HTTP_PROXY'
-      : `answered ${status} when asked for ${target}: it does not reach that host, or its rules forbid it (they see an address where upstream.proxyNames is not set)`;
+      : `answered ${status} to a connection to ${target}: it cannot reach that host, or its rules forbid it. Without upstream.proxyNames its rules see an IP address`;
   return new Fault('upstream', `The proxy ${proxy.url.host} ${what}`, { phase: 'upstream' });
 }
 

@@ -79,7 +79,7 @@ export class Turns {
 function busyUpstream(name: string, limit: number, waitMs: number): Fault {
   return new Fault(
     'unavailable',
-    `${limit} transfers from ${name} are under way, and none ended within ${waitMs} ms: try again, or ask the operator to raise upstream.connections`,
+    `${limit} transfers from ${name} are in progress, and none finished within ${waitMs} ms: try again, or ask the operator to raise upstream.connections`,
     { phase: 'upstream', retryAfterSeconds },
   );
 }

@@ -67,7 +67,7 @@ export function wayKey(way: Way | undefined): string {
 function notFound(url: URL, proxy: HttpProxy, cause: unknown): Fault {
   return new Fault(
     'upstream',
-    `'${url.hostname}' has no address here, so it cannot be checked before the proxy ${proxy.url.host} is asked for it: check the name; if only the proxy can look up names, the operator sets upstream.proxyNames`,
+    `This server cannot resolve '${url.hostname}', so it cannot check the address before it uses the proxy ${proxy.url.host}: check the name; if only the proxy can look up names, the operator sets upstream.proxyNames`,
     { phase: 'upstream', cause },
   );
 }

@@ -78,7 +78,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     for (const { lastUsed } of tokens) assert.match(lastUsed, new RegExp(`^${today}T00:00:00Z$`));
 
     const foreign = await server.ask('DELETE', `/tokens/${token.id}`, bob.authorization);
-    assertApiFault(foreign, 404, /no access token/);
+    assertApiFault(foreign, 404, /access token .* does not exist/);
     const forOther = { name: 'x', user: 'ada1@example.org' };
     assertApiFault(
       await server.ask('POST', '/tokens', bob.authorization, forOther),
@@ -167,7 +167,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assertApiFault(
       await server.ask('DELETE', `/credentials/${id}`, bob.authorization),
       404,
-      /no credentials/,
+      /credentials .* do not exist/,
     );
     assert.deepEqual(await server.must('GET', '/credentials', undefined, bob.authorization), {
       credentials: [],
@@ -178,7 +178,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assertApiFault(
       await server.ask('GET', `/credentials/${id}/keys`, ada.authorization),
       404,
-      /no credentials/,
+      /credentials .* do not exist/,
     );
   });
 
@@ -205,7 +205,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
       bob.authorization,
     );
     const alone = await server.ask('GET', `/credentials/${one}/keys`, bob.authorization);
-    assertApiFault(alone, 404, /no credentials/);
+    assertApiFault(alone, 404, /credentials .* do not exist/);
 
     for (const [method, target, body] of [
       ['GET', path],
@@ -213,12 +213,12 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
       ['POST', path, login('a.io')],
     ] as const) {
       const refused = await server.ask(method, target, eve.authorization, body);
-      assertApiFault(refused, 403, /no member of workspace/);
+      assertApiFault(refused, 403, /not a member of workspace/);
     }
     assertApiFault(
       await server.ask('DELETE', `/credentials/${one}`, eve.authorization),
       404,
-      /no credentials/,
+      /credentials .* do not exist/,
     );
     const own = { workspaces: [{ id, name: 'genomics' }] };
     const { workspaces } = await server.must<typeof own>(
@@ -238,9 +238,9 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
 
     const ended = await server.ask('DELETE', `/workspaces/${id}/members/${bob.id}`, administrator);
     assert.equal(ended.status, 204);
-    assertApiFault(await server.ask('GET', path, bob.authorization), 403, /no member/);
+    assertApiFault(await server.ask('GET', path, bob.authorization), 403, /not a member/);
     assert.equal((await server.ask('DELETE', `/workspaces/${id}`, administrator)).status, 204);
-    assertApiFault(await server.ask('GET', path, ada.authorization), 403, /no member/);
+    assertApiFault(await server.ask('GET', path, ada.authorization), 403, /not a member/);
   });
 
   test('the end of a user is that of the tokens and credentials', async () => {

@@ -189,10 +189,10 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       ['/tokens', { name: 1 }, /'name'/],
       ['/tokens', { name: 'x', expiration: 'tomorrow' }, /'expiration'.*ISO 8601/],
       ['/tokens', { name: 'x', expiration: '2001-01-01T00:00:00Z' }, /expire in the future/],
-      ['/credentials', { credentials: { keys: { userName: 'a' } } }, /'password' are needed/],
+      ['/credentials', { credentials: { keys: { userName: 'a' } } }, /'password' are required/],
       ['/credentials', { credentials: { keys: { userName: 'a', password: 1 } } }, /keys\.password/],
       ['/credentials', { credentials: {} }, /'credentials\.keys'/],
-      ['/credentials', { credentials: { provider: 'ssh', keys: {} } }, /provider is not known/],
+      ['/credentials', { credentials: { provider: 'ssh', keys: {} } }, /provider is unknown/],
       [
         '/credentials',
         { workspaceId: 'x', credentials: { keys: {} } },
@@ -274,12 +274,12 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       ]);
       assertApiFault(by, 403, /administrator's account/);
       assertApiFault(wrong, 401, /name and password of an account/);
-      assertApiFault(limited, 403, /rights to repositories only/);
+      assertApiFault(limited, 403, /rights to hosted repositories only/);
       assertApiFault(nobody, 401, /access token/);
     }
     for (const path of ['/user-info', '/credentials/x/keys']) {
       const reply = await server.ask('GET', path, administrator);
-      assertApiFault(reply, 403, /for the users of the platform/);
+      assertApiFault(reply, 403, /requires the access token of a user/);
     }
   });
 
@@ -288,13 +288,13 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     const twice = await server.ask('POST', '/users', administrator, {
       email: email.toUpperCase(),
     });
-    assertApiFault(twice, 409, /There is a user ada\d+@example\.org already/);
+    assertApiFault(twice, 409, /The user ada\d+@example\.org already exists/);
     for (const path of ['/users/999', '/workspaces/999', '/tokens/999', '/credentials/999']) {
-      assertApiFault(await server.ask('DELETE', path, administrator), 404, /There (is|are) no /);
+      assertApiFault(await server.ask('DELETE', path, administrator), 404, /do(es)? not exist/);
     }
     const owner = { user: 'nobody@example.org', name: 'x' };
     const token = await server.ask('POST', '/tokens', administrator, owner);
-    assertApiFault(token, 404, /no user nobody@example\.org/);
+    assertApiFault(token, 404, /user nobody@example\.org does not exist/);
   });
 
   test('the description is the kept one, and names nothing that is not there', async () => {

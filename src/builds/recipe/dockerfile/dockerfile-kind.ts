@@ -19,7 +19,9 @@ export const dockerfileKind: RecipeKind<DockerfileSource> = {
     if (containerFile === undefined) return undefined;
     const dockerfile = base64Text('containerFile', containerFile);
     if (noTest) {
-      refuse("'noTest' is for Singularity definition files, and 'containerFile' is a Dockerfile");
+      refuse(
+        "'noTest' is for Singularity definition files, and 'containerFile' is a Dockerfile: leave 'noTest' out",
+      );
     }
     return { kind: 'dockerfile', text: dockerfile, ...condaFileIn(submitted) };
   },

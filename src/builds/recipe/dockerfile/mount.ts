@@ -13,7 +13,7 @@ export function mountSource(mount: string, line: number): string | undefined {
     if (/\$./.test(source)) {
       malformed(
         line,
-        `RUN --mount=from=${source} has a variable in it: give the image a stage with FROM`,
+        `RUN --mount=from=${source} contains a variable: declare the image as a stage with FROM, and mount from that stage`,
       );
     }
   }

@@ -165,7 +165,7 @@ function plainName(from: string, scope: Scope, line: number): string {
   if (expanded(from, { ...scope, variables: new Map() }, line) === from) return from;
   return malformed(
     line,
-    `COPY --from=${from} has a variable in it: give the image a stage with FROM, and copy from that`,
+    `COPY --from=${from} contains a variable: declare the image as a stage with FROM, and copy from that stage`,
   );
 }
 

@@ -25,7 +25,7 @@ export const containerAnswerSchema = z
       .string()
       .optional()
       .describe(
-        'What the name stands for, now and for as long as it exists; not before it is built. With `dryRun` what the image name that was sent stands for now',
+        'Digest of the image. The name stands for this digest as long as the name exists. Absent until the image is built. With `dryRun`: the current digest of the image name in the request',
       ),
     buildId: z.string().optional().describe('Id of the build of the image, see `/v1alpha1/builds`'),
     cached: z
@@ -37,7 +37,7 @@ export const containerAnswerSchema = z
       .boolean()
       .optional()
       .describe(
-        'True if the image exists; with `dryRun`, if everything can be pulled and pushed. Absent while it is built and when that has failed: the status of the request reports how it ends',
+        'True if the image exists. With `dryRun`: true if everything can be pulled and pushed. Absent while the image is built and after a failed build: the status of the request reports the outcome',
       ),
     reason: z
       .string()
@@ -58,9 +58,12 @@ export const containerAnswerSchema = z
       )
       .optional()
       .describe(
-        'Only with `dryRun`: the rights to each repository, and whose credentials give them',
+        'Only with `dryRun`: the rights to each repository, and the credentials that grant them',
       ),
-    dryRun: z.literal(true).optional().describe('Nothing was done'),
+    dryRun: z
+      .literal(true)
+      .optional()
+      .describe('Only with `dryRun`: nothing was built, pushed or stored'),
     key: z.string().optional().describe('Only with `dryRun`: key of the build'),
     containerFile: z
       .string()

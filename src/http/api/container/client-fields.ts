@@ -23,7 +23,7 @@ const ignored = (why: string) => (value: unknown) =>
 
 const layerHint: Omit<ClientField, 'path'> = {
   handling: 'no effect',
-  about: 'For the client itself: how it computes its fingerprint',
+  about: 'Used by the client only: how it computes its fingerprint',
   objection: () => undefined,
 };
 

@@ -73,7 +73,7 @@ export const containerRoutes = [
     tag,
     summary: 'Request a container',
     description:
-      'Answers with the name of an image: an existing one, with changes to it or not, or one that is built.',
+      'Returns the name of an image to pull: an existing image, an existing image with changes, or an image that the server builds.',
     access: 'requests',
     limit: 'requests',
     body: requestBody,
@@ -144,10 +144,10 @@ export const containerRoutes = [
     method: 'delete',
     path: '/container-token/{token}',
     tag,
-    summary: 'End a container request now',
+    summary: 'Revoke a container request',
     access: 'administrator',
     params: { token },
-    answers: ok(emptySchema, 'The request has ended: its name can no longer be pulled'),
+    answers: ok(emptySchema, 'The request is revoked: its name can no longer be pulled'),
     faults: ['not-found'],
     async run({ ctx, params }, { tokens, noteDeed }: ContainerDeps) {
       await tokens.revoke(params.token);

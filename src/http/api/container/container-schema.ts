@@ -61,7 +61,7 @@ const numeric = z
   .refine(value => Number.isSafeInteger(value) && value >= 0, wholeNumber);
 
 const withoutNul = (length: number) =>
-  upTo(length).refine(value => !value.includes('\0'), 'has a NUL character in it');
+  upTo(length).refine(value => !value.includes('\0'), 'has a NUL character');
 const strings = (count: number) =>
   z.array(withoutNul(longest.word)).max(count, `has more than ${count} entries`);
 
@@ -69,7 +69,7 @@ const texts = (count: number) =>
   z.record(z.string(), upTo(longest.word)).meta({ maxProperties: count });
 
 const layerSchema = z.object({
-  location: z.string().describe('HTTP URL of a tar.gz file, or `data:` and its base64'),
+  location: z.string().describe('HTTP URL of a tar.gz file, or `data:` followed by its base64'),
   tarDigest: optional(short).describe('`sha256:` and hex of the tar file'),
   gzipDigest: optional(short).describe('`sha256:` and hex of the tar.gz file'),
   gzipSize: optional(numeric).describe('Size of the tar.gz file in bytes'),
@@ -79,10 +79,10 @@ const contextSchema = layerSchema.extend({
   location: z
     .string()
     .describe(
-      'HTTP URL of a tar.gz file, `data:` and its base64, or `oci://` and the name of a context that was uploaded: `oci://HOST/REPOSITORY@DIGEST` (see `/v1alpha1/contexts`)',
+      'HTTP URL of a tar.gz file, `data:` followed by its base64, or `oci://` followed by the name of an uploaded context: `oci://HOST/REPOSITORY@DIGEST` (see `/v1alpha1/contexts`)',
     ),
   isFiltered: optional(z.boolean()).describe(
-    'The client has left out what is not for the build: the `.dockerignore` in the context is a file like others',
+    'True if the client has already excluded files: the server then treats the `.dockerignore` of the context as an ordinary file',
   ),
 });
 
@@ -102,9 +102,11 @@ const configSchema = z
 
 const condaOptionsSchema = z.object({
   mambaImage: optional(name).describe('Image with the package manager'),
-  baseImage: optional(name).describe('Image that the packages are put into'),
-  basePackages: optional(upTo(longest.line)).describe('Packages that every image gets'),
-  commands: optional(strings(most.commands)).describe('Commands that are run in the image'),
+  baseImage: optional(name).describe('Image that the packages are added to'),
+  basePackages: optional(upTo(longest.line)).describe('Packages to add to the requested ones'),
+  commands: optional(strings(most.commands)).describe(
+    'Commands to run in the image after the packages are installed',
+  ),
 } satisfies SchemaOf<SubmittedCondaOptions>);
 
 const packagesSchema = z
@@ -142,7 +144,7 @@ export const containerRequestSchema = z
     timestamp: optional(short).describe('Submission time, ISO 8601; kept with the request'),
     fingerprint: optional(name).describe('Unique fingerprint of the request; kept with it'),
     freeze: optional(z.boolean()).describe(
-      'Push the image, with all changes in it, to `buildRepository`, under a name for good',
+      'Push the image with all changes to `buildRepository`, under a name that does not expire',
     ),
     platformEndpoint: optional(name).describe('Workflow platform address'),
     platformAccessToken: optional(token).describe('Access token of the platform'),
@@ -164,12 +166,12 @@ export const containerRequestSchema = z
     namedContexts: optional(
       z.record(z.string(), name).meta({ maxProperties: most.namedContexts }),
     ).describe(
-      'Image by the name of an image or stage of the Dockerfile, which it takes the place of: `{"alpine:3.20": "registry.example.com/alpine:3.20"}`',
+      'Images to use in place of an image or stage of the Dockerfile, by its name: `{"alpine:3.20": "registry.example.com/alpine:3.20"}`',
     ),
     buildArgs: optional(
       z.record(z.string(), z.string()).meta({ maxProperties: most.buildArgs }),
     ).describe(
-      'Value by the name of a build argument: an ARG of a Dockerfile, or `{{ NAME }}` in a Singularity definition file',
+      'Values of build arguments, by name: an ARG of a Dockerfile, or `{{ NAME }}` in a Singularity definition file',
     ),
     buildTarget: optional(short).describe(
       'Stage of the Dockerfile to build. Default: the last one',
@@ -187,7 +189,7 @@ export const containerRequestSchema = z
     secrets: optional(
       z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
     ).describe(
-      'For `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`, and are in no key, log or database: a build that a restart of the server interrupts fails',
+      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
     ),
     ssh: optional(
       z

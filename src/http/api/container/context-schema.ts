@@ -16,6 +16,6 @@ export const contextGrantSchema = z
         'Repository for the build contexts of the caller. Push an artifact there, and name it in `buildContext.location`: `oci://REGISTRY/REPOSITORY@DIGEST`',
       ),
     token: z.string().describe('Bearer token for pulls from this repository and pushes into it'),
-    expiresInSeconds: z.number().int().describe('Life of the token'),
+    expiresInSeconds: z.number().int().describe('Lifetime of the token'),
   })
   .meta({ title: 'ContextGrant' });

@@ -65,7 +65,7 @@ export const credentialEntryPoints = [
       }
       const { name, description, provider = 'container-reg', keys: given } = credentials;
       const keys = readKeys({ ...given, discriminator: provider });
-      if (!keys) throw new Error('The schema lets keys through that cannot be read');
+      if (!keys) throw new Error('The schema accepted keys that cannot be read');
       const { registry } = given;
       const kept = await backend.platform.vault.add({ owner, name, description, keys, registry });
       note('credentials.add', await described(kept, backend));

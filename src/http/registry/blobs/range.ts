@@ -25,7 +25,7 @@ export function parseRange(header: string | undefined, size: number): ByteRange 
 }
 
 function unsatisfiable(size: number): Fault {
-  return new Fault('range-invalid', `No byte of the range is in the blob of ${size} bytes`, {
+  return new Fault('range-invalid', `The range is outside the blob, which has ${size} bytes`, {
     phase: 'request',
     headers: { 'content-range': `bytes */${size}` },
   });

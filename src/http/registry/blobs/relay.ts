@@ -73,7 +73,7 @@ class Transfer {
     const { source, sink, stallMs = patienceMs } = this.#options;
     const onClose = (): void => this.#stop('client-gone', 'the client left');
     const onStall = (): void =>
-      this.#stop('client-gone', `the client took nothing for ${stallMs} ms`);
+      this.#stop('client-gone', `the client read nothing for ${stallMs} ms`);
     const onSocket = (): void => this.#change();
     sink.once('close', onClose).once('socket', onSocket).setTimeout(stallMs, onStall);
     if (sink.destroyed || sink.closed) onClose();
@@ -190,7 +190,11 @@ class Transfer {
       this.#stopped ??
       (cause instanceof RelayError
         ? cause
-        : this.#error('upstream', `the upstream broke off after ${this.#bytes} bytes`, cause));
+        : this.#error(
+            'upstream',
+            `the upstream closed the connection after ${this.#bytes} bytes`,
+            cause,
+          ));
     this.#stopped = error;
     this.#hash?.abort();
     const socket = this.#socket;

@@ -18,7 +18,7 @@ export function uploadBody(request: IncomingMessage): UploadBody {
 
 async function* read(request: IncomingMessage): AsyncGenerator<Uint8Array> {
   const { socket } = request;
-  const stop = () => request.destroy(new Error('the sender is silent'));
+  const stop = () => request.destroy(new Error('the client sends nothing'));
   socket.setTimeout(idleMs, stop);
   try {
     // When the upload is rejected midway, the response still needs the connection.

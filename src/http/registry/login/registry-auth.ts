@@ -82,7 +82,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
 
   const wrong = ({ kind }: Visitor, details: Readonly<Record<string, string>> = {}): Fault =>
     kind === 'token'
-      ? challenge('The token has ended, or is not of this registry', {
+      ? challenge('The token has expired, or another registry issued it: log in again', {
           ...details,
           error: 'invalid_token',
         })
@@ -100,7 +100,9 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       if (rights(repository).includes(action)) return rights;
       const what = `${action} ${repository}`;
       if (kind === 'account') {
-        throw new Fault('denied', `This account may not ${what}`, { phase: 'credentials' });
+        throw new Fault('denied', `This account may not ${what}: log in with another account`, {
+          phase: 'credentials',
+        });
       }
       throw challenge(
         `Cannot ${what} without an account that has this right. Log in: docker login ${service}`,
@@ -143,7 +145,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor);
       if (visitor.kind === 'anybody') {
-        throw challenge('Ask the token service for a token, which it gives to anybody');
+        throw challenge('Request a token from the token service, which issues one without a login');
       }
     },
   };

@@ -35,7 +35,8 @@ function readArguments(lines: readonly Line[]): ReadonlyMap<string, string> {
     .filter(line => !isBlankOrComment(line))
     .map(({ text, number }): [string, string] => {
       const name = text.slice(0, Math.max(0, text.indexOf('='))).trim();
-      if (name === '') refuseLine(number, `${shownText(text)} is no NAME=value in '%arguments'`);
+      if (name === '')
+        refuseLine(number, `${shownText(text)} is not of the form NAME=value in '%arguments'`);
       return [name, text.slice(text.indexOf('=') + 1).trim()];
     });
   return new Map([contextDirectory, ...entries]);

@@ -72,7 +72,7 @@ export function translateDefinition(
     return block;
   });
   const last = stages.at(-1);
-  if (last === undefined) refuseLine(1, "there is nothing in it: begin with 'Bootstrap: docker'");
+  if (last === undefined) refuseLine(1, "it is empty: begin with 'Bootstrap: docker'");
   return {
     dockerfile: `${heading(sifBases)}\n${blocks.join('\n')}`,
     runtime: {

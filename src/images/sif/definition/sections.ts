@@ -11,11 +11,11 @@ const known = new Set([
 export function checkSections({ sections }: DefinitionStage): void {
   for (const { name, line, body } of sections) {
     if (known.has(name)) continue;
-    if (name !== 'pre') refuseLine(line, `there is no section ${shownText(`%${name}`)}`);
+    if (name !== 'pre') refuseLine(line, `the section ${shownText(`%${name}`)} is unknown`);
     if (body.every(isBlankOrComment)) continue;
     refuseLine(
       line,
-      "'%pre' is run by the machine that builds, outside of the image, which nobody may here: do it in '%post'",
+      "'%pre' would run on the build machine, outside the image, which this server does not allow: use '%post'",
     );
   }
 }

@@ -95,7 +95,7 @@ function readHeader(bytes: Buffer): Header {
   if (reader.bytes(magic.length).toString('latin1') !== magic) {
     throw new Fault(
       'upstream',
-      'This is no SIF file: name an image that Singularity or Apptainer has pushed',
+      'This is not a SIF file: name an image that Singularity or Apptainer has pushed',
       { phase: 'upstream' },
     );
   }
@@ -162,7 +162,7 @@ async function readJson(
   try {
     return parseJson(Buffer.from(text), 'config');
   } catch (error) {
-    if (error instanceof OciSyntaxError) brokenSif(`its ${object.name} is no JSON object`);
+    if (error instanceof OciSyntaxError) brokenSif(`its ${object.name} is not a JSON object`);
     throw error;
   }
 }

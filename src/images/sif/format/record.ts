@@ -66,7 +66,7 @@ export class RecordReader {
   number(what: string): number {
     const value = this.bytes(8).readBigInt64LE();
     if (value < 0n || value > BigInt(Number.MAX_SAFE_INTEGER))
-      brokenSif(`it gives ${value} as ${what}`);
+      brokenSif(`it specifies ${value} as ${what}`);
     return Number(value);
   }
 }

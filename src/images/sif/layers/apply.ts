@@ -81,9 +81,7 @@ function targetOf(tree: ImageTree, { path, link }: TarEntry): Inode {
   const name = parts.pop();
   const target = name === undefined ? tree.root : tree.find(parts)?.children?.get(name);
   if (target === undefined) {
-    throw new TarError(
-      `has a hard link, ${showName(path)}, to a file that is not there, ${showName(link)}`,
-    );
+    throw new TarError(`has a hard link, ${showName(path)}, to a missing file, ${showName(link)}`);
   }
   if (target.children) {
     throw new TarError(`has a hard link, ${showName(path)}, to a directory, ${showName(link)}`);

@@ -41,6 +41,6 @@ export async function fetchLayer(
   }
   if (written < size) throw layerFault('upstream', file, 'is smaller than its manifest says');
   if (hash.digest('hex') !== hex) {
-    throw layerFault('upstream', file, 'does not have the digest that its manifest says');
+    throw layerFault('upstream', file, 'does not have the digest that its manifest specifies');
   }
 }

@@ -11,7 +11,11 @@ export function checkLayerType(mediaType: string, name: string): void {
   const type = bareMediaType(mediaType) ?? '';
   if (!isLayerType(type)) {
     const shown = JSON.stringify(mediaType.slice(0, 100));
-    throw layerFault('bad-request', { name }, `has the type ${shown}: it is no layer of files`);
+    throw layerFault(
+      'bad-request',
+      { name },
+      `has the type ${shown}, which is not a layer of files`,
+    );
   }
   if (/\bforeign\b|\bnondistributable\b/.test(type)) {
     const problem = 'may not be distributed, and is not part of the image: use an image without it';

@@ -21,7 +21,7 @@ export function createSifSigner(pem: string): SifSigner {
   const { asymmetricKeyType: type } = key;
   if (type !== 'ed25519' && type !== 'rsa') {
     throw new Error(
-      `is a key of ${type}: make one of Ed25519 (openssl genpkey -algorithm ed25519)`,
+      `is a key of type ${type}: create an Ed25519 key (openssl genpkey -algorithm ed25519)`,
     );
   }
   const algorithm = type === 'rsa' ? 'sha256' : null;

@@ -60,7 +60,7 @@ export async function requireMksquashfs(command: string): Promise<void> {
   let text = '';
   const ended = new Promise<void>((resolve, reject) => {
     child.once('close', () => resolve());
-    child.once('error', cause => reject(notProvided('which is not here', cause)));
+    child.once('error', cause => reject(notProvided('which is not installed', cause)));
   });
   // If no file descriptor is free, the child has no streams, and its `error` event follows.
   child.stdout?.setEncoding('latin1').on('data', part => {
@@ -74,7 +74,7 @@ export async function requireMksquashfs(command: string): Promise<void> {
   if (isOverdue) throw notProvided('which does not answer');
   const [, major = 0, minor = 0] = /mksquashfs version (\d+)\.(\d+)/.exec(text) ?? [];
   const canReadTar = Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 5);
-  if (!canReadTar) throw notProvided('and this one cannot read tar files');
+  if (!canReadTar) throw notProvided('and the installed one cannot read tar files');
 }
 
 /**
@@ -188,20 +188,20 @@ function notProvided(detail: string, cause?: unknown): Fault {
 }
 
 function stalled(ms: number): Fault {
-  const message = `mksquashfs did nothing for ${Math.round(ms / 1000)} seconds and was ended: make the image again; if that does not help, ask the operator to raise sif.stallTimeout`;
+  const message = `mksquashfs made no progress for ${Math.round(ms / 1000)} seconds and was stopped: request the image again; if that does not help, ask the operator to raise sif.stallTimeout`;
   return new Fault('unavailable', message, { phase: 'build' });
 }
 
 function failure(how: string, output: string): Fault {
   if (output.includes('No space left on device')) {
     const message =
-      'There is no disk space left to make the Singularity image: have the operator make room';
+      'The disk has no space left to make the Singularity image: ask the operator to free disk space';
     return new Fault('storage-full', message, { phase: 'build' });
   }
   // mksquashfs prints file names without escaping them.
   const text = output.replace(/[^\x20-\x7e\n]/g, '?').trim();
   const lines = text.split('\n').slice(-shownLines).join('\n');
-  return new Fault('internal', `mksquashfs ended with ${how}: ${lines || 'it said nothing'}`, {
+  return new Fault('internal', `mksquashfs ended with ${how}: ${lines || 'it printed nothing'}`, {
     phase: 'build',
   });
 }

@@ -58,7 +58,7 @@ export function uselessMirrorCredentials(
     .filter(([host, own]) => mirrors.has(host) && own.credentials && !own.anonymous)
     .map(([host]) => ({
       setting: `registries.${host}.anonymous`,
-      why: `The mirror ${host} serves all callers and is asked without its credentials: set 'anonymous: true' for it if all callers may pull its images`,
+      why: `The mirror ${host} serves all callers, so Sluice does not send its credentials: set 'anonymous: true' for it if all callers may pull its images`,
     }));
 }
 

@@ -19,7 +19,7 @@ export function tlsSettings({ tls }: Pick<Config, 'tls'>): TlsSettings | undefin
   const { listen, certificate, key, clientCa, clientCertificates } = tls;
   if (listen === undefined && certificate === undefined && key === undefined) {
     if (clientCa === undefined) return undefined;
-    throw new ConfigError("'tls.clientCa' needs 'tls.listen', 'tls.certificate' and 'tls.key'");
+    throw new ConfigError("'tls.clientCa' requires 'tls.listen', 'tls.certificate' and 'tls.key'");
   }
   if (listen === undefined || certificate === undefined || key === undefined) {
     throw new ConfigError("'tls.listen', 'tls.certificate' and 'tls.key' go together");

@@ -40,8 +40,8 @@ export const accounts = z.preprocess(
     z
       .string()
       .min(1, 'expected name:password')
-      .regex(/^[^:]+$/, 'a name has no colon')
-      .refine(name => name !== 'token', 'this name is for bearer tokens'),
+      .regex(/^[^:]+$/, 'a name must not contain a colon')
+      .refine(name => name !== 'token', 'this name is reserved for bearer tokens'),
     account,
     'expected a map of names to passwords',
   ),

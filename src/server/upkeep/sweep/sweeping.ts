@@ -24,7 +24,7 @@ export function startSweeping(
       log.info({ ...counts, kept: keptCount, ms }, 'swept');
     } catch (err) {
       if (stopping.signal.aborted) return;
-      log.error({ err }, 'the sweep failed: content that is no longer needed stays until the next');
+      log.error({ err }, 'the sweep failed: unreferenced content stays until the next sweep');
     }
   };
   const timer = setInterval(() => {

@@ -150,7 +150,7 @@ function networkFull(what: What, network: string, most: number): Fault {
   const { setting, words } = names[what];
   return new Fault(
     'too-many-requests',
-    `${network} has ${most} ${words} here already, which is the limit for requests without an access token: send a platform access token, wait until earlier requests expire, or have the operator raise anonymous.maxNetwork${setting}`,
+    `${network} already has ${most} ${words} here, which is the limit for requests without an access token: send a platform access token, wait until earlier requests expire, or ask the operator to raise anonymous.maxNetwork${setting}`,
     { phase: 'limit', retryAfterSeconds },
   );
 }
@@ -159,7 +159,7 @@ function allFull(what: What, most: number): Fault {
   const { setting, words } = names[what];
   return new Fault(
     'storage-full',
-    `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or have the operator raise anonymous.max${setting}`,
+    `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or ask the operator to raise anonymous.max${setting}`,
     { phase: 'limit', retryAfterSeconds },
   );
 }

@@ -87,7 +87,7 @@ function decipher(bytes: Buffer, key: CipherKey, place: string): string {
 function unreadable(cause?: unknown): Fault {
   return new Fault(
     'unavailable',
-    'A secret kept here cannot be read: its key is lost, or it was changed. Ask the operator to restore secrets.key, or remove these credentials and add them again',
+    'A stored secret cannot be read: its key is lost, or the secret was changed. Ask the operator to restore secrets.key, or remove these credentials and add them again',
     { phase: 'credentials', cause },
   );
 }

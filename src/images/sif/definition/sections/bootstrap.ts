@@ -44,13 +44,13 @@ const knownHeaders = new Set([
 function checkHeaders({ headers }: DefinitionStage): void {
   for (const [name, header] of headers) {
     if (knownHeaders.has(name) || /^otherurl\d+$/.test(name)) continue;
-    refuseLine(header.line, `there is no header ${shownText(name)}`);
+    refuseLine(header.line, `the header ${shownText(name)} is unknown`);
   }
 }
 
 function fromOf({ headers, line }: DefinitionStage): Header {
   const from = headers.get('from');
-  if (!from?.value) refuseLine(line, "it does not say which image it is built from: add 'From:'");
+  if (!from?.value) refuseLine(line, "it does not name its base image: add 'From:'");
   return from;
 }
 
@@ -103,7 +103,7 @@ const debianReleases = new Set([
 
 function debootstrapBase({ headers, line }: DefinitionStage, bootstrap: Header): StageBase {
   const version = headers.get('osversion');
-  if (!version?.value) refuseLine(line, "it does not say which release it is: add 'OSVersion:'");
+  if (!version?.value) refuseLine(line, "it does not name a release: add 'OSVersion:'");
   const release = version.value.toLowerCase();
   const distribution = distributionOf(release, headers.get('mirrorurl')?.value ?? '');
   if (distribution === undefined || !/^[a-z]+$/.test(release)) {

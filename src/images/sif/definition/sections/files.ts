@@ -33,7 +33,7 @@ function copyInstruction(line: Line, from: string | undefined, base: string): st
   if (from === undefined && given.startsWith('/')) {
     refuseLine(
       line.number,
-      `${shownText(given)} is a file of the machine that builds: put it into the build context, and name it as it is called there`,
+      `${shownText(given)} is a path on the build machine: put the file into the build context, and name its path in the context`,
     );
   }
   const flags = from === undefined ? [] : [`--from=${from}`];
@@ -75,7 +75,10 @@ function readFrom(
   }
   const known = stageName(name);
   if (known === undefined) {
-    refuseLine(line, `there is no stage ${shownText(name)} before this one: name it with 'Stage:'`);
+    refuseLine(
+      line,
+      `${shownText(name)} is not a stage before this one: name that stage with 'Stage:'`,
+    );
   }
   return known;
 }
@@ -103,9 +106,12 @@ function checkPath(path: string, line: number): void {
   if (path === '') refuseLine(line, 'a path is empty');
   // They mean something in names to a shell or to COPY, and not the same.
   if (/["'$`\\{}\p{Cc}]/u.test(path)) {
-    refuseLine(line, `${shownText(path)} has a character that only a shell understands`);
+    refuseLine(
+      line,
+      `${shownText(path)} contains a character of the shell: write the path without it`,
+    );
   }
   if (path.split('/').includes('..')) {
-    refuseLine(line, `${shownText(path)} has '..' in it: write the path without`);
+    refuseLine(line, `${shownText(path)} contains '..': write the path without it`);
   }
 }

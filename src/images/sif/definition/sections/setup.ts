@@ -29,7 +29,7 @@ export function setupScript(stage: DefinitionStage): Script | undefined {
 function refuse(line: Line): never {
   refuseLine(
     line.number,
-    `${shownText(line.text)} in '%setup' would be run by the machine that builds. Only mkdir, touch, cp, mv, rm, chmod and echo below $APPTAINER_ROOTFS are supported: do it in '%post'`,
+    `${shownText(line.text)} in '%setup' would run on the build machine. Only mkdir, touch, cp, mv, rm, chmod and echo below $APPTAINER_ROOTFS are supported: use '%post'`,
   );
 }
 
