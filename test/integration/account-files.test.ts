@@ -156,7 +156,11 @@ suite('accounts', { concurrency: 2 }, () => {
         /line 1: this is not a password ha/,
       ],
       [{ accountFiles: [{ file: 'htpasswd' }] }, `\ntoken:${hash}\n`, /line 2: the name 'token'/],
-      [{ accountFiles: [{ file: 'htpasswd' }] }, `a:${hash}\na:${hash}`, /line 2: this name is th/],
+      [
+        { accountFiles: [{ file: 'htpasswd' }] },
+        `a:${hash}\na:${hash}`,
+        /line 2: this name is listed twice/,
+      ],
       [{ accountFiles: [{ file: 'htpasswd', role: 'all' }] }, '', /unknown setting: role/],
     ] as const) {
       await writeFile(file, text);
