@@ -1,5 +1,9 @@
 import { hostsOfChannels } from '../../conda/channels/channel-settings.ts';
 import { createChannelAccess } from '../../conda/channels/create-channel-access.ts';
+import { createPackageLayers } from '../../conda/layers/create-package-layers.ts';
+import { createArchiveFetch } from '../../conda/layers/fetching/archive-fetch.ts';
+import { createKeptLayers } from '../../conda/layers/kept-layers.ts';
+import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
 import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
 import { withoutReach } from '../../upstream/registry-settings.ts';
 import { createTransport } from '../../upstream/transport/transport.ts';
@@ -7,13 +11,13 @@ import { configuredChannels } from '../config/read/conda-channels.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { State } from './server-state.ts';
 
-/** The channels of Conda, and the solver of environments. */
+/** The channels of Conda, the solver of environments, and what makes layers of packages. */
 export type Conda = ReturnType<typeof createConda>;
 
 const firstRetryMs = 250;
 const longestRetryMs = 3000;
 
-export function createConda({ config, proxyFor }: AppDeps, { slabs }: State) {
+export function createConda({ config, proxyFor }: AppDeps, { content, rows, slabs }: State) {
   const { upstream } = config;
   const channels = configuredChannels(config);
   const hosts = hostsOfChannels(channels);
@@ -41,11 +45,19 @@ export function createConda({ config, proxyFor }: AppDeps, { slabs }: State) {
     },
   });
   const solver = createCondaSolver({ channels: access });
+  const limits = config.conda.packages;
+  const threads = createLayerThreads();
+  const kept = createKeptLayers({
+    ...{ content, cachedBlobs: rows.cachedBlobs, rows: rows.packageLayers, threads },
+  });
+  const fetchArchive = createArchiveFetch({ channels: access, content, limits });
+  const layers = createPackageLayers({ content, kept, fetchArchive, limits });
   return {
     channels: access,
     solver,
+    layers,
     async close() {
-      await solver.close();
+      await Promise.all([solver.close(), threads.close()]);
       await Promise.all([transport.close(), guarded.close()]);
     },
   };
