@@ -174,12 +174,17 @@ function tooSlow(wanted: CondaPackage, timeoutMs: number): Fault {
 function failedFetch(wanted: CondaPackage, error: unknown): unknown {
   if (isDiskFull(error)) return error;
   if (error instanceof Fault && (error.phase === 'layer' || error.phase === 'store')) return error;
-  const isTold = error instanceof Fault || error instanceof WireError;
-  const why = isTold ? `: ${error.message}` : '';
+  const why = reasonOf(error);
   const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
   return new Fault(kind, `${wanted.fileName} could not be fetched from ${placeOf(wanted)}${why}`, {
     ...{ phase: 'layer', cause: error },
   });
+}
+
+function reasonOf(error: unknown): string {
+  // Its message is about registries.
+  if (error instanceof Fault && error.kind === 'upstream-timeout') return ': it sends too slowly';
+  return error instanceof Fault || error instanceof WireError ? `: ${error.message}` : '';
 }
 
 function placeOf({ url }: CondaPackage): string {

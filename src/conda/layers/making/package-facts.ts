@@ -1,11 +1,9 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { InstalledPackage } from '../../installing/installed-package.ts';
 
 /** What is kept about a package whose layer was made. Its paths are kept apart: they are read seldom. */
 export type PackageFacts = Pick<InstalledPackage, 'index' | 'about' | 'variables' | 'linkScripts'>;
-
-const hashBytes = 6;
 
 /** Packs paths for a row. Takes some milliseconds for a large package: for a thread. */
 export function packPaths(paths: readonly string[]): Buffer {
@@ -18,33 +16,30 @@ export function unpackPaths(packed: Uint8Array): string[] {
   return text === '' ? [] : text.split('\0');
 }
 
-/** Returns six bytes for each path: paths that differ rarely have the same ones. */
-export function hashPaths(paths: readonly string[]): Buffer {
-  const hashes = Buffer.alloc(paths.length * hashBytes);
-  for (const [at, path] of paths.entries()) {
-    createHash('sha256')
-      .update(path)
-      .digest()
-      .copy(hashes, at * hashBytes, 0, hashBytes);
-  }
-  return hashes;
-}
+/** Bytes of a hash in {@link hashPaths}. */
+export const pathHashBytes = 6;
 
-/** Returns the positions of the packages that may have a path in common with another one. */
-export async function mayShareAPath(
-  packages: readonly { readonly pathHashes: Buffer | null }[],
-  pause: () => Promise<void>,
-): Promise<Set<number>> {
-  const owners = new Map<number, number>();
-  const found = new Set<number>();
-  for (const [position, { pathHashes }] of packages.entries()) {
-    for (let at = 0; pathHashes && at < pathHashes.length; at += hashBytes) {
-      const hash = pathHashes.readUIntBE(at, hashBytes);
-      const owner = owners.get(hash);
-      if (owner === undefined) owners.set(hash, position);
-      else if (owner !== position) found.add(owner).add(position);
+/**
+ * Returns six bytes for each path, in their order, and then for each directory above them. Paths that differ rarely have
+ * the same ones. The last bit is 1 for a directory.
+ */
+export function hashPaths(paths: readonly string[]): Buffer {
+  const directories = new Set<string>();
+  for (const path of paths) {
+    for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) {
+      const directory = path.slice(0, at);
+      if (directories.has(directory)) break;
+      directories.add(directory);
     }
-    await pause();
   }
-  return found;
+  const hashes = Buffer.alloc((paths.length + directories.size) * pathHashBytes);
+  let position = 0;
+  const add = (path: string, lastBit: 0 | 1) => {
+    hash('sha256', path, 'buffer').copy(hashes, position, 0, pathHashBytes);
+    position += pathHashBytes;
+    hashes[position - 1] = ((hashes[position - 1] ?? 0) & 0xfe) | lastBit;
+  };
+  for (const path of paths) add(path, 0);
+  for (const directory of directories) add(directory, 1);
+  return hashes;
 }
