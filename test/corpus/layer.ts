@@ -8,11 +8,15 @@ export interface Layer {
   readonly diffId: string;
 }
 
-/** One entry of a layer: a text or bytes make a file, `link` a symbolic link, else a directory. */
+/** One entry of a layer: a text or bytes make a file, `link` or `hardLink` a link, else a directory. */
 export interface Entry {
   readonly name: string;
   readonly content?: string | Uint8Array;
   readonly link?: string;
+  /** Name of an earlier file. */
+  readonly hardLink?: string;
+  /** Seconds since the epoch. Default: 0. */
+  readonly mtime?: number;
   readonly mode?: number;
   readonly uid?: number;
 }
@@ -57,8 +61,13 @@ export async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-function headerAndBody({ name, content, link, mode, uid = 0 }: Entry): [PartialHeader, Buffer] {
-  const common = { name, mtime: new Date(0), uid, gid: uid };
+function headerAndBody(entry: Entry): [PartialHeader, Buffer] {
+  const { name, content, link, hardLink, mode, mtime = 0, uid = 0 } = entry;
+  const common = { name, mtime: new Date(mtime * 1000), uid, gid: uid };
+  if (hardLink !== undefined) {
+    const bits = mode === undefined ? {} : { mode };
+    return [{ ...common, ...bits, type: 'link', linkname: hardLink }, nothing];
+  }
   if (link !== undefined) return [{ ...common, type: 'symlink', linkname: link }, nothing];
   if (content === undefined)
     return [{ ...common, type: 'directory', mode: mode ?? 0o755 }, nothing];

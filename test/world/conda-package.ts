@@ -25,6 +25,12 @@ export interface CondaPackage {
   readonly files?: readonly Entry[];
   /** `conda` (version 2) unless told. */
   readonly format?: 'conda' | 'tar.bz2';
+  /** Names of files that are copied, and not linked. */
+  readonly noLink?: readonly string[];
+  /** True for a package with the lists of old, before there was `paths.json`. */
+  readonly isOld?: boolean;
+  /** Further files below `info/`; they replace others of their name. */
+  readonly info?: Readonly<Record<string, string>>;
 }
 
 /** A package as it lies in a channel. */
@@ -45,15 +51,21 @@ export async function packPackage(it: CondaPackage): Promise<PackedPackage> {
     name: `info/${name}`,
     content: JSON.stringify(value),
   });
-  const about: Entry[] = [
+  const own: Entry[] = [
     json('index.json', index),
     json('about.json', {}),
-    json('paths.json', { paths_version: 1, paths: files.flatMap(pathOf) }),
+    ...(it.isOld ? oldLists(it) : [json('paths.json', { paths_version: 1, paths: pathsOf(it) })]),
     { name: 'info/files', content: files.map(({ name }) => `${name}\n`).join('') },
     ...(it.noarch === 'python'
       ? [json('link.json', linkOf(it)), { name: 'info/noarch', content: 'python\n' }]
       : []),
   ];
+  const further = Object.entries(it.info ?? {}).map(([name, content]) => ({
+    name: `info/${name}`,
+    content,
+  }));
+  const replaced = new Set(further.map(({ name }) => name));
+  const about = [...own.filter(({ name }) => !replaced.has(name)), ...further];
   const bytes =
     format === 'tar.bz2'
       ? execFileSync(requireCommand('bzip2'), { input: await tarOf([...about, ...files]) })
@@ -90,12 +102,42 @@ function linkOf({ entryPoints = [] }: CondaPackage): object {
   };
 }
 
-function pathOf({ name, content, link }: Entry): object[] {
-  if (link !== undefined) return [{ _path: name, path_type: 'softlink', ...summary('') }];
-  if (content === undefined) return [];
-  const isPatched = Buffer.from(content).includes(placeholder);
-  const patch = isPatched ? { prefix_placeholder: placeholder, file_mode: 'text' } : {};
-  return [{ _path: name, path_type: 'hardlink', ...summary(content), ...patch }];
+function pathsOf({ files = [], noLink = [] }: CondaPackage): object[] {
+  const contents = new Map(files.map(({ name, content }) => [name, content]));
+  return files.flatMap(({ name, content, link, hardLink }) => {
+    const copied = noLink.includes(name) ? { no_link: true } : {};
+    if (link !== undefined) {
+      return [{ _path: name, path_type: 'softlink', ...copied, ...summary('') }];
+    }
+    const bytes = content ?? contents.get(hardLink ?? '');
+    if (bytes === undefined) return [];
+    const mode = modeOf(bytes);
+    const patch = mode ? { prefix_placeholder: placeholder, file_mode: mode } : {};
+    return [{ _path: name, path_type: 'hardlink', ...copied, ...summary(bytes), ...patch }];
+  });
+}
+
+/** Programs end their strings in a zero. */
+function modeOf(content: string | Uint8Array): 'text' | 'binary' | undefined {
+  const bytes = Buffer.from(content);
+  const isPatched = [bytes, Buffer.from(bytes.filter(byte => byte !== 0))].some(each =>
+    each.includes(placeholder),
+  );
+  if (!isPatched) return undefined;
+  return bytes.includes(0) ? 'binary' : 'text';
+}
+
+function oldLists({ files = [], noLink = [] }: CondaPackage): Entry[] {
+  const prefixes = files.flatMap(({ name, content }) => {
+    const mode = content === undefined ? undefined : modeOf(content);
+    return mode
+      ? [`${placeholder} ${mode} ${name.includes(' ') ? JSON.stringify(name) : name}\n`]
+      : [];
+  });
+  return [
+    { name: 'info/has_prefix', content: prefixes.join('') },
+    { name: 'info/no_link', content: noLink.map(name => `${name}\n`).join('') },
+  ];
 }
 
 function summary(content: string | Uint8Array) {

@@ -26,8 +26,10 @@ export interface UnpackedContent {
   readonly size: number;
   /** Where it is in the scratch bytes. */
   readonly position: number;
-  /** True if any of its entries is executable for anyone. */
-  isExecutable: boolean;
+  /** Permissions, without setuid, setgid and sticky. */
+  readonly mode: number;
+  /** Seconds since the epoch. Of hard links, the last one's. */
+  mtime: number;
   /** SHA-256, in hex. */
   sha256: string;
 }
@@ -74,7 +76,7 @@ const readers = { '.conda': readCondaParts } as const;
 
 export type ArchiveFormat = keyof typeof readers;
 
-const executableBits = 0o111;
+const permissionBits = 0o777;
 /** A file up to this size is hashed at once. */
 const wholeBytes = 256 * 1024;
 
@@ -147,14 +149,14 @@ class Unpacking implements UnpackedArchive, TarSink {
     }
   }
 
-  #hardLink(path: string, { link, mode }: TarEntry): void {
+  #hardLink(path: string, { link, mtime }: TarEntry): void {
     const target = this.entries.get(checkedPath(textOf(link)));
     if (target === undefined || target.kind === 'directory') {
       throw new ArchiveProblem(
         `has a hard link ${showPath(path)} whose target is not an earlier file, ${showPath(link)}`,
       );
     }
-    if (target.content && (mode & executableBits) !== 0) target.content.isExecutable = true;
+    if (target.content) target.content.mtime = mtime;
     this.entries.set(path, { ...target, path });
   }
 
@@ -163,8 +165,8 @@ class Unpacking implements UnpackedArchive, TarSink {
     if (this.#scratch.size + size > this.#maxBytes) {
       throw new ArchiveProblem(`has more than ${this.#maxBytes} bytes when it is unpacked`);
     }
-    const isExecutable = (mode & executableBits) !== 0;
-    const content = { size, position: this.#scratch.size, isExecutable, sha256: '' };
+    const position = this.#scratch.size;
+    const content = { size, position, mode: mode & permissionBits, mtime, sha256: '' };
     this.entries.set(path, { path, kind: 'file', mtime, link: '', content });
     if (size === 0) content.sha256 = hash('sha256', Buffer.alloc(0), 'hex');
     else this.#current = { content, rest: size };

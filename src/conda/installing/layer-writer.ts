@@ -31,7 +31,6 @@ const firstTime = 315_532_800;
 const lastTime = 2 ** 32 - 1;
 const directoryMode = 0o755;
 const fileMode = 0o644;
-const executableMode = 0o755;
 /** As rattler sets it. */
 const scriptMode = 0o775;
 
@@ -72,7 +71,7 @@ export class LayerWriter {
         await this.#entry({ path, kind: 'symlink', mode: 0o777, mtime: timeOf(mtime), link });
         this.recorded.push({
           ...{ ...start(planned), path_type: 'softlink' },
-          ...(listed.sha256 === undefined ? {} : { sha256: listed.sha256 }),
+          ...recordedSums(listed.sha256, hash('sha256', link, 'hex')),
           size_in_bytes: listed.size ?? Buffer.byteLength(link),
         });
         return;
@@ -104,10 +103,10 @@ export class LayerWriter {
     });
   }
 
-  async #file(planned: PlannedPath, { listed, content, mtime }: PlannedFile): Promise<void> {
+  async #file(planned: PlannedPath, { listed, content }: PlannedFile): Promise<void> {
     const { path } = planned;
     const { placeholder, noLink, sha256, type } = listed;
-    const mode = content.isExecutable ? executableMode : fileMode;
+    const { mode, mtime } = content;
     const isShared = placeholder === undefined && !noLink;
     const first = isShared ? this.#written.get(content) : undefined;
     let written = { sha256: content.sha256, size: content.size };
@@ -125,12 +124,10 @@ export class LayerWriter {
         ...{ mode, listed, mtime: placeholder ? this.#patchedTime : timeOf(mtime) },
       });
     }
-    const isChanged = type === 'hardlink' && written.sha256 !== sha256;
     this.recorded.push({
       ...{ ...start(planned), path_type: type },
       ...(noLink ? { no_link: true } : {}),
-      ...(sha256 === undefined ? {} : { sha256 }),
-      ...(isChanged ? { sha256_in_prefix: written.sha256 } : {}),
+      ...recordedSums(sha256, written.sha256),
       size_in_bytes: written.size,
       ...(placeholder ? { file_mode: placeholder.mode, prefix_placeholder: placeholder.text } : {}),
     });
@@ -202,6 +199,14 @@ function entryOf(path: string, kind: LayerTarEntry['kind'], mode: number): Layer
 
 function start({ path, originalPath }: PlannedPath) {
   return { _path: path, ...(originalPath === undefined ? {} : { original_path: originalPath }) };
+}
+
+/** @param listed by the package; @param inPrefix of the file as it is installed, of a link its target's name */
+function recordedSums(listed: string | undefined, inPrefix: string) {
+  return {
+    ...(listed === undefined ? {} : { sha256: listed }),
+    ...(listed === inPrefix ? {} : { sha256_in_prefix: inPrefix }),
+  };
 }
 
 function timeOf(mtime: number): number {

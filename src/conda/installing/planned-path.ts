@@ -22,8 +22,6 @@ export interface PlannedFile {
   readonly kind: 'file';
   readonly listed: ListedPath;
   readonly content: UnpackedContent;
-  /** Seconds since the epoch. */
-  readonly mtime: number;
 }
 
 export interface PlannedLink {
@@ -110,10 +108,10 @@ function sourceOf(
   if (content !== undefined) {
     if (listed.type === 'softlink') throw mislisted(listed);
     checkContent(listed, content);
-    return { kind: 'file', listed, content, mtime };
+    return { kind: 'file', listed, content };
   }
   if (listed.type === 'softlink' && listed.noLink) {
-    return { kind: 'file', listed, content: linkedContent(entry, archive), mtime };
+    return { kind: 'file', listed, content: linkedContent(entry, archive) };
   }
   if (listed.placeholder !== undefined) throw mislisted(listed);
   if (resolveLink(path, link, prefix) === undefined) {

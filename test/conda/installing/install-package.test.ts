@@ -37,7 +37,7 @@ test('the entries of a package are sorted, below the prefix, and belong to root'
     'drwxr-xr-x 0/0 opt/',
     'drwxr-xr-x 0/0 opt/conda/',
     'drwxr-xr-x 0/0 opt/conda/bin/',
-    '-rwxr-xr-x 0/0 opt/conda/bin/demo',
+    '-rwxrwxr-x 0/0 opt/conda/bin/demo',
     'drwxr-xr-x 0/0 opt/conda/lib/',
     'lrwxrwxrwx 0/0 opt/conda/lib/link -> ä b',
     '-rw-r--r-- 0/0 opt/conda/lib/ä b',

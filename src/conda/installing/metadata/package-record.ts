@@ -30,7 +30,7 @@ const members = [
   ...['python_site_packages_path', 'sha256', 'size', 'subdir', 'timestamp', 'track_features'],
   'version',
 ];
-const lists: ReadonlySet<string> = new Set(['constrains', 'flags', 'track_features']);
+const lists: ReadonlySet<string> = new Set(['constrains', 'flags']);
 
 /**
  * Checks that an archive contains the package that it should. Throws `ArchiveProblem` for another one, and for names that
@@ -86,7 +86,16 @@ export function packageRecord(
 function recorded(key: string, value: unknown): unknown {
   if (value === null || value === undefined) return undefined;
   if (key === 'noarch') return value === '' || value === false ? undefined : value;
-  if (!lists.has(key)) return value;
-  const list = typeof value === 'string' ? value.split(/[\s,]+/).filter(Boolean) : value;
-  return Array.isArray(list) && list.length > 0 ? list : undefined;
+  if (key === 'track_features') return featuresOf(value);
+  return lists.has(key) && Array.isArray(value) && value.length === 0 ? undefined : value;
+}
+
+function featuresOf(value: unknown): string | undefined {
+  const list = Array.isArray(value) ? value.join(' ') : String(value);
+  return (
+    list
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .join(' ') || undefined
+  );
 }
