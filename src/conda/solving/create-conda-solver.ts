@@ -1,99 +1,153 @@
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
-import { readAll } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
-import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import type { CondaSolver, SolveOptions, SolveWish, VirtualPackage } from './conda-solver.ts';
-import type { LockedRecord } from './solve-messages.ts';
-import { SolveThread, Unsolved } from './solve-thread.ts';
+import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
+import type { ShardStore } from '../repodata/shard-store.ts';
+import { unlessAborted } from '../unless-aborted.ts';
+import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
+import { faultOfUnsolved } from './explanation.ts';
+import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
+import type { SolveOrder } from './solve-messages.ts';
+import { SolveThread } from './solve-thread.ts';
+import { openSubdirs, type WantedChannel, wantedChannels } from './wanted-channels.ts';
 
 export interface CondaSolverDeps {
   readonly channels: ChannelAccess;
+  readonly repodata: RepodataStore;
+  readonly shards: ShardStore;
+  readonly limits: SolveLimits;
 }
 
-const virtualRepo = 'virtual';
-const maxFileBytes = 512 * 1024 * 1024;
+export interface SolveLimits {
+  /** For one solve, without the wait for others (ms). */
+  readonly timeout: number;
+  /** Memory of the solver, bytes. */
+  readonly memory: number;
+  readonly maxWaiting: number;
+}
 
-export function createCondaSolver({ channels }: CondaSolverDeps): CondaSolver {
-  const queue = new RunQueue(1);
+/** A thread that is not used ends, and gives its memory back. */
+const idleMs = 20_000;
+/** A thread ends after a solve when it has this share of its memory: it never gives any back. */
+const largeShare = 0.5;
+const retrySeconds = 30;
+
+export function createCondaSolver({
+  channels,
+  repodata,
+  shards,
+  limits,
+}: CondaSolverDeps): CondaSolver {
+  const queue = new RunQueue(1, { mostWaiting: limits.maxWaiting, refusal });
   let thread: SolveThread | undefined;
+  let idle: NodeJS.Timeout | undefined;
   let lastId = 0;
+  let isClosed = false;
 
-  const solve = async (wish: SolveWish, { signal }: SolveOptions) => {
+  const end = (reason: string): void => {
+    const ending = thread;
+    thread = undefined;
+    ending?.stop(new Fault('unavailable', reason, { phase: 'build' })).catch(() => {});
+  };
+
+  /** Solves on the thread, which ends when it takes too long or when the caller leaves. */
+  const solve = async (order: Omit<SolveOrder, 'solve'>, signal: AbortSignal) => {
     signal.throwIfAborted();
-    if (thread === undefined || thread.isLost) thread = new SolveThread();
+    if (isClosed) throw stopping();
+    clearTimeout(idle);
+    if (thread === undefined || thread.isLost)
+      thread = new SolveThread({ memoryBytes: limits.memory });
+    const own = thread;
+    const stop = (reason: Error) => void own.stop(reason).catch(() => {});
+    const timer = setTimeout(() => stop(tooSlow(limits.timeout)), limits.timeout);
+    const leave = () => stop(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
     lastId += 1;
-    const bases = wish.channels
-      .flatMap(channel => channelsOf(readWrittenChannel(channel).channel))
-      .map(channels.baseUrl);
-    const order = {
-      solve: lastId,
-      specs: wish.specs,
-      channels: bases,
-      platforms: [wish.subdir, 'noarch'],
-      locked: [
-        ...wish.virtualPackages.map(one => virtualRecord(one, wish.subdir)),
-        ...(wish.locked ?? []).map(lockedRecord),
-      ],
-    };
-    const packages = await thread.solve(order, async url => {
-      try {
-        const { body } = await channels.open(url, { signal });
-        return { status: 200, bytes: await readAll(body, maxFileBytes, url) };
-      } catch (error) {
-        if (!(error instanceof ChannelFault) || error.answered === undefined) throw error;
-        return { status: error.answered, bytes: new Uint8Array() };
-      }
-    });
-    return packages
-      .filter(({ name }) => !name.startsWith('__'))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    try {
+      return await own.solve({ ...order, solve: lastId }, (base, hex) =>
+        shards.read(base, hex, signal),
+      );
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', leave);
+      if (own.memoryBytes > limits.memory * largeShare) end('The solver has grown');
+      idle = setTimeout(() => end('The solver is idle'), idleMs).unref();
+    }
+  };
+
+  const solveWish = async (wish: SolveWish, { signal, log }: SolveOptions) => {
+    const wanted = wantedChannels(wish, channels);
+    const opened: OpenedRepodata[] = [];
+    try {
+      const subdirs = await openSubdirs(repodata, wanted, { signal, log }, opened);
+      const locked = wish.locked ?? [];
+      const order = {
+        subdirs,
+        specs: [...wish.specs, ...locked.map(lockingSpec)],
+        channels: wanted.map(({ url }) => url),
+        platforms: [wish.subdir, 'noarch'],
+        locked: [
+          ...wish.virtualPackages.map(one => virtualRecord(one, wish.subdir)),
+          ...locked.map(lockedRecord),
+        ],
+      };
+      const work = queue.run(() => solve(order, signal));
+      const packages = await unlessAborted(work, signal).catch(error => explain(error, wanted));
+      return sorted(packages, locked);
+    } finally {
+      for (const one of opened) one[Symbol.dispose]();
+    }
+  };
+
+  const explain = (error: unknown, wanted: readonly WantedChannel[]): never => {
+    throw faultOfUnsolved(
+      error,
+      wanted.map(({ name }) => name),
+      limits.memory,
+    );
   };
 
   return {
-    solve: (wish, options) =>
-      queue.run(() => solve(wish, options).catch(error => refuse(error, wish))),
+    solve: solveWish,
     async close() {
-      await thread?.stop();
+      isClosed = true;
+      clearTimeout(idle);
+      const ending = thread;
+      thread = undefined;
+      await ending?.stop(stopping());
     },
   };
 }
 
-function refuse(error: unknown, { channels }: SolveWish): never {
-  if (!(error instanceof Unsolved)) throw error;
-  throw new Fault(
-    'bad-request',
-    `The packages cannot be installed together from ${channels.join(', ')}: ${error.message}`,
-    { phase: 'build', cause: error },
+function sorted(
+  packages: readonly CondaPackage[],
+  locked: readonly CondaPackage[],
+): readonly CondaPackage[] {
+  const records = new Map(locked.map(({ url, record }) => [url, record]));
+  return packages
+    .filter(({ name }) => !isVirtual(name))
+    .map(one => ({ ...one, record: one.record ?? records.get(one.url) }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function refusal(): Fault {
+  return new Fault(
+    'unavailable',
+    'Too many environments wait to be solved: try again later, or ask the operator to raise conda.solve.maxWaiting',
+    { phase: 'limit', retryAfterSeconds: retrySeconds },
   );
 }
 
-/** A virtual package is given to the solver as one that is installed already. */
-function virtualRecord(
-  { name, version, build = '0' }: VirtualPackage,
-  subdir: string,
-): LockedRecord {
-  const filename = `${name}-${version}-${build}.conda`;
-  return {
-    ...{ version, build, filename, subdir },
-    url: `http://${virtualRepo}/${subdir}/${filename}`,
-    packageName: name,
-    buildNumber: 0n,
-    depends: [],
-    repoName: virtualRepo,
-  };
+function stopping(): Fault {
+  return new Fault('unavailable', 'The server is stopping', { phase: 'build' });
 }
 
-function lockedRecord(it: CondaPackage): LockedRecord {
-  const { url, version, build, depends, subdir, md5, sha256, size } = it;
-  return {
-    ...{ url, version, build, depends, subdir, md5, sha256 },
-    packageName: it.name,
-    buildNumber: BigInt(it.buildNumber),
-    filename: it.fileName,
-    repoName: url.slice(0, url.lastIndexOf(`/${subdir}/`)),
-    size: size === undefined ? undefined : BigInt(size),
-  };
+function tooSlow(ms: number): ChannelFault {
+  return new ChannelFault(
+    `The environment was not solved within ${Math.round(ms / 1000)} s: give versions to more packages, use fewer channels, or ask the operator to raise conda.solve.timeout`,
+    undefined,
+    { phase: 'limit' },
+  );
 }

@@ -1,3 +1,11 @@
+import type { CondaPackage } from '../conda-package.ts';
+
+/** What the solver's thread is started with. */
+export interface ThreadSettings {
+  /** Maximum memory of the solver, bytes. */
+  readonly memoryBytes: number;
+}
+
 /** What the solver's thread gets for one environment. */
 export interface SolveOrder {
   readonly solve: number;
@@ -5,7 +13,19 @@ export interface SolveOrder {
   /** Base URLs in order of priority. */
   readonly channels: readonly string[];
   readonly platforms: readonly string[];
+  readonly subdirs: readonly SubdirOrder[];
   readonly locked: readonly LockedRecord[];
+}
+
+/** Repository data of one subdirectory. */
+export interface SubdirOrder {
+  /** URL of the subdirectory, without a slash at the end. */
+  readonly url: string;
+  readonly subdir: string;
+  /** File of its shards; undefined for a channel that has no such subdirectory. */
+  readonly path: string | undefined;
+  /** Upstream URL of the shards that are not in the file. */
+  readonly shards: string | undefined;
 }
 
 /** A package that the solver takes as installed. */
@@ -24,31 +44,31 @@ export interface LockedRecord {
   readonly size?: bigint | undefined;
 }
 
-/** The answer to a question of the thread for a file. */
-export interface FileAnswer {
-  readonly file: number;
-  readonly status: number;
-  readonly bytes: Uint8Array;
+/** A question of the thread for a shard that is not in its files. */
+export interface ShardQuestion {
+  readonly shard: number;
+  /** Upstream URL of the shards. */
+  readonly base: string;
+  readonly hex: string;
 }
 
-/** A package as the solver returns it. */
-export interface SolvedRecord {
-  readonly name: string;
-  readonly version: string;
-  readonly build: string;
-  readonly buildNumber: number;
-  readonly subdir: string;
-  readonly fileName: string;
-  readonly url: string;
-  readonly size: number | undefined;
-  readonly sha256: string | undefined;
-  readonly md5: string | undefined;
-  readonly depends: readonly string[];
-  readonly record: Readonly<Record<string, unknown>> | undefined;
+export interface ShardAnswer {
+  readonly shard: number;
+  readonly bytes: Uint8Array;
 }
 
 /** What the thread tells. */
 export type ThreadMessage =
-  | { readonly file: number; readonly url: string }
-  | { readonly solved: number; readonly packages: readonly SolvedRecord[] }
-  | { readonly failed: number; readonly reason: string };
+  | ShardQuestion
+  | {
+      readonly solved: number;
+      readonly packages: readonly CondaPackage[];
+      readonly memoryBytes: number;
+    }
+  | {
+      readonly failed: number;
+      /** `channel`: repository data is at fault. `memory`: it needs more. */
+      readonly cause: 'solver' | 'channel' | 'memory';
+      readonly reason: string;
+      readonly memoryBytes: number;
+    };

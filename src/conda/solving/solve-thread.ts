@@ -1,15 +1,28 @@
 import { Worker } from 'node:worker_threads';
-import type { FileAnswer, SolvedRecord, SolveOrder, ThreadMessage } from './solve-messages.ts';
+import type { CondaPackage } from '../conda-package.ts';
+import type {
+  ShardAnswer,
+  ShardQuestion,
+  SolveOrder,
+  ThreadMessage,
+  ThreadSettings,
+} from './solve-messages.ts';
 
-/** A file for the solver. A status other than 200 has no bytes. */
-export type ReadFile = (url: string) => Promise<Pick<FileAnswer, 'status' | 'bytes'>>;
+export type ReadShard = (base: string, hex: string) => Promise<Uint8Array>;
 
-/** The solver told why there is no solution, or why it cannot go on. */
-export class Unsolved extends Error {}
+/** Why an environment was not solved, as the thread tells it. */
+export class Unsolved extends Error {
+  readonly reason: 'solver' | 'channel' | 'memory';
+
+  constructor(reason: Unsolved['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
 
 interface Job {
-  readonly readFile: ReadFile;
-  resolve(packages: readonly SolvedRecord[]): void;
+  readonly readShard: ReadShard;
+  resolve(packages: readonly CondaPackage[]): void;
   reject(reason: Error): void;
 }
 
@@ -18,10 +31,13 @@ export class SolveThread {
   readonly #worker: Worker;
   #job: Job | undefined;
   #lost: Error | undefined;
+  #memoryBytes = 0;
 
-  constructor() {
+  constructor(settings: ThreadSettings) {
     this.#worker = new Worker(new URL('./solve-worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 },
+      workerData: settings,
+      // Shards are outside of its heap; what it reads of them is not.
+      resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
     });
     let cause: Error | undefined;
     this.#worker.on('message', (message: ThreadMessage) => this.#told(message));
@@ -29,44 +45,58 @@ export class SolveThread {
       cause = error;
     });
     this.#worker.on('exit', () => {
-      this.#lost = new Error('the thread of the solver ended', { cause });
+      this.#lost ??= new Error('the thread of the solver ended', { cause });
       this.#end()?.reject(this.#lost);
     });
     this.#worker.unref();
   }
 
-  /** True after the thread has ended. */
+  /** True when it cannot solve any more. */
   get isLost(): boolean {
     return this.#lost !== undefined;
   }
 
-  /** Returns the solution. Rejects with {@link Unsolved}, with the error of a file, or when the thread ends. */
-  async solve(order: SolveOrder, readFile: ReadFile): Promise<readonly SolvedRecord[]> {
+  /** Bytes that the solver has taken; they are free when the thread ends. */
+  get memoryBytes(): number {
+    return this.#memoryBytes;
+  }
+
+  /** Returns the solution. Rejects with {@link Unsolved}, with the error of a shard, or when the thread ends. */
+  async solve(order: SolveOrder, readShard: ReadShard): Promise<readonly CondaPackage[]> {
     if (this.#lost) throw this.#lost;
-    const { promise, resolve, reject } = Promise.withResolvers<readonly SolvedRecord[]>();
-    this.#job = { readFile, resolve, reject };
+    const { promise, resolve, reject } = Promise.withResolvers<readonly CondaPackage[]>();
+    this.#job = { readShard, resolve, reject };
     this.#worker.ref();
     this.#worker.postMessage(order);
     return promise;
   }
 
-  async stop(): Promise<void> {
+  /** Ends the thread; a solve under way is rejected with the reason. */
+  async stop(reason: Error): Promise<void> {
+    this.#lost ??= reason;
+    this.#end()?.reject(reason);
     await this.#worker.terminate();
   }
 
   #told(message: ThreadMessage): void {
-    if ('file' in message) this.#read(message.file, message.url);
-    else if ('solved' in message) this.#end()?.resolve(message.packages);
-    else this.#end()?.reject(new Unsolved(message.reason));
+    if ('shard' in message) {
+      this.#read(message);
+      return;
+    }
+    this.#memoryBytes = message.memoryBytes;
+    if ('solved' in message) this.#end()?.resolve(message.packages);
+    else this.#end()?.reject(new Unsolved(message.cause, message.reason));
   }
 
-  #read(file: number, url: string): void {
+  #read({ shard, base, hex }: ShardQuestion): void {
     const job = this.#job;
-    job?.readFile(url).then(
-      answer => this.#worker.postMessage({ file, ...answer } satisfies FileAnswer),
-      // The solver would only tell that a request failed: the reason is known here.
+    job?.readShard(base, hex).then(
+      bytes => {
+        if (this.#job === job) this.#worker.postMessage({ shard, bytes } satisfies ShardAnswer);
+      },
+      // The solve cannot go on, and its thread waits for this shard.
       (error: Error) => {
-        if (this.#job === job) this.#end()?.reject(error);
+        if (this.#job === job) void this.stop(error);
       },
     );
   }

@@ -1,62 +1,129 @@
-import { createRequire } from 'node:module';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
-import type { FileAnswer, SolvedRecord, SolveOrder, ThreadMessage } from './solve-messages.ts';
+import type { CondaPackage } from '../conda-package.ts';
+import { RepodataError } from '../repodata/shards/json-records.ts';
+import { loadRattler } from './load-rattler.ts';
+import { ServedSubdir } from './served-subdir.ts';
+import type { ShardAnswer, SolveOrder, ThreadMessage, ThreadSettings } from './solve-messages.ts';
 
-const waiting = new Map<number, (answer: FileAnswer) => void>();
-let lastFile = 0;
+const { memoryBytes: maxBytes } = workerData as ThreadSettings;
+// Memory that is taken in steps ends a little below its maximum.
+const nearlyAll = 0.8;
+
+const waiting = new Map<number, (answer: ShardAnswer) => void>();
+let lastShard = 0;
+let subdirs: readonly ServedSubdir[] = [];
+/** Why repository data could not be served: the solver tells only that a request failed. */
+let trouble: Error | undefined;
+let panic: string | undefined;
 
 const tell = (message: ThreadMessage) => parentPort?.postMessage(message);
 
-// The solver calls the global fetch for each file of a channel. Its files come from the main thread.
+// The solver calls the global fetch for each file of a channel. Only kept files are served.
 globalThis.fetch = async request => {
   const url = request instanceof Request ? request.url : String(request);
-  lastFile += 1;
-  const file = lastFile;
-  const { promise, resolve } = Promise.withResolvers<FileAnswer>();
-  waiting.set(file, resolve);
-  tell({ file, url });
-  const { status, bytes } = await promise;
-  const response = new Response(status === 200 ? new Uint8Array(bytes) : null, { status });
+  const bytes = await fileOf(url).catch((error: Error) => {
+    trouble ??= error;
+    throw error;
+  });
+  const response = new Response(bytes ? new Uint8Array(bytes) : null, {
+    status: bytes ? 200 : 404,
+  });
   // The solver reads the address of the answer, which a constructed response does not have.
   Object.defineProperty(response, 'url', { value: url });
   return response;
 };
 
-// The entry for `import` expects a bundler.
-const { simpleSolve } = createRequire(import.meta.url)(
-  '@conda-org/rattler',
-) as typeof import('@conda-org/rattler');
+// The solver writes the reason here before it breaks down.
+console.error = (...words: unknown[]) => {
+  panic ??= words.join(' ');
+};
 
-parentPort?.on('message', (message: SolveOrder | FileAnswer) => {
-  if ('file' in message) {
-    waiting.get(message.file)?.(message);
-    waiting.delete(message.file);
+const { rattler, memoryBytes } = loadRattler(maxBytes);
+
+parentPort?.on('message', (message: SolveOrder | ShardAnswer) => {
+  if ('shard' in message) {
+    waiting.get(message.shard)?.(message);
+    waiting.delete(message.shard);
     return;
   }
-  solve(message).catch((error: unknown) => {
-    tell({ failed: message.solve, reason: error instanceof Error ? error.message : String(error) });
-  });
+  solve(message).then(
+    packages => tell({ solved: message.solve, packages, memoryBytes: memoryBytes() }),
+    (error: unknown) => tell(failureOf(message.solve, error)),
+  );
 });
 
-async function solve({ solve, specs, channels, platforms, locked }: SolveOrder): Promise<void> {
-  const solved = await simpleSolve([...specs], [...channels], platforms as Platform[], locked);
-  const packages = solved.map(plainOf);
-  tell({ solved: solve, packages });
+async function solve(order: SolveOrder): Promise<readonly CondaPackage[]> {
+  trouble = undefined;
+  panic = undefined;
+  const { specs, channels, platforms, locked } = order;
+  const opened: ServedSubdir[] = [];
+  try {
+    for (const subdir of order.subdirs) opened.push(new ServedSubdir(subdir, fetchShard));
+    subdirs = opened;
+    const solved = await rattler.simpleSolve(
+      [...specs],
+      [...channels],
+      platforms as Platform[],
+      locked,
+    );
+    return solved.map(plainOf);
+  } finally {
+    for (const subdir of opened) subdir.close();
+    subdirs = [];
+  }
+}
+
+async function fileOf(url: string): Promise<Uint8Array | undefined> {
+  for (const subdir of subdirs) {
+    const bytes = await subdir.file(url);
+    if (bytes) return bytes;
+  }
+  return undefined;
+}
+
+function fetchShard(base: string, hex: string): Promise<Uint8Array> {
+  lastShard += 1;
+  const shard = lastShard;
+  const { promise, resolve } = Promise.withResolvers<ShardAnswer>();
+  waiting.set(shard, resolve);
+  tell({ shard, base, hex });
+  return promise.then(({ bytes }) => bytes);
 }
 
 /** Copies a package out of the memory of the solver. */
-function plainOf(solved: SolvedPackage): SolvedRecord {
-  const { packageName, version, build, filename, url, sha256, md5, subdir = '' } = solved;
+function plainOf(solved: SolvedPackage): CondaPackage {
+  const { packageName: name, version, build, filename: fileName, url, sha256, md5 } = solved;
+  const { subdir = '' } = solved;
   const plain = {
-    ...{ version, build, url, sha256, md5, subdir },
-    name: packageName,
-    fileName: filename,
+    ...{ name, version, build, fileName, url, sha256, md5, subdir },
     buildNumber: Number(solved.buildNumber ?? 0n),
     size: solved.size === undefined ? undefined : Number(solved.size),
     depends: solved.depends ?? [],
-    record: undefined,
+    record: recordOf(name, subdir, fileName, url),
   };
   solved.free();
   return plain;
+}
+
+function recordOf(name: string, subdir: string, fileName: string, url: string) {
+  for (const served of subdirs) {
+    if (!served.has(subdir, url)) continue;
+    const record = served.record(name, fileName);
+    if (record) return record;
+  }
+  return undefined;
+}
+
+function failureOf(solve: number, error: unknown): ThreadMessage {
+  const message = error instanceof Error ? error.message : String(error);
+  const isBroken = error instanceof Error && error.name === 'RuntimeError';
+  const cause =
+    trouble !== undefined || error instanceof RepodataError
+      ? 'channel'
+      : isBroken && memoryBytes() > maxBytes * nearlyAll
+        ? 'memory'
+        : 'solver';
+  const reason = trouble?.message ?? panic ?? message;
+  return { failed: solve, cause, reason, memoryBytes: isBroken ? maxBytes : memoryBytes() };
 }

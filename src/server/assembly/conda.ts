@@ -4,6 +4,8 @@ import { createPackageLayers } from '../../conda/layers/create-package-layers.ts
 import { createArchiveFetch } from '../../conda/layers/fetching/archive-fetch.ts';
 import { createKeptLayers } from '../../conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
+import { createRepodataStore } from '../../conda/repodata/repodata-store.ts';
+import { createShardStore } from '../../conda/repodata/shard-store.ts';
 import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
 import { withoutReach } from '../../upstream/registry-settings.ts';
 import { createTransport } from '../../upstream/transport/transport.ts';
@@ -17,7 +19,8 @@ export type Conda = ReturnType<typeof createConda>;
 const firstRetryMs = 250;
 const longestRetryMs = 3000;
 
-export function createConda({ config, proxyFor }: AppDeps, { content, rows, slabs }: State) {
+export function createConda({ config, proxyFor, log }: AppDeps, state: State) {
+  const { content, rows, slabs, space, pathOf } = state;
   const { upstream } = config;
   const channels = configuredChannels(config);
   const hosts = hostsOfChannels(channels);
@@ -44,7 +47,22 @@ export function createConda({ config, proxyFor }: AppDeps, { content, rows, slab
       longestDelayMs: longestRetryMs,
     },
   });
-  const solver = createCondaSolver({ channels: access });
+  const { solve, repodata: repodataLimits } = config.conda;
+  const repodata = createRepodataStore({
+    ...{ channels: access, space, log },
+    directory: pathOf('conda/repodata'),
+    freshMs: repodataLimits.fresh,
+    timeoutMs: repodataLimits.timeout,
+    // Shards of channels that have them take the other half.
+    maxBytes: repodataLimits.maxBytes / 2,
+    maxFileBytes: repodataLimits.maxFileBytes,
+  });
+  const shards = createShardStore({
+    channels: access,
+    directory: pathOf('conda/shards'),
+    maxBytes: repodataLimits.maxBytes / 2,
+  });
+  const solver = createCondaSolver({ channels: access, repodata, shards, limits: solve });
   const limits = config.conda.packages;
   const threads = createLayerThreads();
   const kept = createKeptLayers({
@@ -57,7 +75,8 @@ export function createConda({ config, proxyFor }: AppDeps, { content, rows, slab
     solver,
     layers,
     async close() {
-      await Promise.all([solver.close(), threads.close()]);
+      await solver.close();
+      await Promise.all([repodata.close(), threads.close()]);
       await Promise.all([transport.close(), guarded.close()]);
     },
   };

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { SolveWish } from '../../../src/conda/solving/conda-solver.ts';
+import { Fault } from '../../../src/foundation/fault.ts';
 import { type CondaChannels, startCondaChannels } from '../../world/conda-channels.ts';
 import { nativeSubdir } from '../../world/conda-package.ts';
-import { solverFor } from './solver-world.ts';
+import { listed, solverFor } from './solver-world.ts';
 
 const packages = {
   here: [
@@ -11,6 +12,7 @@ const packages = {
     { name: 'tool', version: '2.0', depends: ['lib >=2', '__glibc >=2.28'] },
     { name: 'lib', version: '2.1', noarch: 'generic' as const },
     { name: 'lib', version: '3.0', depends: ['absent'] },
+    { name: 'other', version: '1', depends: ['lib'] },
   ],
 };
 
@@ -25,7 +27,7 @@ const wishFor = ({ url }: CondaChannels, wish: Partial<SolveWish>): SolveWish =>
 const start = async (t: TestContext) => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
-  const solver = solverFor(t, channels.url);
+  const { solver } = await solverFor(t, [listed(channels.url)]);
   const solve = (wish: Partial<SolveWish> = {}) =>
     solver.solve(wishFor(channels, wish), {
       signal: AbortSignal.timeout(60_000),
@@ -52,4 +54,58 @@ test('a package that requires a newer glibc is not chosen', async t => {
   const { solve } = await start(t);
   const solution = await solve({ virtualPackages: [{ name: '__glibc', version: '2.17' }] });
   assert.equal(solution.find(({ name }) => name === 'tool')?.version, '1.0');
+});
+
+test('packages have the records of the repository data', async t => {
+  const { solve } = await start(t);
+  const [lib, tool] = await solve();
+  assert.equal(lib?.record?.noarch, 'generic');
+  assert.equal(lib?.record?.sha256, lib?.sha256);
+  assert.deepEqual(tool?.record?.depends, ['lib >=2', '__glibc >=2.28']);
+});
+
+test('packages that are locked stay, and others are added to them', async t => {
+  const { solve } = await start(t);
+  const first = await solve({ virtualPackages: [{ name: '__glibc', version: '2.17' }] });
+  const again = await solve({ locked: first, specs: ['tool', 'other'] });
+  assert.deepEqual(
+    again.map(({ name, version }) => `${name} ${version}`),
+    ['lib 2.1', 'other 1', 'tool 1.0'],
+  );
+  assert.ok(again.every(({ record }) => record !== undefined));
+});
+
+test('an environment without a solution is refused with the explanation of the solver', async t => {
+  const { channels, solve } = await start(t);
+  await assert.rejects(solve({ specs: ['lib 3.0'] }), (error: unknown) => {
+    assert.ok(error instanceof Fault);
+    assert.equal(error.apiStatus, 400);
+    assert.ok(error.message.includes(`${channels.url}/here`), error.message);
+    assert.match(error.message, /absent/);
+    return true;
+  });
+});
+
+test('a specification that cannot be read is refused', async t => {
+  const { solve } = await start(t);
+  await assert.rejects(
+    solve({ specs: ['to ol ==== 3 x'] }),
+    (error: unknown) => error instanceof Fault && error.apiStatus === 400,
+  );
+});
+
+test('a solve that takes too long is ended', async t => {
+  const channels = await startCondaChannels(packages);
+  t.after(() => channels.stop());
+  const { solver } = await solverFor(t, [listed(channels.url)], { limits: { timeout: 1 } });
+  const options = { signal: AbortSignal.timeout(60_000), log: () => {} };
+  await assert.rejects(solver.solve(wishFor(channels, {}), options), /not solved within/);
+});
+
+test('an environment above the memory is refused', async t => {
+  const channels = await startCondaChannels(packages);
+  t.after(() => channels.stop());
+  const { solver } = await solverFor(t, [listed(channels.url)], { limits: { memory: 0 } });
+  const options = { signal: AbortSignal.timeout(60_000), log: () => {} };
+  await assert.rejects(solver.solve(wishFor(channels, {}), options), /MiB of memory/);
 });

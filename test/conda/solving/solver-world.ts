@@ -4,13 +4,35 @@ import {
   hostsOfChannels,
 } from '../../../src/conda/channels/channel-settings.ts';
 import { createChannelAccess } from '../../../src/conda/channels/create-channel-access.ts';
-import { createCondaSolver } from '../../../src/conda/solving/create-conda-solver.ts';
+import {
+  createRepodataStore,
+  type RepodataStoreDeps,
+} from '../../../src/conda/repodata/repodata-store.ts';
+import { createShardStore } from '../../../src/conda/repodata/shard-store.ts';
+import {
+  createCondaSolver,
+  type SolveLimits,
+} from '../../../src/conda/solving/create-conda-solver.ts';
+import { unlimitedSpace } from '../../../src/storage/directory/disk-space.ts';
 import { withoutReach } from '../../../src/upstream/registry-settings.ts';
 import { createTransport } from '../../../src/upstream/transport/transport.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
 
 const timeouts = { connectMs: 5000, headersMs: 5000, idleMs: 5000 };
 
-/** Access to channels, of which those at `url` are listed with their closed address. */
+export interface SolverWorldOptions {
+  readonly limits?: Partial<SolveLimits>;
+  readonly repodata?: Partial<RepodataStoreDeps>;
+  /** Where repository data is kept. Default: a new directory. */
+  readonly directory?: string;
+}
+
+/** A channel of the tests, which is at a closed address. */
+export function listed(url: string, more: Partial<ChannelSettings> = {}): ChannelSettings {
+  return { keys: [], url, mirrors: [], allowPrivateAddress: true, ...more };
+}
+
+/** Returns access to the listed channels. */
 export function accessTo(t: TestContext, channels: readonly ChannelSettings[]) {
   const hosts = hostsOfChannels(channels);
   const transport = createTransport(hosts, timeouts);
@@ -20,9 +42,39 @@ export function accessTo(t: TestContext, channels: readonly ChannelSettings[]) {
   return createChannelAccess({ channels, transport, guarded, retry });
 }
 
-export function solverFor(t: TestContext, url: string) {
-  const listed = { keys: [], url, mirrors: [], allowPrivateAddress: true };
-  const solver = createCondaSolver({ channels: accessTo(t, [listed]) });
-  t.after(() => solver.close());
-  return solver;
+/** Returns a solver for the listed channels, with all that it needs. */
+export async function solverFor(
+  t: TestContext,
+  channels: readonly ChannelSettings[],
+  options: SolverWorldOptions = {},
+) {
+  const temporary = await makeTempDir('repodata');
+  t.after(() => temporary.remove());
+  const directory = options.directory ?? temporary.path;
+  const access = accessTo(t, channels);
+  const repodata = createRepodataStore({
+    channels: access,
+    space: unlimitedSpace,
+    maxFileBytes: 2 ** 31,
+    directory: `${directory}/subdirectories`,
+    freshMs: 60_000,
+    timeoutMs: 60_000,
+    maxBytes: 2 ** 32,
+    log: { warn() {} },
+    ...options.repodata,
+  });
+  const shards = createShardStore({
+    channels: access,
+    directory: `${directory}/shards`,
+    maxBytes: 2 ** 30,
+  });
+  const solver = createCondaSolver({
+    ...{ channels: access, repodata, shards },
+    limits: { timeout: 60_000, memory: 128 * 2 ** 20, maxWaiting: 100, ...options.limits },
+  });
+  t.after(async () => {
+    await solver.close();
+    await repodata.close();
+  });
+  return { solver, repodata, shards, directory };
 }

@@ -1,0 +1,45 @@
+import { open } from 'node:fs/promises';
+import type { DiskSpace } from '../../storage/directory/disk-space.ts';
+import type { Answer } from '../../upstream/exchange/answer.ts';
+import { RepodataError } from './shards/json-records.ts';
+
+/** Writes the body of an answer into a new file. Throws a {@link RepodataError} when it has more than `limit` bytes. */
+export async function download(
+  { body, contentLength = 0 }: Answer,
+  path: string,
+  limit: number,
+  space: DiskSpace,
+): Promise<void> {
+  try {
+    const promise = space.promise(Math.min(contentLength, limit));
+    const file = await open(path, 'wx', 0o600);
+    try {
+      let size = 0;
+      for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
+        try {
+          size += chunk.bytes.length;
+          if (size > limit) throw new RepodataError(`has more than ${limit} bytes`);
+          promise.spend(chunk.bytes.length);
+          await writeAll(file, chunk.bytes);
+        } finally {
+          chunk.release();
+        }
+      }
+    } finally {
+      promise.end();
+      await file.close();
+    }
+  } finally {
+    body.destroy();
+  }
+}
+
+async function writeAll(
+  file: { write(bytes: Uint8Array): Promise<{ bytesWritten: number }> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes.subarray(done));
+    done += bytesWritten;
+  }
+}

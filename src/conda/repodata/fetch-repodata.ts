@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import type { DiskSpace } from '../../storage/directory/disk-space.ts';
+import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { ChannelAccess } from '../channels/channel-access.ts';
+import { ChannelFault, isPassing, silenceFault } from '../channels/channel-fault.ts';
+import { download } from './download.ts';
+import { prepareRepodata } from './prepare-thread.ts';
+import type { PrepareOrder } from './prepare-worker.ts';
+import type { RepodataEntry } from './repodata-entry.ts';
+import { RepodataError } from './shards/json-records.ts';
+
+export interface RepodataFetchDeps {
+  readonly channels: ChannelAccess;
+  readonly space: DiskSpace;
+  /** Maximum size of one file, uncompressed. */
+  readonly maxFileBytes: number;
+}
+
+/** What is fetched, and where it goes. */
+export interface RepodataFetch {
+  /** Base URL of the channel. */
+  readonly channel: string;
+  readonly subdir: string;
+  readonly directory: string;
+  readonly kept: RepodataEntry | undefined;
+  readonly signal: AbortSignal;
+  readonly note: (line: string) => void;
+}
+
+// In the order of preference: the least bytes for one solve first. Source: CEP 16, and conda, Repodata format.
+const files = ['repodata_shards.msgpack.zst', 'repodata.json.zst', 'repodata.json'];
+
+/** An interrupted download begins again. */
+const downloads = 2;
+
+/**
+ * Returns the entry for what the channel has now, with its prepared file in the directory; undefined when the channel has
+ * no such subdirectory. Throws a `Fault`.
+ */
+export async function fetchRepodata(
+  deps: RepodataFetchDeps,
+  wanted: RepodataFetch,
+): Promise<RepodataEntry | undefined> {
+  let refusal: ChannelFault | undefined;
+  let wrong: ChannelFault | undefined;
+  for (const file of files) {
+    try {
+      return await fetchFile(deps, wanted, file);
+    } catch (error) {
+      if (error instanceof RepodataError) {
+        const { channel, subdir, note } = wanted;
+        wrong ??= new ChannelFault(
+          `${channel}/${subdir}/${file} ${error.message}: check the address of the channel, or try later`,
+          undefined,
+          { cause: error },
+        );
+        note(wrong.message);
+      } else if (error instanceof ChannelFault && !isPassing(error)) {
+        refusal = error;
+      } else {
+        throw error;
+      }
+    }
+  }
+  if (wrong) throw wrong;
+  if (refusal && refusal.answered !== 404 && refusal.answered !== 410) throw refusal;
+  return undefined;
+}
+
+async function fetchFile(
+  deps: RepodataFetchDeps,
+  wanted: RepodataFetch,
+  file: string,
+): Promise<RepodataEntry> {
+  const { channel, subdir, directory, kept, signal } = wanted;
+  const url = `${channel}/${subdir}`;
+  const isKept = kept?.source === file;
+  const headers = {
+    ...(file.endsWith('.json') ? { 'accept-encoding': 'gzip' } : {}),
+    ...(isKept && kept.etag ? { 'if-none-match': kept.etag } : {}),
+    ...(isKept && kept.lastModified ? { 'if-modified-since': kept.lastModified } : {}),
+  };
+  const source = join(directory, `${randomUUID()}.download`);
+  try {
+    const answer = await downloadTo(deps, wanted, source, `${url}/${file}`, headers);
+    if (answer.status === 304 && kept) return { ...kept, checkedAt: Date.now() };
+    const pack = `${randomUUID()}.pack`;
+    const order: PrepareOrder = {
+      ...{ url, subdir, source },
+      path: join(directory, pack),
+      form: formOf(file, answer),
+      maxBytes: deps.maxFileBytes,
+    };
+    const shards = await prepareIn(order, signal);
+    return {
+      ...{ url, pack, source: file, shards },
+      etag: answer.headers.get('etag'),
+      lastModified: answer.headers.get('last-modified'),
+      checkedAt: Date.now(),
+    };
+  } finally {
+    await rm(source, { force: true });
+  }
+}
+
+/** Downloads a file that changed. The answer is 304 for one that did not. */
+async function downloadTo(
+  { channels, maxFileBytes, space }: RepodataFetchDeps,
+  { channel, subdir, signal }: RepodataFetch,
+  path: string,
+  url: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<Answer> {
+  for (let tried = 1; ; tried += 1) {
+    const answer = await channels.open(url, { headers, signal });
+    if (answer.status === 304) {
+      answer.body.destroy();
+      return answer;
+    }
+    try {
+      await download(answer, path, maxFileBytes, space);
+      return answer;
+    } catch (error) {
+      await rm(path, { force: true });
+      if (error instanceof Fault || error instanceof RepodataError || signal.aborted) throw error;
+      if (isDiskFull(error)) throw diskFull(error);
+      if (tried >= downloads) {
+        const file = `${subdir}/${url.slice(url.lastIndexOf('/') + 1)}`;
+        throw silenceFault(channel, new URL(url).host, file, error);
+      }
+    }
+  }
+}
+
+async function prepareIn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return await prepareRepodata(order, signal);
+  } catch (error) {
+    await rm(order.path, { force: true });
+    if (isDiskFull(error)) throw diskFull(error);
+    throw error;
+  } finally {
+    await rm(`${order.path}.records`, { force: true });
+  }
+}
+
+function formOf(file: string, { headers }: Answer): PrepareOrder['form'] {
+  if (file.endsWith('.msgpack.zst')) return 'shards';
+  if (file.endsWith('.zst')) return 'zstd';
+  return headers.get('content-encoding') === 'gzip' ? 'gzip' : 'plain';
+}
+
+function diskFull(cause: unknown): Fault {
+  return new Fault(
+    'storage-full',
+    'The disk of the service is full, and the repository data of the channel cannot be kept: ask the operator to free disk space',
+    { phase: 'store', cause },
+  );
+}

@@ -1,0 +1,42 @@
+import { Worker } from 'node:worker_threads';
+import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
+import { RepodataError } from './shards/json-records.ts';
+
+/**
+ * Prepares downloaded repository data on a thread of its own. Returns the upstream URL of its shards; undefined when the
+ * new file has them all. Throws a {@link RepodataError} when the data is not what it should be.
+ */
+export async function prepareRepodata(
+  order: PrepareOrder,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<PrepareAnswer>();
+  const worker = new Worker(new URL('./prepare-worker.ts', import.meta.url), {
+    workerData: order,
+    // It holds the places of all records, and the records of one package.
+    resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
+  });
+  worker.on('message', resolve);
+  worker.on('error', reject);
+  worker.on('exit', () => reject(new Error('the thread for repository data ended')));
+  const stop = () => {
+    reject(signal.reason);
+    void worker.terminate();
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const answer = await promise;
+    if ('wrong' in answer) throw new RepodataError(answer.wrong);
+    if ('failed' in answer) throw Object.assign(new Error(answer.failed), { code: answer.code });
+    return answer.shards;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
+      throw new RepodataError('needs more memory than it may have', { cause: error });
+    }
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    await worker.terminate();
+  }
+}

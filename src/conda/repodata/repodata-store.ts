@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import { access, mkdir, rm, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
+import { unlessAborted } from '../unless-aborted.ts';
+import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
+import { type RepodataEntry, readEntry, writeEntry } from './repodata-entry.ts';
+import { keepWithin, removeLeftovers } from './repodata-space.ts';
+
+export interface RepodataStoreDeps extends RepodataFetchDeps {
+  /** Its own directory. */
+  readonly directory: string;
+  /** How long data is used before the channel is asked whether it changed, ms. */
+  readonly freshMs: number;
+  /** Timeout for one subdirectory, ms. */
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  readonly log: { warn(details: object, message: string): void };
+}
+
+/** Kept repository data that is in use until it is disposed of. */
+export interface OpenedRepodata extends Disposable {
+  /** URL of the subdirectory. */
+  readonly url: string;
+  /** The file of shards, or of their index. */
+  readonly path: string;
+  /** Upstream URL of the shards that are not in the file, with a slash at the end. */
+  readonly shards: string | undefined;
+}
+
+export interface RepodataStore {
+  /**
+   * Returns the repository data of a subdirectory as the channel has it now; undefined when the channel has none. Uses
+   * kept data while the channel is down, and logs that. Callers share one fetch. Throws a `Fault`.
+   */
+  open(channel: string, subdir: string, options: OpenRepodata): Promise<OpenedRepodata | undefined>;
+  close(): Promise<void>;
+}
+
+export interface OpenRepodata {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+}
+
+/** What a fetch found, and what those who wait for it are told. */
+interface Found {
+  readonly entry: RepodataEntry | undefined;
+  readonly notes: readonly string[];
+  /** Until then the channel is not asked again, ms since 1970. */
+  readonly until: number;
+}
+
+// A channel that is down is not asked again at once: each try may take as long as a timeout.
+const downMs = 30_000;
+const knownSubdirectories = 2000;
+const fetchesAtOnce = 4;
+
+export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
+  const { directory, freshMs, timeoutMs, maxBytes, log } = deps;
+  const known = boundedCache<string, Found>(knownSubdirectories);
+  const underWay = new Map<string, Promise<Found>>();
+  const inUse = new Map<string, number>();
+  const outdated = new Set<string>();
+  const queue = new RunQueue(fetchesAtOnce);
+  const closing = new AbortController();
+  const ready = removeLeftovers(directory);
+  ready.catch(() => {});
+
+  const directoryOf = (url: string) =>
+    join(directory, createHash('sha256').update(url).digest('hex').slice(0, 32));
+
+  const refresh = async (channel: string, subdir: string): Promise<Found> => {
+    const url = `${channel}/${subdir}`;
+    const own = directoryOf(url);
+    const kept = known.get(url)?.entry ?? (await readEntry(own));
+    if (kept && kept.checkedAt + freshMs > Date.now() && kept.checkedAt <= Date.now()) {
+      return { entry: kept, notes: [], until: kept.checkedAt + freshMs };
+    }
+    const notes: string[] = [];
+    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
+    const note = (line: string) => notes.push(line);
+    const used = use(own);
+    try {
+      await mkdir(own, { recursive: true, mode: 0o700 });
+      const entry = await fetchRepodata(deps, {
+        ...{ channel, subdir, kept, signal, note },
+        directory: own,
+      });
+      if (entry) await writeEntry(own, entry);
+      else await rm(join(own, 'entry.json'), { force: true });
+      if (kept && kept.pack !== entry?.pack) await removePack(join(own, kept.pack));
+      for (const gone of await keepWithin(directory, maxBytes, path => inUse.has(path))) {
+        for (const [url] of known.entries()) if (directoryOf(url) === gone) known.delete(url);
+      }
+      return { entry, notes, until: Date.now() + freshMs };
+    } catch (error) {
+      const failure = signal.aborted && !closing.signal.aborted ? late(url, timeoutMs) : error;
+      if (kept === undefined || !isPassing(failure)) throw failure;
+      const age = new Date(kept.checkedAt).toISOString();
+      const line = `${(failure as Error).message}. Its repository data of ${age} is used`;
+      log.warn({ channel, subdir, err: failure }, 'a channel is down: its kept data is used');
+      return { entry: kept, notes: [line], until: Date.now() + Math.min(downMs, freshMs) };
+    } finally {
+      used[Symbol.dispose]();
+    }
+  };
+
+  /** Removes a file that is no longer current, when nobody uses it. */
+  const removePack = async (path: string): Promise<void> => {
+    if (inUse.has(path)) outdated.add(path);
+    else await rm(path, { force: true });
+  };
+
+  const found = (channel: string, subdir: string): Promise<Found> => {
+    const url = `${channel}/${subdir}`;
+    const last = known.get(url);
+    if (last && last.until > Date.now()) return Promise.resolve(last);
+    const running = underWay.get(url);
+    if (running) return running;
+    const fetch = queue
+      .run(async () => {
+        await ready;
+        closing.signal.throwIfAborted();
+        const found = await refresh(channel, subdir);
+        known.set(url, found);
+        return found;
+      })
+      .finally(() => underWay.delete(url));
+    underWay.set(url, fetch);
+    return fetch;
+  };
+
+  const isThere = ({ url, pack }: RepodataEntry): Promise<boolean> =>
+    access(join(directoryOf(url), pack)).then(
+      () => true,
+      () => false,
+    );
+
+  const use = (path: string): Disposable => {
+    inUse.set(path, (inUse.get(path) ?? 0) + 1);
+    let isOver = false;
+    return {
+      [Symbol.dispose]() {
+        if (isOver) return;
+        isOver = true;
+        const others = (inUse.get(path) ?? 1) - 1;
+        if (others > 0) {
+          inUse.set(path, others);
+          return;
+        }
+        inUse.delete(path);
+        // What cannot be removed now is removed at the next start.
+        if (outdated.delete(path)) rm(path, { force: true }).catch(() => {});
+      },
+    };
+  };
+
+  return {
+    async open(channel, subdir, { signal, log }) {
+      const last = known.get(`${channel}/${subdir}`)?.entry;
+      // Kept data may be gone from the disk.
+      if (last && !(await isThere(last))) known.delete(last.url);
+      const { entry, notes } = await unlessAborted(found(channel, subdir), signal);
+      for (const note of notes) log(note);
+      if (entry === undefined) return undefined;
+      const own = directoryOf(entry.url);
+      const path = join(own, entry.pack);
+      const used = use(path);
+      // The time of the directory says when it was last used. Failing to note it only makes it go earlier.
+      const now = new Date();
+      await utimes(own, now, now).catch(() => {});
+      return { url: entry.url, path, shards: entry.shards, [Symbol.dispose]: used[Symbol.dispose] };
+    },
+    async close() {
+      closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'build' }));
+      await Promise.allSettled(underWay.values());
+    },
+  };
+}
+
+function late(url: string, ms: number): ChannelFault {
+  return new ChannelFault(
+    `The repository data ${url} did not arrive within ${Math.round(ms / 1000)} s: the operator can raise conda.repodata.timeout`,
+    undefined,
+  );
+}

@@ -1,0 +1,153 @@
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, fsyncSync, openSync, readSync } from 'node:fs';
+import { constants, zstdCompressSync } from 'node:zlib';
+import { pack } from './msgpack.ts';
+import { writeWhole } from './record-spill.ts';
+
+/**
+ * A file with the shards of one subdirectory of a channel, their index in the form of CEP 16, and a table that says where
+ * each shard is: entries of a digest (32 bytes), a position (6) and a length (4), sorted by digest. The last bytes say
+ * where index and table are.
+ */
+const magic = Buffer.from('sluice shards 1\n');
+const digestBytes = 32;
+const entryBytes = digestBytes + 6 + 4;
+const footerBytes = 6 + 4 + 4 + magic.length;
+const maxIndexBytes = 64 * 1024 * 1024;
+const maxShards = 1_000_000;
+
+/** The first level is fast and within a few percent of the usual one for data of this kind. */
+const compression = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+
+/** Where a solver finds what an index lists. */
+export interface ShardPlaces {
+  readonly subdir: string;
+  /** Base URL of the archives, with a slash at the end. */
+  readonly archives: string;
+  /** Base URL of the shards, with a slash at the end. */
+  readonly shards: string;
+}
+
+/** Writes the file. Works synchronously, for a thread of its own. */
+export class ShardPackWriter {
+  readonly #file: number;
+  readonly #names: [name: string, digest: Buffer][] = [];
+  readonly #entries: Buffer[] = [];
+  #size = 0;
+
+  constructor(path: string) {
+    this.#file = openSync(path, 'wx', 0o600);
+  }
+
+  /** Adds the shard of a package, as MessagePack. */
+  add(name: string, shard: Uint8Array): void {
+    const bytes = zstdCompressSync(shard, compression);
+    const digest = createHash('sha256').update(bytes).digest();
+    const entry = Buffer.alloc(entryBytes);
+    digest.copy(entry);
+    entry.writeUIntBE(this.#size, digestBytes, 6);
+    entry.writeUInt32BE(bytes.length, digestBytes + 6);
+    this.#entries.push(entry);
+    this.list(name, digest);
+    this.#append(bytes);
+  }
+
+  /** Lists a shard that is not in the file. */
+  list(name: string, digest: Uint8Array): void {
+    this.#names.push([name, Buffer.from(digest)]);
+  }
+
+  /** Writes index and table, and brings the file to the disk. */
+  end({ subdir, archives, shards }: ShardPlaces): void {
+    const index = zstdCompressSync(
+      pack({
+        info: { subdir, base_url: archives, shards_base_url: shards },
+        shards: Object.fromEntries(this.#names),
+      }),
+      compression,
+    );
+    const footer = Buffer.alloc(footerBytes);
+    footer.writeUIntBE(this.#size, 0, 6);
+    footer.writeUInt32BE(index.length, 6);
+    footer.writeUInt32BE(this.#entries.length, 10);
+    magic.copy(footer, 14);
+    this.#append(index);
+    this.#append(Buffer.concat(this.#entries.sort(Buffer.compare)));
+    this.#append(footer);
+    fsyncSync(this.#file);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #append(bytes: Uint8Array): void {
+    writeWhole(this.#file, bytes);
+    this.#size += bytes.length;
+  }
+}
+
+/** Reads the file. Works synchronously, for a thread of its own. */
+export class ShardPack {
+  readonly #file: number;
+  readonly #table: Buffer;
+  /** The index of CEP 16, compressed. */
+  readonly index: Buffer;
+
+  /** Throws an error when the file is damaged. */
+  constructor(path: string) {
+    this.#file = openSync(path, 'r');
+    try {
+      const { size } = fstatSync(this.#file);
+      const footer = this.#read(size - footerBytes, footerBytes);
+      const indexAt = footer.readUIntBE(0, 6);
+      const indexBytes = footer.readUInt32BE(6);
+      const count = footer.readUInt32BE(10);
+      const isWhole =
+        footer.subarray(14).equals(magic) &&
+        indexBytes <= maxIndexBytes &&
+        count <= maxShards &&
+        indexAt + indexBytes + count * entryBytes + footerBytes === size;
+      if (!isWhole) throw new Error('kept repository data is damaged');
+      this.index = this.#read(indexAt, indexBytes);
+      this.#table = this.#read(indexAt + indexBytes, count * entryBytes);
+    } catch (error) {
+      closeSync(this.#file);
+      throw error;
+    }
+  }
+
+  /** Returns a compressed shard; undefined when it is not in the file. Throws an error when it is damaged. */
+  shard(hex: string): Buffer | undefined {
+    const digest = Buffer.from(hex, 'hex');
+    let low = 0;
+    let high = this.#table.length / entryBytes;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const at = middle * entryBytes;
+      const order = digest.compare(this.#table, at, at + digestBytes);
+      if (order === 0) {
+        const start = this.#table.readUIntBE(at + digestBytes, 6);
+        const bytes = this.#read(start, this.#table.readUInt32BE(at + digestBytes + 6));
+        const found = createHash('sha256').update(bytes).digest();
+        if (!found.equals(digest)) throw new Error('kept repository data is damaged');
+        return bytes;
+      }
+      if (order < 0) high = middle;
+      else low = middle + 1;
+    }
+    return undefined;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #read(start: number, length: number): Buffer {
+    const bytes = Buffer.allocUnsafe(length);
+    if (start < 0 || readSync(this.#file, bytes, 0, length, start) !== length) {
+      throw new Error('kept repository data is damaged');
+    }
+    return bytes;
+  }
+}

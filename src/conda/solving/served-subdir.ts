@@ -1,0 +1,100 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { shardFolder } from '../repodata/shards/cut-records.ts';
+import { pack } from '../repodata/shards/msgpack.ts';
+import { findEntry } from '../repodata/shards/msgpack-reader.ts';
+import { checkShard, maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
+import { ShardPack } from '../repodata/shards/shard-pack.ts';
+import type { SubdirOrder } from './solve-messages.ts';
+
+/** Fetches a shard from a channel. */
+export type FetchShard = (base: string, hex: string) => Promise<Uint8Array>;
+
+const indexFile = 'repodata_shards.msgpack.zst';
+const shardFile = new RegExp(`^${shardFolder}/([0-9a-f]{64})\\.msgpack\\.zst$`);
+
+/** The files of a subdirectory that the solver reads, and the records in them. */
+export class ServedSubdir {
+  readonly #order: SubdirOrder;
+  readonly #pack: ShardPack | undefined;
+  readonly #fetch: FetchShard;
+  /** Shards that were served, by digest: compressed. */
+  readonly #served = new Map<string, Uint8Array>();
+  #listed: { readonly archives: string; readonly digests: ReadonlyMap<string, string> } | undefined;
+
+  constructor(order: SubdirOrder, fetch: FetchShard) {
+    this.#order = order;
+    this.#fetch = fetch;
+    this.#pack = order.path === undefined ? undefined : new ShardPack(order.path);
+  }
+
+  /** Returns a file; undefined when there is none, or when it is not below this subdirectory. */
+  async file(url: string): Promise<Uint8Array | undefined> {
+    const base = `${this.#order.url}/`;
+    if (!url.startsWith(base)) return undefined;
+    const file = url.slice(base.length);
+    if (file === indexFile) return this.#index;
+    const hex = shardFile.exec(file)?.[1];
+    if (hex === undefined) return undefined;
+    const shard = this.#pack?.shard(hex) ?? (await this.#fetched(hex));
+    if (shard) this.#served.set(hex, shard);
+    return shard;
+  }
+
+  /** True when the archive of a package is listed here. */
+  has(subdir: string, url: string): boolean {
+    if (subdir !== this.#order.subdir) return false;
+    return url.startsWith(`${this.#order.url}/`) || url.startsWith(this.#list().archives);
+  }
+
+  /** Returns the record of a package whose shard was served, as in `repodata.json`. */
+  record(name: string, fileName: string): Readonly<Record<string, unknown>> | undefined {
+    const shard = this.#served.get(this.#list().digests.get(name) ?? '');
+    if (shard === undefined) return undefined;
+    const bytes = zstdDecompressSync(shard, { maxOutputLength: maxShardBytes });
+    const section = fileName.endsWith('.conda') ? 'packages.conda' : 'packages';
+    const record = findEntry(bytes, [section, fileName]);
+    if (typeof record !== 'object' || record === null) return undefined;
+    return Object.fromEntries(
+      Object.entries(record).map(([name, value]) => [
+        name,
+        value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
+      ]),
+    );
+  }
+
+  close(): void {
+    this.#pack?.close();
+  }
+
+  get #index(): Uint8Array {
+    return this.#pack?.index ?? emptyIndex(this.#order);
+  }
+
+  #list() {
+    if (this.#listed) return this.#listed;
+    const { archives, digests } = readShardIndex(this.#index, this.#order.url);
+    const byName = digests.map(
+      ([name, digest]) => [name, Buffer.from(digest).toString('hex')] as const,
+    );
+    this.#listed = { archives, digests: new Map(byName) };
+    return this.#listed;
+  }
+
+  async #fetched(hex: string): Promise<Uint8Array | undefined> {
+    const { shards } = this.#order;
+    if (shards === undefined) return undefined;
+    const bytes = await this.#fetch(shards, hex);
+    checkShard(bytes, `${shards}${hex}.msgpack.zst`);
+    return bytes;
+  }
+}
+
+/** A channel may have packages for other platforms only. The solver requires an answer for each. */
+function emptyIndex({ url, subdir }: SubdirOrder): Uint8Array {
+  return zstdCompressSync(
+    pack({
+      info: { subdir, base_url: `${url}/`, shards_base_url: `${url}/${shardFolder}/` },
+      shards: {},
+    }),
+  );
+}

@@ -1,0 +1,70 @@
+import type { ChannelAccess } from '../channels/channel-access.ts';
+import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
+import { ChannelFault } from '../channels/channel-fault.ts';
+import type { OpenedRepodata, OpenRepodata, RepodataStore } from '../repodata/repodata-store.ts';
+import type { SolveWish } from './conda-solver.ts';
+import type { SubdirOrder } from './solve-messages.ts';
+
+/** A channel of an environment. */
+export interface WantedChannel {
+  /** As the caller wrote it. */
+  readonly name: string;
+  /** Base URL. */
+  readonly url: string;
+  readonly subdirs: readonly string[];
+}
+
+/** Returns the channels of an environment in their order, each once. Throws a `Fault`. */
+export function wantedChannels(wish: SolveWish, channels: ChannelAccess): readonly WantedChannel[] {
+  const wanted = wish.channels.flatMap(written => {
+    const { channel, subdirs } = readWrittenChannel(written);
+    return channelsOf(channel).map(name => ({
+      name,
+      url: channels.baseUrl(name),
+      subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
+    }));
+  });
+  return [...new Map(wanted.toReversed().map(one => [one.url, one])).values()].toReversed();
+}
+
+/**
+ * Opens the repository data of all subdirectories, all at once. Throws a `Fault` for a channel that has none of them.
+ *
+ * @param opened receives what is to be closed, also when others fail
+ */
+export async function openSubdirs(
+  repodata: RepodataStore,
+  wanted: readonly WantedChannel[],
+  options: OpenRepodata,
+  opened: OpenedRepodata[],
+): Promise<readonly SubdirOrder[]> {
+  const openOne = async ({ url, subdirs }: WantedChannel, subdir: string): Promise<SubdirOrder> => {
+    const absent = { url: `${url}/${subdir}`, subdir, path: undefined, shards: undefined };
+    if (!subdirs.includes(subdir)) return absent;
+    const found = await repodata.open(url, subdir, options);
+    if (found === undefined) return absent;
+    opened.push(found);
+    return { url: found.url, subdir, path: found.path, shards: found.shards };
+  };
+  const openChannel = async (channel: WantedChannel): Promise<readonly SubdirOrder[]> => {
+    const both = [...new Set([...channel.subdirs, 'noarch'])];
+    const found = await settled(both.map(subdir => openOne(channel, subdir)));
+    if (found.every(({ path }) => path === undefined)) throw nothingThere(channel);
+    return found;
+  };
+  return (await settled(wanted.map(openChannel))).flat();
+}
+
+/** Waits for all, so that whatever was opened is known, and then throws the first error. */
+async function settled<T>(work: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(work);
+  return Promise.all(work);
+}
+
+function nothingThere({ name, url, subdirs }: WantedChannel): ChannelFault {
+  const shown = name === url ? name : `${name} (${url})`;
+  return new ChannelFault(
+    `The channel ${shown} has no repository data for ${subdirs.join(' or ')} (404): check its name or address`,
+    404,
+  );
+}
