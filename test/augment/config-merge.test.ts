@@ -78,7 +78,7 @@ function changed(base: Config, change: ImageChange, layers: InjectedLayer[] = []
 const environmentOf = (env: readonly string[]) =>
   new Map(env.map(entry => [envName(entry), entry]));
 
-test('merged environment: each name once, given ones win, base order kept, new ones last', () => {
+test('merged environment: each name occurs once, given values win, base order is kept, new names come last', () => {
   fc.assert(
     fc.property(environments, environments, (base, given) => {
       const merged = mergeEnv(base, given);
@@ -91,7 +91,7 @@ test('merged environment: each name once, given ones win, base order kept, new o
   );
 });
 
-test('merging the same again changes nothing', () => {
+test('merging the same values again changes nothing', () => {
   fc.assert(
     fc.property(environments, environments, (base, given) => {
       const once = mergeEnv(base, given);
@@ -100,7 +100,7 @@ test('merging the same again changes nothing', () => {
   );
 });
 
-test('what is given is there, what is not given stays, and all else keeps its value and place', () => {
+test('given members replace those of the base; all other members keep value and position', () => {
   fc.assert(
     fc.property(bases, changes, (made, change) => {
       // As it comes out of JSON: fast-check makes objects without a prototype.
@@ -122,7 +122,7 @@ test('what is given is there, what is not given stays, and all else keeps its va
   );
 });
 
-test('the entry chain is the replaced entrypoint, and only when there was one', () => {
+test('the entry chain is the replaced entrypoint, and exists only if there was one', () => {
   fc.assert(
     fc.property(bases, changes, (base, change) => {
       const former = (base.config?.Entrypoint ?? []) as string[];
@@ -142,7 +142,7 @@ test('the entry chain is the replaced entrypoint, and only when there was one', 
   );
 });
 
-test('layers are appended with their diff IDs and a history that stays in step', () => {
+test('layers are appended with their diff IDs, and the history matches them', () => {
   fc.assert(
     fc.property(bases, layerLists, fc.nat(4), (base, layers, count) => {
       fc.pre(layers.length > 0);

@@ -29,7 +29,7 @@ function find({ generated }: AugmentedImage, { documents }: Base, digest: Digest
   return generated.get(digest) ?? documents.get(digest);
 }
 
-test('documents: the same base and change give the same bytes, and the base keeps its own', () => {
+test('documents: the same base and change give the same bytes, and the base is not modified', () => {
   fc.assert(
     fc.property(bases, changes, ({ root, documents }, change) => {
       const before = [...documents.values()].map(({ bytes }) => Buffer.from(bytes));
@@ -45,7 +45,7 @@ test('documents: the same base and change give the same bytes, and the base keep
   );
 });
 
-test('documents: without a change the root is the very document that came', () => {
+test('documents: without a change the root is the received document', () => {
   fc.assert(
     fc.property(
       bases,
@@ -57,7 +57,7 @@ test('documents: without a change the root is the very document that came', () =
   );
 });
 
-test('documents: each generated one is named by its digest, and each is reached from the root', () => {
+test('documents: each generated document is named by its digest and reachable from the root', () => {
   fc.assert(
     fc.property(bases, changes, (base, change) => {
       const image = augment(base.root, base.documents, change);
@@ -83,7 +83,7 @@ test('documents: each generated one is named by its digest, and each is reached 
   );
 });
 
-test('indexes: entries that are no image stay, images that are there change, the rest is kept', () => {
+test('indexes: entries that are not images stay, available images change, everything else is kept', () => {
   fc.assert(
     fc.property(indexes, changes, (base, change) => {
       const image = augment(base.root, base.documents, change);
@@ -116,7 +116,7 @@ test('indexes: entries that are no image stay, images that are there change, the
   );
 });
 
-test('manifests: layers are appended in the family of the base, all else is kept', () => {
+test('manifests: layers are appended in the family of the base, everything else is kept', () => {
   fc.assert(
     fc.property(images, changes, (base, change) => {
       const image = augment(base.root, base.documents, change);
@@ -152,7 +152,7 @@ test('manifests: layers are appended in the family of the base, all else is kept
   );
 });
 
-test('configs: one diff ID and one entry of history for each layer, members nobody knows kept', () => {
+test('configs: one diff ID and one history entry for each layer; unknown members are kept', () => {
   fc.assert(
     fc.property(images, changes, (base, change) => {
       const image = augment(base.root, base.documents, change);

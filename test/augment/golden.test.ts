@@ -9,7 +9,7 @@ import { cases } from '../golden/cases.ts';
 const root = join(import.meta.dirname, '../golden/augment');
 const readJson = (...path: string[]) => JSON.parse(readFileSync(join(root, ...path), 'utf8'));
 
-test('every case has a folder and every folder a case', () => {
+test('every case has a folder, and every folder has a case', () => {
   assert.deepEqual(readdirSync(root).sort(), Object.keys(cases).sort());
 });
 
@@ -37,7 +37,7 @@ function sumsOf(folder: string, files: readonly string[]): Record<string, string
   );
 }
 
-test('the digests of the files are what another program says they are', () => {
+test('the digests of the files match those of another program', () => {
   for (const name of Object.keys(cases)) {
     const { documents } = readJson(name, 'base.json') as GoldenBase;
     const base = Object.fromEntries(documents.map(({ file, digest }) => [file, digest]));

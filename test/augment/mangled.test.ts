@@ -36,7 +36,7 @@ function mangled(
   return { ...object, [name]: list ? [deeper, ...list.slice(1)] : deeper };
 }
 
-test('documents with something wrong in any place are changed, left, or refused with a sentence', () => {
+test('documents with an error in any place are changed, left unchanged, or refused with a sentence', () => {
   let changed = 0;
   let refused = 0;
   fc.assert(

@@ -23,7 +23,7 @@ function changed(text: string, change: ImageChange, baseLayers = 0): string {
 const runtime = (text: string, change: ImageChange) =>
   changed(`{"config":${text}}`, change).slice('{"config":'.length, -1);
 
-test('configs: what is given replaces, also when it is empty', () => {
+test('configs: given values replace those of the base, also empty values', () => {
   const base = '{"Entrypoint":["/a"],"Cmd":["b"],"WorkingDir":"/c"}';
   assert.equal(
     runtime(base, { entrypoint: [], cmd: [], workingDir: '' }),
@@ -32,7 +32,7 @@ test('configs: what is given replaces, also when it is empty', () => {
   assert.equal(runtime(base, { env: [] }), base);
 });
 
-test('configs: the command stays when only the entrypoint is replaced', () => {
+test('configs: the command stays if only the entrypoint is replaced', () => {
   assert.equal(
     runtime('{"Cmd":["b"],"Entrypoint":null}', { entrypoint: ['/a'] }),
     '{"Cmd":["b"],"Entrypoint":["/a"]}',
@@ -52,7 +52,7 @@ for (const text of ['null', '[]', '"text"', '1.10', 'true']) {
   });
 }
 
-test('configs: members in another case are the members that Go takes them for', () => {
+test('configs: members in another letter case are read as Go reads them', () => {
   assert.equal(
     runtime('{"env":["PATH=/bin","A=0"],"entrypoint":["/own"],"cmd":["x"],"WORKINGDIR":"/"}', {
       entrypoint: ['/given'],
@@ -76,7 +76,7 @@ test('configs: members in another case are the members that Go takes them for', 
   );
 });
 
-test('configs: the architecture in any case and spelling', () => {
+test('configs: the architecture is read in any letter case and spelling', () => {
   const architecture = (text: string) => architectureOf(Buffer.from(text));
   assert.equal(architecture('{"architecture":"amd64"}'), 'amd64');
   assert.equal(architecture('{"Architecture":"aarch64"}'), 'arm64');
@@ -86,7 +86,7 @@ test('configs: the architecture in any case and spelling', () => {
   }
 });
 
-test('entry chain: an image that starts with the given entrypoint keeps the chain it has', () => {
+test('entry chain: an image that already starts with the given entrypoint keeps its chain', () => {
   const once = runtime('{"Entrypoint":["/own","-x"],"Env":null}', { entrypoint: ['/given'] });
   assert.equal(runtime(once, { entrypoint: ['/given'] }), once);
   assert.equal(
@@ -96,7 +96,7 @@ test('entry chain: an image that starts with the given entrypoint keeps the chai
   );
 });
 
-test('entry chain: absent without a former entrypoint, and when none is given', () => {
+test('entry chain: absent without a previous entrypoint, and without a given one', () => {
   for (const own of ['null', '[]', '{}', '1']) {
     assert.equal(
       runtime(`{"Entrypoint":${own}}`, { entrypoint: ['/a'] }),
@@ -108,7 +108,7 @@ test('entry chain: absent without a former entrypoint, and when none is given', 
   assert.equal(runtime(base, { cmd: ['x'] }), '{"Entrypoint":["/own"],"Cmd":["x"]}');
 });
 
-test('entry chain: words of every kind are JSON text', () => {
+test('entry chain: words with any characters become JSON text', () => {
   const own = ['/bin/sh', '-c', 'echo "é" $A\n', ''];
   const after = JSON.parse(
     runtime(JSON.stringify({ Entrypoint: own }), { entrypoint: ['/a'] }),
@@ -122,7 +122,7 @@ test('entry chain: words of every kind are JSON text', () => {
   );
 });
 
-test('environment: names twice, without a value, and beginning with the equals sign', () => {
+test('environment: repeated names, names without a value, and names that begin with an equals sign', () => {
   assert.deepEqual(mergeEnv(['A=1', 'B=1', 'A=2'], ['C=1']), ['A=2', 'B=1', 'C=1']);
   assert.deepEqual(mergeEnv(['A=1', 'B=1', 'A=2'], ['A=3']), ['A=3', 'B=1']);
   assert.deepEqual(mergeEnv(['A', 'B='], ['A=1', 'B']), ['A=1', 'B']);
@@ -145,7 +145,7 @@ test('layers: a config without root file system or history gets both', () => {
   }
 });
 
-test('layers: the history is filled up to the layers of the base, and never cut', () => {
+test('layers: the history is extended to the layers of the base, and never shortened', () => {
   const history = (entries: string, baseLayers: number) =>
     changed(`{"history":[${entries}],"rootfs":{}}`, { layers: [layer] }, baseLayers)
       .slice('{"history":['.length)
@@ -162,14 +162,14 @@ test('layers: the history is filled up to the layers of the base, and never cut'
   assert.equal(history('{},{},{}', 1), `{},{},{},${entryOfLayer}`);
 });
 
-test('layers: each gets its entries, also the same layer twice', () => {
+test('layers: each layer gets its entries, also if it is added twice', () => {
   assert.equal(
     changed('{"rootfs":{"diff_ids":[]},"history":[]}', { layers: [layer, layer] }),
     `{"rootfs":{"diff_ids":["${layer.tarDigest}","${layer.tarDigest}"]},"history":[${entryOfLayer},${entryOfLayer}]}`,
   );
 });
 
-test('configs: what cannot be kept in step is refused with a sentence', () => {
+test('configs: a config whose layers and history cannot be matched is refused with a sentence', () => {
   for (const text of [
     '{"rootfs":{"diff_ids":{}}}',
     '{"rootfs":{"diff_ids":1.10}}',

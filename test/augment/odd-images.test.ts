@@ -64,7 +64,7 @@ for (const [what, root] of [
   });
 }
 
-test('untouched: attestations in an index that forgot to mark them', () => {
+test('untouched: attestations in an index that does not mark them', () => {
   const attestation = written(imageText([ownLayer('application/vnd.in-toto+json')]), ociManifest);
   const root = written(indexText([describe(image), describe(attestation)]), ociIndex);
   const after = body(made(baseOf(root, image, attestation, config)).root);
@@ -72,7 +72,7 @@ test('untouched: attestations in an index that forgot to mark them', () => {
   assert.equal(after.manifests[1]?.digest, attestation.digest);
 });
 
-test('attestations name the image that takes the place of theirs, wherever they stand', () => {
+test('attestations refer to the image that replaces theirs, at any position', () => {
   const attestation = written(imageText([ownLayer('application/vnd.in-toto+json')]), ociManifest);
   const about = (digest: string) => ({
     ...JSON.parse(describe(attestation)),
@@ -96,7 +96,7 @@ test('attestations name the image that takes the place of theirs, wherever they 
   assert.notEqual(manifests[1]?.digest, image.digest);
 });
 
-test('images: layers of every type that runtimes unpack, and none at all', () => {
+test('images: layers of every type that runtimes unpack, and no layers', () => {
   for (const type of [
     'application/vnd.oci.image.layer.v1.tar',
     'application/vnd.oci.image.layer.v1.tar+zstd',
@@ -117,7 +117,7 @@ test('images: layers of every type that runtimes unpack, and none at all', () =>
   assert.equal(made(baseOf(none, config)).maxLayers, 1);
 });
 
-test('descriptors: content that they carry is renewed, places to fetch it from go', () => {
+test('descriptors: embedded content is renewed, download URLs are removed', () => {
   const inside = `,"data":"${config.bytes.toString('base64')}","urls":["https://example.org/c"],"annotations":{"a":"b"}`;
   const child = written(imageText([], ',"annotations":{"c":"d"}', inside), ociManifest);
   const more = `,"data":"${child.bytes.toString('base64')}","urls":null,"platform":{"os":"linux","architecture":"amd64","os.features":["x"]},"artifactType":"t"`;
@@ -140,13 +140,13 @@ test('descriptors: content that they carry is renewed, places to fetch it from g
   assert.equal(size, written_.length);
 });
 
-test('manifests: the subject stays as it is', () => {
+test('manifests: the subject does not change', () => {
   const subject = `,"subject":${ownLayer(ociManifest)}`;
   const root = written(imageText([], subject), ociManifest);
   assert.ok(String(made(baseOf(root, config)).root.bytes).includes(subject));
 });
 
-test('indexes: the same child twice becomes the same child twice', () => {
+test('indexes: a repeated child is repeated after the change', () => {
   const root = written(indexText([describe(image), describe(image, ',"x":1')]), ociIndex);
   const result = made(baseOf(root, image, config));
   const [one, other] = body(result.root).manifests;
@@ -155,7 +155,7 @@ test('indexes: the same child twice becomes the same child twice', () => {
   assert.equal(result.generated.size, 3);
 });
 
-test('indexes: an image is read by the type that its entry gives it', () => {
+test('indexes: an image is read by the type in its index entry', () => {
   const child = written(imageText([]), 'application/json');
   const entry = describe({ ...child, mediaType: dockerManifest });
   const result = made(baseOf(written(indexText([entry]), dockerIndex), child, config));
@@ -164,13 +164,13 @@ test('indexes: an image is read by the type that its entry gives it', () => {
   assert.equal(body(manifest).layers[0]?.mediaType, dockerLayerGzip);
 });
 
-test('indexes: the largest number of layers counts, wherever it stands', () => {
+test('indexes: the largest number of layers counts, at any position', () => {
   const small = written(imageText([]), ociManifest);
   const root = written(indexText([describe(image), describe(small)]), ociIndex);
   assert.equal(made(baseOf(root, image, small, config)).maxLayers, 2);
 });
 
-test('indexes: one that leads to a great many others costs no more than its size', () => {
+test('indexes: an index of very many images costs no more than its size', () => {
   let below: Document = image;
   const all: Document[] = [image, config];
   for (let depth = 0; depth < 30; depth++) {
@@ -182,7 +182,7 @@ test('indexes: one that leads to a great many others costs no more than its size
   assert.ok(ms < 2000, `${ms} ms`);
 });
 
-test('what cannot be changed is refused with a sentence', () => {
+test('an image that cannot be changed is refused with a sentence', () => {
   const signed = written('no JSON', mediaTypes.dockerSchema1Signed);
   assert.throws(() => made(baseOf(signed)), /retired Docker schema 1 format/);
   const broken = { ...config, bytes: Buffer.from('no JSON') };

@@ -36,7 +36,7 @@ async function documentsOf(name: string): Promise<{ root: Document; all: Map<Dig
 }
 
 for (const name of corpusNames()) {
-  test(`every descriptor of ${name} fits what it points to`, async () => {
+  test(`every descriptor of ${name} matches its content`, async () => {
     const { root, all } = await documentsOf(name);
     const before = new Map([...all].map(([digest, { bytes }]) => [digest, Buffer.from(bytes)]));
     const image = augment(root, all, change);

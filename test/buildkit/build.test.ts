@@ -40,14 +40,14 @@ suite('build', { concurrency: 2 }, () => {
     );
   });
 
-  test('a target, and nowhere to go', async () => {
+  test('a target stage, and a build without an exporter', async () => {
     const dockerfile = `FROM ${world.base} AS first\nRUN echo one\nFROM first\nRUN false\n`;
     const result = await world.build({ dockerfile, target: 'first' });
     assert.equal(result.digest, undefined);
     assert.equal((await failureOf(world.build({ dockerfile }))).kind, 'exec');
   });
 
-  test('two platforms make an index', async () => {
+  test('a build for two platforms makes an index', async () => {
     const result = await world.build({
       dockerfile: 'FROM scratch\nARG TARGETARCH\nCOPY $TARGETARCH /file\n',
       context: memoryTree({ amd64: 'one', arm64: 'two' }),
@@ -65,7 +65,7 @@ suite('build', { concurrency: 2 }, () => {
     );
   });
 
-  test('named contexts: files, and an image in the place of another', async () => {
+  test('named contexts: files, and an image in place of another image', async () => {
     const { files } = await buildTar({
       dockerfile: 'FROM base\nCOPY --from=more note /note\nCOPY --from=base /bin/busybox /copy\n',
       namedContexts: {
@@ -77,7 +77,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.ok(files.has('copy'));
   });
 
-  test('builds with the same names, sizes and times of files do not mix', async () => {
+  test('builds with the same file names, sizes and times do not mix', async () => {
     const dockerfile = 'FROM scratch\nCOPY file /file\n';
     for (const content of ['AAAA', 'BBBB', 'CCCC']) {
       const { files } = await buildTar({ dockerfile, context: memoryTree({ file: content }) });
@@ -85,7 +85,7 @@ suite('build', { concurrency: 2 }, () => {
     }
   });
 
-  test('a secret is there while it is needed, and not in the image', async () => {
+  test('a secret is available to its step and absent from the image', async () => {
     const { files } = await buildTar({
       dockerfile: [
         `FROM ${world.base}`,
@@ -101,7 +101,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.ok(![...files.values()].includes('hidden'));
   });
 
-  test('an OCI archive and an image at once', async () => {
+  test('one build exports an OCI archive and an image', async () => {
     const parts: Buffer[] = [];
     const result = await world.build({
       dockerfile: `FROM ${world.base}\nRUN echo x > /x\n`,
@@ -141,7 +141,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.ok(bytes > 24 * 1024 * 1024);
   });
 
-  test('the same digest each time, with a date', async () => {
+  test('with a date, every build has the same digest', async () => {
     const options = {
       dockerfile: `FROM ${world.base}\nRUN date +%N > /dev/null && echo x > /x\n`,
       sourceDateEpoch: 1,
@@ -154,7 +154,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.deepEqual(other.steps, { total: 2, cached: 1 }, 'only the base was there');
   });
 
-  test('a cache in a registry serves a builder that knows nothing', async () => {
+  test('a cache in a registry serves a builder without its own cache', async () => {
     const cache = { type: 'registry' as const, ref: image('cache:1') };
     const missing = { type: 'registry' as const, ref: image('cache:none') };
     const options = { dockerfile: `FROM ${world.base}\nRUN echo cached > /x\n` };
@@ -168,7 +168,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.equal(result.steps.cached, 1);
   });
 
-  test('a warning of the frontend is told', async () => {
+  test('a warning of the frontend is reported', async () => {
     const result = await world.build({ dockerfile: `from ${world.base}\nRUN true\n` });
     assert.deepEqual(
       result.warnings.map(({ line, short }) => [line, short.split(':')[0]]),

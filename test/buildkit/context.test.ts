@@ -60,7 +60,7 @@ suite('context', { concurrency: 2 }, () => {
     await use(directoryTree(directory.path), directory.join);
   }
 
-  test('odd names arrive as they are, from memory and from disk', async () => {
+  test('unusual names arrive unchanged, from memory and from disk', async () => {
     const files = Object.fromEntries(oddNames.map((name, index) => [name, 'x'.repeat(index)]));
     const fromMemory = await listing(memoryTree(files));
     assert.equal(fromMemory.length, oddNames.length + 3);
@@ -71,7 +71,7 @@ suite('context', { concurrency: 2 }, () => {
     await onDisk(files, async tree => assert.deepEqual(await listing(tree), fromMemory));
   });
 
-  test('odd names can be copied one by one', async () => {
+  test('unusual names can be copied one by one', async () => {
     const sources = [
       'a, b',
       'ends, ',
@@ -86,7 +86,7 @@ suite('context', { concurrency: 2 }, () => {
     assert.equal(found.length, sources.length);
   });
 
-  test('a .dockerignore is heeded, exceptions and all', async () => {
+  test('a .dockerignore is honoured, with its exceptions', async () => {
     const files = {
       '.dockerignore':
         '# what is not needed\n**/*.log\nsecret\n/build/\n!build/keep/**\n!important.log\na, b\n',
@@ -149,7 +149,7 @@ suite('context', { concurrency: 2 }, () => {
     });
   });
 
-  test('a COPY through a symlink brings what it leads to', async () => {
+  test('a COPY through a symlink includes the target of the link', async () => {
     const context = memoryTree({
       'real/data': 'x',
       'real/other': 'y',
@@ -160,7 +160,7 @@ suite('context', { concurrency: 2 }, () => {
     assert.deepEqual(found, ['./data 81a4 1']);
   });
 
-  test('nothing, and no context at all', async () => {
+  test('an empty context, and no context', async () => {
     await world.build({ dockerfile: 'FROM scratch\nCOPY . /\n' });
     await world.build({ dockerfile: 'FROM scratch\nCOPY . /\n', context: memoryTree({}) });
     const context = directoryTree('/nowhere/at/all');
@@ -169,7 +169,7 @@ suite('context', { concurrency: 2 }, () => {
     assert.match(error.message, /ENOENT.*\/nowhere\/at\/all/);
   });
 
-  test('many files and much in them', async () => {
+  test('many files with much content', async () => {
     const files: Record<string, string | Uint8Array> = { big: Buffer.alloc(20_000_000, 'abc') };
     for (let index = 0; index < 2000; index += 1) {
       files[`d${index % 37}/e${index % 11}/f${index}`] = `content ${index}`;

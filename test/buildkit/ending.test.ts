@@ -39,7 +39,7 @@ async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
 }
 
 suite('ending', { concurrency: 2 }, () => {
-  test('a signal ends the build and its container', async () => {
+  test('a signal cancels the build and ends its container', async () => {
     await using world = await startBuildWorld();
     const controller = new AbortController();
     const log: string[] = [];
@@ -55,7 +55,7 @@ suite('ending', { concurrency: 2 }, () => {
     assert.equal(again.steps.total, 2, 'the client and the builder go on');
   });
 
-  test('a signal that was there before, and one that comes too late', async () => {
+  test('a signal that is aborted before the build, and one aborted after it', async () => {
     await using world = await startBuildWorld();
     const options = { dockerfile: `FROM ${world.base}\n` };
     const before = { signal: AbortSignal.abort() };
@@ -65,7 +65,7 @@ suite('ending', { concurrency: 2 }, () => {
     late.abort();
   });
 
-  test('a time limit', async () => {
+  test('a time limit ends the build', async () => {
     await using world = await startBuildWorld();
     const [error, ms] = await timed(() => startSleeper(world, { timeoutMs: 700 }).failure);
     assert.equal(error.kind, 'timeout');
@@ -74,7 +74,7 @@ suite('ending', { concurrency: 2 }, () => {
     await allGone(world);
   });
 
-  test('a builder that is killed, and another one in its place', async () => {
+  test('a killed builder, and a new one at its address', async () => {
     await using world = await startBuildWorld();
     const { failure, asleep } = startSleeper(world);
     await asleep();
@@ -89,7 +89,7 @@ suite('ending', { concurrency: 2 }, () => {
     assert.ok(goneMs < shortMs, `${goneMs} ms`);
   });
 
-  test('a builder that is asked to stop while it builds', async () => {
+  test('a builder that receives SIGTERM during a build', async () => {
     await using world = await startBuildWorld();
     const { failure, asleep } = startSleeper(world);
     await asleep();
@@ -98,7 +98,7 @@ suite('ending', { concurrency: 2 }, () => {
     await stopping;
   });
 
-  test('a builder that hangs is found out', async t => {
+  test('a hanging builder is detected', async t => {
     await using world = await startBuildWorld();
     const client = connect(world.buildkitd.address, {
       keepalive: { timeMs: 1_000, timeoutMs: 3_000 },
@@ -114,7 +114,7 @@ suite('ending', { concurrency: 2 }, () => {
     world.buildkitd.signal('SIGCONT');
   });
 
-  test('a session that is lost ends the build at once', async () => {
+  test('a lost session ends the build at once', async () => {
     await using world = await startBuildWorld();
     const { builds } = await world.client.open();
     const open = builds.makeBidiStreamRequest.bind(builds);
@@ -135,7 +135,7 @@ suite('ending', { concurrency: 2 }, () => {
     await allGone(world);
   });
 
-  test('a client that is closed', async t => {
+  test('a closed client', async t => {
     await using world = await startBuildWorld();
     const client = connect(world.buildkitd.address);
     t.after(() => client.close());
@@ -149,7 +149,7 @@ suite('ending', { concurrency: 2 }, () => {
     assert.equal((await failureOf(client.info())).kind, 'cancelled');
   });
 
-  test('twenty builds at once on one client do not mix', async () => {
+  test('twenty simultaneous builds on one client do not mix', async () => {
     await using world = await startBuildWorld();
     const numbers = Array.from({ length: 20 }, (_, index) => index);
     const texts = await Promise.all(
@@ -173,7 +173,7 @@ suite('ending', { concurrency: 2 }, () => {
     );
   });
 
-  test('questions to a builder: what it is, what it keeps, and what it gives up', async () => {
+  test('builder queries: version, disk usage, and pruning', async () => {
     await using world = await startBuildWorld();
     assert.equal((await world.client.info()).version, 'v0.32.2');
     const [worker] = await world.client.listWorkers();
@@ -191,7 +191,7 @@ suite('ending', { concurrency: 2 }, () => {
     assert.equal((await failureOf(world.client.info({ signal }))).kind, 'cancelled');
   });
 
-  test('a builder that does not allow what a build asks for', async t => {
+  test('a builder that does not allow an entitlement of the build', async t => {
     await using buildkitd = await startBuildkitd({ entitlements: [] });
     const client = connect(buildkitd.address);
     t.after(() => client.close());

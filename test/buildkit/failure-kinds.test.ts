@@ -85,7 +85,7 @@ suite('kinds of failures', () => {
     });
   }
 
-  test('a builder that is away', () => {
+  test('an unavailable builder', () => {
     for (const code of [status.UNAVAILABLE, status.CANCELLED]) {
       assert.equal(explain(serviceError('Connection dropped', { code })).kind, 'unavailable');
     }
@@ -104,7 +104,7 @@ suite('kinds of failures', () => {
     assert.equal(late.kind, 'session');
   });
 
-  test('details win over sentences', () => {
+  test('details take precedence over messages', () => {
     const source = {
       info: {
         filename: 'My.Dockerfile',
@@ -127,7 +127,7 @@ suite('kinds of failures', () => {
     assert.equal(explain(detailed('it broke', { 'errdefs.Source': source })).kind, 'dockerfile');
   });
 
-  test('details that make no sense are left out', () => {
+  test('malformed details are ignored', () => {
     const broken = serviceError('it broke');
     broken.metadata.add('grpc-status-details-bin', Buffer.from([255, 255]));
     assert.equal(explain(broken).kind, 'other');

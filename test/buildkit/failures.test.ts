@@ -13,7 +13,7 @@ suite('failures', { concurrency: 2 }, () => {
   });
   after(() => world?.close());
 
-  test('a RUN that ends with an exit code', async () => {
+  test('a RUN that fails with an exit code', async () => {
     const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
     const dockerfile = [
       `FROM ${world.base}`,
@@ -38,12 +38,12 @@ suite('failures', { concurrency: 2 }, () => {
     assert.match(log.join(''), /ERROR: process .* exit code: 42\n/);
   });
 
-  test('the program of a RUN that is not there', async () => {
+  test('a RUN whose program does not exist', async () => {
     const error = await failureOf(world.build({ dockerfile: `FROM ${world.base}\nRUN nothere\n` }));
     assert.deepEqual([error.kind, error.exitCode], ['exec', 127]);
   });
 
-  test('a line that is no instruction', async () => {
+  test('a line that is not an instruction', async () => {
     const dockerfile = `FROM ${world.base}\n\nRUNN true\n`;
     const error = await failureOf(world.build({ dockerfile }));
     assert.equal(error.kind, 'dockerfile');
@@ -52,13 +52,13 @@ suite('failures', { concurrency: 2 }, () => {
     assert.deepEqual(error.lastLogLines, []);
   });
 
-  test('a Dockerfile that is empty, and a target that is not there', async () => {
+  test('an empty Dockerfile, and a target that does not exist', async () => {
     assert.equal((await failureOf(world.build({ dockerfile: '' }))).kind, 'dockerfile');
     const missing = world.build({ dockerfile: `FROM ${world.base}\n`, target: 'none' });
     assert.equal((await failureOf(missing)).kind, 'dockerfile');
   });
 
-  test('a COPY of what is not there', async () => {
+  test('a COPY of a file that does not exist', async () => {
     const dockerfile = `FROM ${world.base}\nCOPY nothere /\n`;
     const error = await failureOf(world.build({ dockerfile, context: memoryTree({ a: 'a' }) }));
     assert.equal(error.kind, 'dockerfile');
@@ -66,7 +66,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.equal(error.source?.line, 2);
   });
 
-  test('a base that is not there, and one whose registry is not there', async () => {
+  test('a base image that does not exist, and one whose registry does not exist', async () => {
     for (const name of [`${world.registry.host}/no/such:1`, '127.0.0.1:1/away:1']) {
       const error = await failureOf(world.build({ dockerfile: `# hi\nFROM ${name}\nRUN true\n` }));
       assert.equal(error.kind, 'base', error.message);
@@ -75,7 +75,7 @@ suite('failures', { concurrency: 2 }, () => {
     }
   });
 
-  test('a base of which a layer is gone', async () => {
+  test('a base image with a missing layer', async () => {
     await using registry = await startRegistry();
     const name = `${registry.host}/broken:1`;
     await world.build({
@@ -96,7 +96,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.equal(error.kind, 'base', error.message);
   });
 
-  test('a push to a registry that is away', async () => {
+  test('a push to an unavailable registry', async () => {
     const error = await failureOf(
       world.build({
         dockerfile: `FROM ${world.base}\n`,
@@ -107,14 +107,14 @@ suite('failures', { concurrency: 2 }, () => {
     assert.match(error.message, /connection refused/);
   });
 
-  test('a secret that is needed and missing', async () => {
+  test('a required secret is missing', async () => {
     const dockerfile = `FROM ${world.base}\nRUN --mount=type=secret,id=nope,required=true true\n`;
     const error = await failureOf(world.build({ dockerfile }));
     assert.equal(error.kind, 'other');
     assert.match(error.message, /secret nope: not found/);
   });
 
-  test('a secret is in no part of an error', async () => {
+  test('a secret does not appear in any part of an error', async () => {
     const dockerfile = `FROM ${world.base}\nRUN --mount=type=secret,id=s cat /run/secrets/s; echo; : sesame-open; exit 1\n`;
     const secrets = { s: 'sesame-open\nsecond-line' };
     const error = await failureOf(world.build({ dockerfile, secrets }));
@@ -123,7 +123,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.doesNotMatch(String(error.stack), /sesame|second/);
   });
 
-  test('an exporter, a frontend setting, and a power that the builder does not have', async () => {
+  test('an exporter, an entitlement and a platform that the builder does not support', async () => {
     const dockerfile = `FROM ${world.base}\nRUN true\n`;
     const started = Date.now();
     const exporters = [{ type: 'moby' as const, name: 'x' }];
@@ -151,7 +151,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.match(error.message, /the disk is gone/);
   });
 
-  test('a sink that breaks, and one that cannot be opened', async () => {
+  test('a sink that fails, and one that cannot be opened', async () => {
     const broken = () =>
       new Writable({ write: (_chunk, _encoding, callback) => callback(new Error('no space')) });
     const closed = () => Promise.reject(new Error('no space'));
@@ -164,7 +164,7 @@ suite('failures', { concurrency: 2 }, () => {
     }
   });
 
-  test('a listener of the progress that throws', async () => {
+  test('a progress listener that throws', async () => {
     const dockerfile = `FROM ${world.base}\nRUN sleep 20\n`;
     const onProgress = () => {
       throw new RangeError('of the listener');
@@ -173,7 +173,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.ok(error instanceof RangeError);
   });
 
-  test('options that make no sense', async () => {
+  test('invalid options', async () => {
     assert.throws(() => connect('http://127.0.0.1:1'), TypeError);
     assert.throws(() => connect('tcp://127.0.0.1'), TypeError);
     assert.throws(() => connect('unix:///x', { tls: { ca: '' } }), TypeError);

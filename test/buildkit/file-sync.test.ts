@@ -92,7 +92,7 @@ suite('files for the builder', () => {
     empty: '',
   });
 
-  test('entries with the modes of Go, then the bytes that are asked for', async () => {
+  test('entries with the modes of Go, then the requested bytes', async () => {
     const builder = new Builder(tree);
     assert.deepEqual(await builder.told(), [
       ...['a 800001ed 0', 'a/one 1a4 5', 'a/two 8001c9 700000'],
@@ -108,7 +108,7 @@ suite('files for the builder', () => {
     assert.equal(builder.received.at(-1)?.type, PacketType.PACKET_FIN);
   });
 
-  test('what is asked for is selected, in whatever way it is written', async () => {
+  test('requested paths are selected in every notation', async () => {
     const odd = memoryTree({ 'ü b': '', 'c+d': '', 'e, f': '', g: '' });
     const paths = async (headers: Record<string, string[]>) =>
       (await new Builder(odd, headers).told()).map(line => line.replace(/ 1a4 0$/, ''));
@@ -118,13 +118,13 @@ suite('files for the builder', () => {
     assert.deepEqual(await paths({ 'exclude-patterns': ['*', '!g'] }), ['g']);
   });
 
-  test('a directory that is not here', async () => {
+  test('a directory that is not part of the build', async () => {
     const builder = new Builder(tree, { 'dir-name': ['other'] });
     assert.match(String(await builder.ended), /directory 'other' is not part of this build/);
     assert.deepEqual(builder.failures, []);
   });
 
-  test('a request for what is no file, and a builder that gives up or leaves', async () => {
+  test('a request for something that is not a file, and a builder that stops or disconnects', async () => {
     for (const [say, why] of [
       [(builder: Builder) => builder.say(PacketType.PACKET_REQ, 0), /requested file 0/],
       [(builder: Builder) => builder.say(PacketType.PACKET_ERR, 0, 'disk full'), /disk full/],

@@ -74,19 +74,19 @@ suite('a session server', () => {
     assert.deepEqual(answer, { messages, code: status.OK, message: '' });
   });
 
-  test('tells the values of a header one by one, however many and whatever they hold', async () => {
+  test('returns the values of a header one by one, whatever their number and content', async () => {
     using peer = startPeer(headersOf);
     const names = ['a, b', 'ends, ', ' begins', '%20', ...Array.from({ length: 2000 }, String)];
     const answer = await peer.call('/headers', { 'x-name': names, 'x-names': 'other' }, []);
     assert.deepEqual(JSON.parse(answer.messages[0] ?? ''), names);
   });
 
-  test('answers what it does not know', async () => {
+  test('answers unknown methods', async () => {
     using peer = startPeer(echo);
     assert.equal((await peer.call('/none', {}, ['x'])).code, status.UNIMPLEMENTED);
   });
 
-  test('tells errors with their codes', async () => {
+  test('reports errors with their codes', async () => {
     using known = startPeer(failing(new GrpcError(status.NOT_FOUND, 'no "ü" 100%\nhere')));
     const answer = await known.call('/fail', {}, ['not read'.repeat(10_000)]);
     assert.deepEqual([answer.code, answer.message], [status.NOT_FOUND, 'no "ü" 100%\nhere']);
@@ -94,7 +94,7 @@ suite('a session server', () => {
     assert.equal((await unknown.call('/fail', {}, [])).code, status.INTERNAL);
   });
 
-  test('a call that the other side gives up is aborted', async () => {
+  test('a call that the other side cancels is aborted', async () => {
     let wasAborted = false;
     using peer = startPeer({
       path: '/wait',
@@ -112,7 +112,7 @@ suite('a session server', () => {
     await eventually('the call is aborted', () => wasAborted);
   });
 
-  test('what the other side breaks off is not the fault of who reads it', async () => {
+  test('an aborted stream is not reported as an error of its reader', async () => {
     const ended = Promise.withResolvers<unknown>();
     using peer = startPeer({
       path: '/read',
@@ -134,7 +134,7 @@ suite('a session server', () => {
     assert.equal(error.code, status.CANCELLED);
   });
 
-  test('a connection that is lost takes the server along', async () => {
+  test('a lost connection ends the server', async () => {
     using peer = startPeer(echo);
     await peer.call('/echo', {}, ['x']);
     peer.client.destroy();
@@ -156,13 +156,13 @@ suite('frames', () => {
     frameOf(Buffer.from('two')),
   ]);
 
-  test('cut anywhere', async () => {
+  test('split at any position', async () => {
     const bytes = [...both].map(byte => Buffer.from([byte]));
     assert.deepEqual(await collect(bytes), ['one', '', 'two']);
     assert.deepEqual(await collect([both]), ['one', '', 'two']);
   });
 
-  test('too long, compressed, or broken off', async () => {
+  test('too long, compressed, or truncated', async () => {
     await assert.rejects(collect([both], 2), /too long/);
     await assert.rejects(collect([Buffer.from([1, 0, 0, 0, 0])]), /compressed/);
     await assert.rejects(collect([both.subarray(0, -1)]), /within a message/);

@@ -52,7 +52,7 @@ function textOf(...events: [ms: number, what: Progress][]): string {
 }
 
 suite('recorded progress', () => {
-  test('steps in their order, with what they write', () => {
+  test('steps are printed in their order, with their output', () => {
     const text = textOf(
       [0, step('[internal] load', 0)],
       [50, step('[internal] load', 0, 40)],
@@ -74,7 +74,7 @@ suite('recorded progress', () => {
     );
   });
 
-  test('one step has the floor for a while, then another that waits', () => {
+  test('one step is printed for a while, then another one that waits', () => {
     const text = textOf(
       [0, step('a', 0)],
       [100, step('b', 100)],
@@ -94,7 +94,7 @@ suite('recorded progress', () => {
     );
   });
 
-  test('a step that fails, and one that is cancelled by that', () => {
+  test('a failed step, and a step that is cancelled because of it', () => {
     const text = textOf(
       [0, step('a', 0)],
       [10, written('a', 10, 'out\n')],
@@ -111,7 +111,7 @@ suite('recorded progress', () => {
     );
   });
 
-  test('a step that starts anew, and writes after its end', () => {
+  test('a step that restarts, and writes after its end', () => {
     const text = textOf(
       [0, step('a', 0, 100)],
       [200, step('a', 200)],
@@ -139,7 +139,7 @@ suite('recorded progress', () => {
     assert.equal(shown, '#1 all of it\n#1 DONE 0.0s\n');
   });
 
-  test('parts of a step, with amounts and times, not each of them', () => {
+  test('parts of a step are summarised, with amounts and times', () => {
     const part = (current: number, timeMs: number, completedMs?: number) =>
       progress({
         statuses: [
@@ -168,7 +168,7 @@ suite('recorded progress', () => {
     );
   });
 
-  test('characters that are cut by the end of a message', () => {
+  test('characters that are split across messages', () => {
     const decode = progressDecoder();
     const journal = new Journal();
     const bytes = Buffer.from('größe 🙂\n');
@@ -185,7 +185,7 @@ suite('recorded progress', () => {
     assert.deepEqual(journal.lastLines('v'), ['größe 🙂', 'größe 🙂']);
   });
 
-  test('the journal keeps the last lines, cut where they are long', () => {
+  test('the journal keeps the last lines, and shortens long ones', () => {
     const journal = new Journal();
     journal.add(written('a', 0, `${'x'.repeat(100_000)}\n`));
     for (let count = 0; count < 50; count += 1) journal.add(written('a', 0, `${count}\n`));
@@ -195,7 +195,7 @@ suite('recorded progress', () => {
     assert.equal(journal.lastLines('sha256:a').at(-1)?.length, 2_001);
   });
 
-  test('the journal tells why a program gave up, also where that came before the rest', () => {
+  test('the journal shows why a program failed, also if other output follows', () => {
     const journal = new Journal();
     journal.add(written('a', 0, 'early noise\n', 'stderr'));
     journal.add(written('a', 900, 'cannot find it\ngiving', 'stderr'));

@@ -53,7 +53,7 @@ suite('registries', () => {
       assert.deepEqual([...new Set(asked)], [registry.host]);
     });
 
-    test(`${kind}: the wrong password, and none, for a base`, async () => {
+    test(`${kind}: a wrong password, and no password, for a base image`, async () => {
       const dockerfile = dockerfileOf(`${registries[kind].host}/corpus/busybox:oci`);
       for (const credentials of [wrong, undefined]) {
         const error = await failureOf(
@@ -66,7 +66,7 @@ suite('registries', () => {
       }
     });
 
-    test(`${kind}: the wrong password, and none, for a push`, async () => {
+    test(`${kind}: a wrong password, and no password, for a push`, async () => {
       const exporter = { type: 'image' as const, push: true };
       for (const credentials of [wrong, undefined]) {
         const error = await failureOf(
@@ -105,7 +105,7 @@ suite('registries', () => {
     return bearer;
   };
 
-  test('tokens that are fetched for the builder: pull, push, and a cache, without a password', async () => {
+  test('tokens that are fetched for the builder: pull, push, and cache, without a password', async () => {
     const { basic } = registries;
     await using bearer = await startBearer();
     const asked: TokenQuestion[] = [];
@@ -133,7 +133,7 @@ suite('registries', () => {
     assert.ok(scopes.includes('repository:out/tokens:pull,push'));
   });
 
-  test('tokens that are not given: the reason is told with what they were for', async () => {
+  test('denied tokens: the error has the reason and the requested access', async () => {
     await using bearer = await startBearer();
     const tokens: TokenSource = {
       covers: async () => true,
@@ -154,7 +154,7 @@ suite('registries', () => {
     for (const { message } of [base, push]) assert.match(message, /there is no right to that/);
   });
 
-  test('whether there are tokens cannot be found out', async () => {
+  test('the token source fails', async () => {
     await using bearer = await startBearer();
     const error = await failureOf(
       world.build({
@@ -169,7 +169,7 @@ suite('registries', () => {
     assert.match(error.message, /the vault is closed/);
   });
 
-  test('two registries at once, each with its own account', async () => {
+  test('two registries in one build, each with its own account', async () => {
     const { basic, bearer } = registries;
     const accounts = new Map([basic, bearer].map(registry => [registry.host, accountOf(registry)]));
     const { digest } = await world.build({
@@ -190,7 +190,7 @@ suite('registries', () => {
     assert.ok(digest);
   });
 
-  test('credentials that cannot be looked up', async () => {
+  test('the credential source fails', async () => {
     const error = await failureOf(
       world.build({
         dockerfile: dockerfileOf(`${registries.basic.host}/corpus/busybox:oci`),
@@ -201,7 +201,7 @@ suite('registries', () => {
     assert.match(error.message, /the vault is closed/);
   });
 
-  test('a registry that is plain HTTP under a name', async () => {
+  test('a registry that serves plain HTTP under a host name', async () => {
     const name = `localhost:${new URL(world.registry.url).port}/named/plain:1`;
     const { names } = await world.build({
       dockerfile: 'FROM scratch\nCOPY a /a\n',

@@ -10,8 +10,8 @@ import { type Credentials, memoryTree, parseAddress } from '../../src/buildkit/i
 import { credentialsHandler } from '../../src/buildkit/session/login-question.ts';
 import { solveInput } from '../../src/buildkit/solve-request.ts';
 
-suite('the question to the builder', () => {
-  test('of few options', () => {
+suite('the solve request', () => {
+  test('with few options', () => {
     const { request, trees } = solveInput({ dockerfile: 'FROM scratch' }, 'ref');
     assert.deepEqual(request, {
       ...{ Ref: 'ref', Frontend: 'dockerfile.v0', FrontendAttrs: { filename: 'Dockerfile' } },
@@ -21,7 +21,7 @@ suite('the question to the builder', () => {
     assert.deepEqual([...trees.keys()], ['dockerfile', 'context']);
   });
 
-  test('of all options', () => {
+  test('with all options', () => {
     const { request, trees } = solveInput(
       {
         ...{ dockerfile: 'FROM scratch', dockerfileName: 'dir/My.Dockerfile', target: 'last' },
@@ -94,7 +94,7 @@ suite('addresses', () => {
     test(text, () => assert.deepEqual(parseAddress(text), address));
   }
 
-  test('others are refused', () => {
+  test('other addresses are refused', () => {
     for (const text of [
       '',
       '/run/b.sock',
@@ -133,7 +133,7 @@ suite('credentials', () => {
     return { Username, Secret, secrets };
   }
 
-  test('Docker Hub has one name, other registries are named exactly', async () => {
+  test('Docker Hub has one name; other registries require the exact name', async () => {
     const account = { username: 'u', password: 'p' };
     const known = { 'docker.io': account, 'registry.test': account };
     for (const host of ['docker.io', 'registry-1.docker.io', 'https://index.docker.io/v1/']) {
@@ -149,7 +149,7 @@ suite('credentials', () => {
     }
   });
 
-  test('an identity token goes without a name', async () => {
+  test('an identity token needs no user name', async () => {
     const answer = await ask('a', { a: { identityToken: 'token' } });
     assert.deepEqual(answer, { Username: '', Secret: 'token', secrets: ['token'] });
   });

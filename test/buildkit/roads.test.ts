@@ -107,7 +107,7 @@ for (const engine of ['forky', 'trixie'] as const) {
   });
 }
 
-test('an old Docker engine: no version, and its own store', async t => {
+test('an old Docker engine without version, with its own store', async t => {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, [baseImage]);
   await using docker = await startDocker({ suite: 'bookworm' });
@@ -135,7 +135,7 @@ test('an old Docker engine: no version, and its own store', async t => {
   assert.equal((await failureOf(build(client, missing))).kind, 'base');
 });
 
-test('an engine that is not there, and a server that is none', async t => {
+test('an engine that does not exist, and a server that is not an engine', async t => {
   await using registry = await startRegistry();
   const client = connect('docker+unix:///nowhere/docker.sock');
   t.after(() => client.close());

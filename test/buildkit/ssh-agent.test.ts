@@ -87,7 +87,7 @@ suite('an agent with keys', () => {
     });
   }
 
-  test('RSA signs with SHA-256 where the request says so, and never with SHA-1', async () => {
+  test('RSA signs with SHA-256 on request, and never with SHA-1', async () => {
     await using place = await makeTempDir('agent');
     const key = readSshKey(makeSshKey(place.join('key'), ['-t', 'rsa']).privateKey);
     const data = Buffer.from('data');
@@ -97,7 +97,7 @@ suite('an agent with keys', () => {
     assert.equal(await key.sign(data, 0), undefined);
   });
 
-  test('nobody can add, remove or lock its keys, nor use a key that it does not have', async () => {
+  test('clients cannot add, remove or lock keys, or use a key that the agent does not have', async () => {
     await using place = await makeTempDir('agent');
     const own = makeSshKey(place.join('own'), ['-t', 'ed25519']);
     const other = makeSshKey(place.join('other'), ['-t', 'ed25519']);
@@ -116,7 +116,7 @@ suite('an agent with keys', () => {
     assert.equal((await openSsh(socket, ['ssh-add', '-L'])).stdout.trim(), own.publicKey);
   });
 
-  test('messages that make no sense are refused, each with the one answer for it', async () => {
+  test('malformed messages are refused with the same answer', async () => {
     await using place = await makeTempDir('agent');
     const key = readSshKey(makeSshKey(place.join('key'), ['-t', 'ed25519']).privateKey);
     using connection = await keyAgent([key]).connect(new AbortController().signal);
@@ -140,7 +140,7 @@ suite('an agent with keys', () => {
 });
 
 suite('an agent at a socket', () => {
-  test('lists its keys and signs, and takes no other message', async () => {
+  test('lists its keys and signs, and accepts no other message', async () => {
     await using place = await makeTempDir('agent');
     const key = makeSshKey(place.join('key'), ['-t', 'ed25519']);
     const more = makeSshKey(place.join('more'), ['-t', 'ed25519']);
@@ -158,7 +158,7 @@ suite('an agent at a socket', () => {
     assert.equal((await openSsh(real, ['ssh-add', '-L'])).stdout.trim().split('\n').length, 1);
   });
 
-  test('a socket that is not there is an error of the connection', async () => {
+  test('a missing socket is an error of the connection', async () => {
     const agent = socketAgent('/nowhere/agent.sock');
     await assert.rejects(agent.connect(new AbortController().signal), /ENOENT/);
   });
@@ -175,7 +175,7 @@ suite('messages of an agent', () => {
   };
   const bytesOf = (...texts: readonly string[]) => wireStrings(...texts);
 
-  test('arrive whole, however they are cut', async () => {
+  test('arrive complete, whatever their fragmentation', async () => {
     const all = bytesOf('one', 'two', 'three');
     assert.deepEqual(await read(5, all), ['one', 'two', 'three']);
     const single = Array.from(all, byte => Buffer.from([byte]));
@@ -183,7 +183,7 @@ suite('messages of an agent', () => {
     assert.deepEqual(await read(5), []);
   });
 
-  test('that are too long, empty or cut off are errors', async () => {
+  test('that are too long, empty or truncated are errors', async () => {
     await assert.rejects(read(4, bytesOf('three')), /5 bytes/);
     await assert.rejects(read(4, wireUint32(0xffff_ffff)), /4294967295 bytes/);
     await assert.rejects(read(4, bytesOf('')), /0 bytes/);
@@ -216,7 +216,7 @@ suite('connections of a build to its agents', () => {
     Buffer.from(toBinary(BytesMessageSchema, create(BytesMessageSchema, { data })));
   const list = bytesMessage(wireStrings(Buffer.from([11])));
 
-  test('lead to the agent with their id, and to no other', async () => {
+  test('lead to the agent with their id only', async () => {
     const handlers = sshHandlers(new Map([['team', keyAgent([])]]));
     const once = async function* () {
       yield list;
@@ -251,7 +251,7 @@ suite('connections of a build to its agents', () => {
   });
 });
 
-suite('files that are no private key for an agent', () => {
+suite('files that are not a private key for an agent', () => {
   const refused = (file: string | Uint8Array, message: RegExp) =>
     assert.throws(
       () => readSshKey(file),
@@ -283,7 +283,7 @@ suite('files that are no private key for an agent', () => {
     refused((await runProgram(small, { env: process.env })).stdout, /of 512 bits/);
   });
 
-  test('a damaged file, wherever it is damaged', async () => {
+  test('a file with damage at any position', async () => {
     await using place = await makeTempDir('agent');
     for (const options of [
       ['-t', 'ed25519'],

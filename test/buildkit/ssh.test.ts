@@ -45,7 +45,7 @@ suite('SSH in builds', { concurrency: 1 }, () => {
   const login = () =>
     `ssh -p ${sshd.port} -o StrictHostKeyChecking=no -o BatchMode=yes root@127.0.0.1`;
 
-  test('a step logs in at a server with the key of its mount', async () => {
+  test('a step logs in to a server with the key of its mount', async () => {
     const [one, other] = keys;
     const ssh = { default: keyOf(one), second: keyOf(other) };
     assert.match(await run(`--mount=type=ssh ${login()}`, ssh), /welcome one/);
@@ -56,7 +56,7 @@ suite('SSH in builds', { concurrency: 1 }, () => {
     assert.ok(listed.includes(other.publicKey) && !listed.includes(one.publicKey), listed);
   });
 
-  test('two keys of one agent are offered one after the other', async () => {
+  test('two keys of one agent are offered in turn', async () => {
     const stranger = makeSshKey(place.join('stranger'), ['-t', 'ecdsa']);
     const both = [stranger, keys[1]].map(({ privateKey }) => readSshKey(privateKey));
     assert.match(
@@ -74,7 +74,7 @@ suite('SSH in builds', { concurrency: 1 }, () => {
     assert.match(await run(`--mount=type=ssh ${login()}`, { default: { socket } }), /welcome one/);
   });
 
-  test('without the agent a mount is left out, and one that is required fails', async () => {
+  test('without the agent an optional mount is left out, and a required one fails', async () => {
     const ssh = { other: keyOf(keys[0]) };
     const look = '[ -e "$SSH_AUTH_SOCK" ] || echo "there is none"';
     assert.match(await run(`--mount=type=ssh ${look}`, ssh), /^#\d+ [\d.]+ there is none$/m);
@@ -85,7 +85,7 @@ suite('SSH in builds', { concurrency: 1 }, () => {
     }
   });
 
-  test('a build that is cancelled takes the agent along', async () => {
+  test('a cancelled build closes its agent', async () => {
     const aborter = new AbortController();
     const log: string[] = [];
     const dockerfile = `FROM ${base}\nRUN --mount=type=ssh ssh-add -L && echo ready && sleep 600\n`;

@@ -21,11 +21,11 @@ const refuse = (kind: ConstructorParameters<typeof Fault>[0], retryAfterSeconds?
   );
 
 suite('base images', () => {
-  test('one that is told on HEAD is fetched by nobody but the builder', async () => {
+  test('an image that HEAD confirms is fetched by the builder only', async () => {
     await check({ headManifest: async () => head, getManifest: () => assert.fail('not needed') });
   });
 
-  test('a registry that tells nothing on HEAD is asked for the manifest', async () => {
+  test('if HEAD gives no answer, the manifest is requested', async () => {
     let asked = 0;
     await check({
       headManifest: async () => undefined,
@@ -39,7 +39,7 @@ suite('base images', () => {
     await assert.rejects(check(closed), { kind: 'bad-request' });
   });
 
-  test('the image is named, whoever is the reason', async () => {
+  test('the error names the image, whatever the cause', async () => {
     const message = `The base image ${name} is unavailable: it says no`;
     await assert.rejects(check({ headManifest: refuse('manifest-unknown') }), {
       ...{ message, kind: 'bad-request', phase: 'build' },

@@ -88,14 +88,14 @@ for (const [what, text, message] of refused) {
   });
 }
 
-test('a target that is not there is told', () => {
+test('a missing target is reported', () => {
   assert.throws(
     () => baseImagesOf('FROM a AS b\n', { target: 'c' }),
     /the stage 'c' does not exist/,
   );
 });
 
-test('the program that reads a file is found in every form that BuildKit knows', () => {
+test('the frontend of a file is found in every form that BuildKit accepts', () => {
   const found = (text: string) => frontendImage(text)?.reference;
   assert.equal(found('# syntax=docker/dockerfile:1\nFROM a\n'), 'docker/dockerfile:1');
   assert.equal(found('#!/usr/bin/x\n# check=y\n# Syntax = a/b --opt\nFROM a\n'), 'a/b');
@@ -106,7 +106,7 @@ test('the program that reads a file is found in every form that BuildKit knows',
   assert.equal(found('FROM a\n'), undefined);
 });
 
-test('whatever the file says, it is read or refused with a sentence', () => {
+test('any file is read or refused with a sentence', () => {
   const pieces = fc.constantFrom(
     'FROM ',
     'alpine',
@@ -165,7 +165,7 @@ test('whatever the file says, it is read or refused with a sentence', () => {
   );
 });
 
-test('files made to cost a lot are read or refused at once', () => {
+test('files that are expensive to read are read or refused at once', () => {
   const times = (text: string, count: number) => text.repeat(count);
   const doubling = Array.from({ length: 60 }, (_, at) => `ARG A${at + 1}=$A${at}$A${at}`).join(
     '\n',

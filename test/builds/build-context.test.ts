@@ -67,7 +67,7 @@ suite('build context', () => {
     openBuildContext(content, await keep(bytes), signal);
   const temporary = () => readdirSync(directory.join('content/tmp'));
 
-  test('what GNU tar packs is there, file by file', async () => {
+  test('an archive of GNU tar is served file by file', async () => {
     const root = directory.join('files');
     const long = `${'long-name/'.repeat(20)}file`;
     mkdirSync(join(root, 'src', 'empty'), { recursive: true });
@@ -107,7 +107,7 @@ suite('build context', () => {
     assert.deepEqual(temporary(), [], 'nothing is left of it');
   });
 
-  test('directories that the archive does not name are there, and the last of two files', async () => {
+  test('directories that the archive does not list exist; the last of two equal paths counts', async () => {
     const tar = await tarOf([
       [{ name: 'a/b/c' }, 'first'],
       [{ name: './a//b/c' }, 'second'],
@@ -191,7 +191,7 @@ suite('build context', () => {
     });
   }
 
-  test('an archive that is cut off or damaged is told so', async () => {
+  test('a truncated or damaged archive is reported', async () => {
     const tar = await tarOf([
       [{ name: 'a' }, 'x'.repeat(5000)],
       [{ name: 'b' }, 'y'],
@@ -208,7 +208,7 @@ suite('build context', () => {
     assert.deepEqual(temporary(), []);
   });
 
-  test('one that is gone, and a build that is stopped', async () => {
+  test('a missing context, and a cancelled build', async () => {
     const { signal } = new AbortController();
     const gone = openBuildContext(content, digestOf('gone'), signal);
     await assert.rejects(gone, /is no longer available: request the build again/);
@@ -217,7 +217,7 @@ suite('build context', () => {
     assert.deepEqual(temporary(), []);
   });
 
-  test('neither many files nor long paths fill the memory', () => {
+  test('many files or long paths do not fill the memory', () => {
     const index = (maxEntries: number, maxPathText: number) =>
       new TarIndex({ maxEntries, maxPathText });
     const file = (name: string) => ({ name, type: 'file' as const, byteOffset: 0 });
@@ -230,7 +230,7 @@ suite('build context', () => {
     assert.throws(() => deep.add(file('a/'.repeat(500))), /too many long paths/);
   });
 
-  test('of two trees the upper one wins', async () => {
+  test('of two trees, the upper one wins', async () => {
     const upper = memoryTree({ a: 'upper', 'd/x': 'upper', f: 'upper' });
     const lower = memoryTree({
       a: 'lower',

@@ -16,7 +16,7 @@ const ofStep = (step: string, lastLogLines: readonly string[], exitCode = 1) =>
   ).message;
 
 suite('why a step failed', () => {
-  test('its last five lines are below the sentence', () => {
+  test('its last five lines follow the sentence', () => {
     const lines = ['1', '2', '3', '4', '5', '6'];
     assert.equal(
       ofStep('[2/2] RUN make', lines, 42),
@@ -28,32 +28,32 @@ suite('why a step failed', () => {
     );
   });
 
-  test('lines of a Dockerfile that the caller has not written are not shown', () => {
+  test('Dockerfile lines that the caller has not written are not shown', () => {
     const error = new BuildError('exec', 'exit code', { step: '[2/2] RUN make', source });
     assert.match(buildFault(error, dockerfileKind).message, /\(Dockerfile, line 2\)$/);
     assert.doesNotMatch(buildFault(error, condaKind).message, /Dockerfile/);
   });
 
-  test('a program for another platform is told as one, with the way out', () => {
+  test('a program for another platform is reported with a remedy', () => {
     assert.match(
       ofStep('[linux/arm64 2/2] RUN true', ['exec /bin/sh: exec format error']),
       /most likely a program for another platform .* 'containerPlatform', or ask the operator to install emulation \(docker run .*\nexec \/bin\/sh/s,
     );
   });
 
-  test('lines are as a terminal shows them', () => {
+  test('lines look as on a terminal', () => {
     const lines = ['\x1b[31mred\x1b[0m\x07', '10 %\r50 %\r100 %', 'a\tb\r'];
     assert.match(ofStep('[2/2] RUN make', lines), /:\nred\n100 %\na b$/);
   });
 
-  test('neither a long step nor long lines make a long message', () => {
+  test('a long step or long lines do not make a long message', () => {
     const message = ofStep(`[2/2] RUN ${'x'.repeat(5000)}`, Array(20).fill('y'.repeat(2000)));
     assert.ok(message.length < 3000, `${message.length}`);
     assert.match(message, /^'\[2\/2\] RUN x+\.\.\.' ended with exit code 1 \(/);
   });
 });
 
-test('what ADD could not fetch is named', () => {
+test('a failed ADD is reported with its source', () => {
   const of = (text: string) =>
     buildFault(
       new BuildError('dockerfile', 'failed to load cache key: invalid response status 404', {
@@ -71,7 +71,7 @@ test('what ADD could not fetch is named', () => {
   );
 });
 
-suite('what the builder says', () => {
+suite('messages of the builder are translated', () => {
   const cases: readonly [BuildErrorKind, string, string | RegExp][] = [
     [
       'dockerfile',
@@ -148,7 +148,7 @@ suite('what the builder says', () => {
     });
   }
 
-  test('without a place there are no empty brackets', () => {
+  test('without a position there are no empty brackets', () => {
     assert.equal(
       messageOf('other', 'secret foo: not found', false),
       'the Dockerfile requires the secret foo: this server provides no secrets to this build',

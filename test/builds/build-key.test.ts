@@ -16,7 +16,7 @@ import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 import { identities } from './arbitraries.ts';
 
-test('the key is 32 lower-case hex digits, and the same every time', () => {
+test('the key is 32 lower-case hex digits, and is the same every time', () => {
   fc.assert(
     fc.property(identities, identity => {
       assert.match(buildKey(identity), /^[0-9a-f]{32}$/);
@@ -25,7 +25,7 @@ test('the key is 32 lower-case hex digits, and the same every time', () => {
   );
 });
 
-test('two builds with one canonical text are one build', () => {
+test('two builds with the same canonical text are one build', () => {
   fc.assert(
     fc.property(identities, identities, (one, other) => {
       const isSame = canonicalText(one) === canonicalText(other);
@@ -69,7 +69,7 @@ function readBack(document: string): { version: string; fields: CanonicalField[]
   return { version, fields };
 }
 
-test('no two sets of fields give one text: each can be read back', () => {
+test('no two sets of fields give the same text: each can be parsed back', () => {
   const texts = fc.oneof(
     fc.string({ unit: 'grapheme' }),
     fc
@@ -87,7 +87,7 @@ test('no two sets of fields give one text: each can be read back', () => {
   );
 });
 
-test('what could run together does not', () => {
+test('adjacent values cannot run together', () => {
   const keyOf = (packages: string[], pip: string[]) =>
     buildKey({
       repository: 'r.example.com/a',
@@ -112,7 +112,7 @@ test('what could run together does not', () => {
   assert.equal(new Set(keys).size, keys.length);
 });
 
-test('the order and number of packages and platforms does not change the key', () => {
+test('the order and repetition of packages and platforms do not change the key', () => {
   const packages = ['samtools=1.20', 'bwa', 'numpy>=1.20', 'conda-forge::r-base', 'pip:b', 'pip:a'];
   const isForPip = (entry: string) => entry.startsWith('pip:');
   const keyOf = (entries: readonly string[], platforms: readonly string[]) => {
@@ -197,7 +197,7 @@ for (const [what, change] of changes) {
   });
 }
 
-test('every member of a conda source changes the key', () => {
+test('every member of a Conda source changes the key', () => {
   const source = readBuildSource({
     packages: { type: 'CONDA', entries: ['a', 'pip:b'], condaOpts: { commands: ['true'] } },
   });
@@ -227,20 +227,20 @@ test('every member of a conda source changes the key', () => {
   assert.equal(new Set(keys).size, keys.length);
 });
 
-test('a repository has one key in all its spellings', () => {
+test('all spellings of a repository have one key', () => {
   const keyOf = (repository: string) =>
     buildKey({ source: { kind: 'dockerfile', text: 'FROM a' }, platforms: [], repository });
   assert.equal(keyOf('team/build'), keyOf('index.docker.io/team/build'));
   assert.notEqual(keyOf('team/build'), keyOf('team/builds'));
 });
 
-test('texts that UTF-8 cannot write are refused: they would all be one', () => {
+test('texts that UTF-8 cannot encode are refused, because all of them would be equal', () => {
   const identity = { platforms: [], repository: 'r.example.com/a' };
   const source = { kind: 'dockerfile', text: 'FROM \ud800' } as const;
   assert.throws(() => buildKey({ ...identity, source }), Fault);
 });
 
-test('an option has no = in its name', () => {
+test('the name of an option contains no =', () => {
   const source = { kind: 'dockerfile', text: 'FROM a' } as const;
   const options = { 'a=b': 'c' };
   assert.throws(
@@ -297,7 +297,7 @@ const examples: readonly BuildIdentity[] = [
 ];
 
 for (const [position, identity] of examples.entries()) {
-  test(`docs/build-key.md: example ${position + 1} is what a shell and the code say`, () => {
+  test(`docs/build-key.md: a shell and the code agree on example ${position + 1}`, () => {
     const [, key = '', name = ''] = keys[position] ?? [];
     const printed = execFileSync('/bin/sh', ['-c', scripts[position] ?? 'exit 1'], {
       encoding: 'utf8',
@@ -308,7 +308,7 @@ for (const [position, identity] of examples.entries()) {
   });
 }
 
-test('docs/build-key.md has an example for each', () => {
+test('docs/build-key.md has an example for each source', () => {
   assert.equal(scripts.length, examples.length);
   assert.equal(keys.length, examples.length);
 });

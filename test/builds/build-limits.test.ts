@@ -6,7 +6,7 @@ import { ask, idOf, runningAre, startBench } from './build-bench.ts';
 
 const patienceMs = 30_000;
 
-test('a build that fails through no fault of its caller is not counted', async () => {
+test('a build that fails without a fault of its caller is not counted', async () => {
   await using world = await startBench();
   const counted = async (key: string, failure: unknown): Promise<number> => {
     let count = 0;

@@ -24,7 +24,7 @@ test('a log is read while it is written, followed to its end, and is plain text'
   assert.equal(await logs.read('key_1'), 'one\ntwo\n');
 });
 
-test('the log of a build that begins again goes on, within the same bound', async () => {
+test('the log of a restarted build continues, within the same limit', async () => {
   await using directory = await makeTempDir('logs');
   const piece = 'x'.repeat(1024 * 1024);
   const logs = createBuildLogs(directory.path);
@@ -38,7 +38,7 @@ test('the log of a build that begins again goes on, within the same bound', asyn
   assert.match(text.slice(-100), /exceeds 10 MiB: the rest is not kept\]\n$/);
 });
 
-test('only the logs of builds that are known stay', async () => {
+test('only the logs of known builds stay', async () => {
   await using directory = await makeTempDir('logs');
   const logs = createBuildLogs(directory.join('below'));
   await logs.retain(async () => false);

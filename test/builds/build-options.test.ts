@@ -24,7 +24,7 @@ const plan = (more: BuildWish = {}) => {
   return { key, origin, options: origin.options };
 };
 
-test('options that change the image change the key, and others do not', () => {
+test('options that change the image change the key, other options do not', () => {
   const known = { buildRepository: 'registry.test/team/app' };
   const wishes: readonly BuildWish[] = [
     {},
@@ -53,7 +53,7 @@ test('options that change the image change the key, and others do not', () => {
   assert.equal(offset.key, plan({ created: '2026-01-31T12:00:00Z' }).key);
 });
 
-test('a build pulls what its stage needs, with the arguments of the request', () => {
+test('a build pulls the images of its stage, with the arguments of the request', () => {
   const { baseImages } = plan({ buildTarget: 'FIRST', buildArgs: { BASE: 'busybox:1' } }).origin;
   assert.deepEqual(baseImages, ['docker.io/library/busybox:1']);
 });

@@ -37,7 +37,7 @@ function make() {
   return { tokens, asked, fetch };
 }
 
-test('registries are covered that there are credentials for', async () => {
+test('registries with credentials get tokens', async () => {
   const { tokens } = make();
   assert.equal(await tokens.covers('registry.test'), true);
   for (const host of ['open.test', 'other.test', 'REGISTRY.test', 'registry.test:443']) {
@@ -45,7 +45,7 @@ test('registries are covered that there are credentials for', async () => {
   }
 });
 
-test('a token is got with the credentials for its repository, and for no more than the build needs', async () => {
+test('a token is requested with the credentials for its repository, and with the rights of the build only', async () => {
   const { fetch } = make();
   assert.deepEqual(await fetch('repository:team/base:pull'), {
     ...{ repository: 'team/base', user: 'of team/base', allowed: ['repository:team/base:pull'] },
@@ -73,7 +73,7 @@ test('a token is got with the credentials for its repository, and for no more th
   );
 });
 
-test('what the build has nothing to do with gets no token', async () => {
+test('repositories outside the build get no token', async () => {
   const { tokens, asked } = make();
   for (const scopes of [[], ['repository:elsewhere/app:pull'], ['repository:team:pull'], ['x']]) {
     await assert.rejects(

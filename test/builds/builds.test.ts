@@ -15,7 +15,7 @@ const settle = () => sleep(20);
 const patienceMs = 30_000;
 
 suite('requests at the same instant', () => {
-  test('whoever they are from, they share one build, and only the first counts', async () => {
+  test('callers share one build, and only the first is counted', async () => {
     await using world = await startBench();
     const counted: string[] = [];
     const owners = ['a', 'b', 'a', 'c'];
@@ -34,7 +34,7 @@ suite('requests at the same instant', () => {
     assert.equal(world.running.length, 1);
   });
 
-  test('who may not begin a build does not keep others from it', async () => {
+  test('a caller without the right to build does not block other callers', async () => {
     await using world = await startBench();
     const refused = ask(world, 'one', 'a', () => {
       throw new Fault('too-many-requests', 'enough');
@@ -45,7 +45,7 @@ suite('requests at the same instant', () => {
     assert.equal((await world.store.unfinished(0, 100)).length, 1);
   });
 
-  test('who was slower finds the build of who was faster, also when it is over', async () => {
+  test('a slower caller finds the build of a faster one, also a finished build', async () => {
     const slow = Promise.withResolvers<void>();
     let asked = 0;
     await using world = await startBench({
@@ -64,7 +64,7 @@ suite('requests at the same instant', () => {
     assert.equal(world.running.length, 0);
   });
 
-  test('who did not see the image a moment before its build was over does not build it again', async () => {
+  test('a caller who missed a build by a moment does not start it again', async () => {
     const slow = Promise.withResolvers<undefined>();
     let looks = 0;
     await using world = await startBench({
@@ -82,7 +82,7 @@ suite('requests at the same instant', () => {
     assert.deepEqual(await second, { id: first.id, isCached: true, succeeded: true });
   });
 
-  test('a request beside the builds that are taken up joins them', async () => {
+  test('a request during the resumption of builds joins them', async () => {
     await using first = await startBench();
     const before = await ask(first, 'one');
     await first.builds.close();
@@ -96,7 +96,7 @@ suite('requests at the same instant', () => {
 });
 
 suite('the queue', () => {
-  test('one who asks for twenty does not hold up another’s single one', async () => {
+  test('twenty builds of one caller do not delay the single build of another', async () => {
     await using world = await startBench();
     for (let count = 0; count < 20; count += 1) await ask(world, `many${count}`, 'many');
     await ask(world, 'single', 'other');
@@ -105,7 +105,7 @@ suite('the queue', () => {
     await runningAre(world, ['many1', 'single']);
   });
 
-  test('who asked is remembered over a restart', async () => {
+  test('the caller of a build is remembered over a restart', async () => {
     await using first = await startBench({ concurrent: 1 });
     for (let count = 0; count < 5; count += 1) await ask(first, `many${count}`, 'many');
     await ask(first, 'single', 'other', undefined, true);
@@ -118,7 +118,7 @@ suite('the queue', () => {
     assert.equal((await second.store.latest(plan('single').target))?.isTrusted, true);
   });
 
-  test('a build waits for a builder without taking a place or its own time', async () => {
+  test('a build waits for a builder without using a permit or its own time limit', async () => {
     const there = Promise.withResolvers<void>();
     let isComing = true;
     await using world = await startBench({
@@ -158,7 +158,7 @@ suite('the queue', () => {
     assert.equal((await world.builds.settled(id, patienceMs)).succeeded, true);
   });
 
-  test('time is up later for who is trusted', async () => {
+  test('callers with a login have a longer time limit', async () => {
     await using world = await startBench({ timeLimits: { usual: 30, trusted: 600 } });
     const usual = await ask(world, 'usual', 'a');
     const trusted = await ask(world, 'trusted', 'b', undefined, true);
@@ -173,7 +173,7 @@ suite('the queue', () => {
 });
 
 suite('the end of a build', () => {
-  test('cancelled in the queue it never begins, and its place is free', async () => {
+  test('a build that is cancelled in the queue never starts, and frees its place', async () => {
     await using world = await startBench({ concurrent: 1 });
     await ask(world, 'one');
     const queued = idOf(await ask(world, 'two'));
@@ -188,7 +188,7 @@ suite('the end of a build', () => {
     await runningAre(world, ['three']);
   });
 
-  test('a build that was cancelled does not come back with the next server', async () => {
+  test('a cancelled build does not restart with the next server', async () => {
     await using first = await startBench();
     const id = idOf(await ask(first, 'one'));
     await runningAre(first, ['one']);
@@ -198,7 +198,7 @@ suite('the end of a build', () => {
     assert.deepEqual(await first.store.unfinished(0, 100), []);
   });
 
-  test('a stopping server leaves what runs and what is queued to the next one', async () => {
+  test('a stopping server leaves running and queued builds to the next one', async () => {
     await using first = await startBench({ concurrent: 1 });
     const ids = [idOf(await ask(first, 'one')), idOf(await ask(first, 'two'))];
     await runningAre(first, ['one']);
@@ -217,7 +217,7 @@ suite('the end of a build', () => {
     assert.equal((await second.builds.settled(ids[1] ?? '', patienceMs)).succeeded, true);
   });
 
-  test('what fails while the server takes no connections any more is left to the next one', async () => {
+  test('a build that fails while the server stops is left to the next server', async () => {
     await using first = await startBench({ concurrent: 3 });
     const [lost, made, cancelled] = [
       idOf(await ask(first, 'lost')),
@@ -240,7 +240,7 @@ suite('the end of a build', () => {
     assert.match(await second.logOf(lost), /server stops[\s\S]*starts again/);
   });
 
-  test('what is asked of a stopping server begins nothing', async () => {
+  test('a stopping server starts no builds', async () => {
     const slow = Promise.withResolvers<void>();
     await using world = await startBench({ admit: () => slow.promise });
     const refused = assert.rejects(ask(world, 'one'), /The server is stopping/);
@@ -251,7 +251,7 @@ suite('the end of a build', () => {
     assert.deepEqual(await world.store.unfinished(0, 100), []);
   });
 
-  test('a failure is the answer for a while, and then it is tried again', async () => {
+  test('a failure is reported for a while, then the build is tried again', async () => {
     const clock = { now: Date.now() };
     await using world = await startBench({ retryAfterMs: 60_000, now: () => clock.now });
     const first = idOf(await ask(world, 'one'));
@@ -270,7 +270,7 @@ suite('the end of a build', () => {
     assert.notEqual(again, first);
   });
 
-  test('a failure in the future, by a clock that was wrong, is nobody’s answer', async () => {
+  test('a failure dated in the future by a wrong clock is not reported', async () => {
     const clock = { now: Date.now() };
     await using world = await startBench({ retryAfterMs: 60_000, now: () => clock.now });
     const first = idOf(await ask(world, 'one'));
@@ -291,7 +291,7 @@ suite('the end of a build', () => {
     });
   });
 
-  test('so many builds wait at once, in all and of one asker', async () => {
+  test('the number of waiting builds is limited, in total and for each caller', async () => {
     await using world = await startBench({ waiting: { inAll: 3, ofOne: 2 } });
     await ask(world, 'one', 'a');
     await ask(world, 'two', 'a');
@@ -300,7 +300,7 @@ suite('the end of a build', () => {
     await assert.rejects(ask(world, 'four', 'b'), { kind: 'unavailable' });
   });
 
-  test('a lost builder is no failure, a failing recipe is one at once', async () => {
+  test('a lost builder is retried, a failing recipe is not', async () => {
     let tries = 0;
     await using world = await startBench({
       async solve({ plan }) {
@@ -319,7 +319,7 @@ suite('the end of a build', () => {
     assert.equal(tries, 3);
   });
 
-  test('a build that takes its builder along each time is not tried for ever', async () => {
+  test('a build that ends its builder every time is not retried forever', async () => {
     let tries = 0;
     await using world = await startBench({
       async solve() {
@@ -333,7 +333,7 @@ suite('the end of a build', () => {
     assert.equal(tries, 3);
   });
 
-  test('a failure of the service itself shows nothing of its inside', async () => {
+  test('a failure of the server shows no internal details', async () => {
     await using world = await startBench();
     const id = idOf(await ask(world, 'one'));
     await runningAre(world, ['one']);

@@ -75,7 +75,7 @@ test('a conda-lock file is read as the explicit lock file of its platform', () =
   });
 });
 
-test('its key is that of the explicit lock file', () => {
+test('its key is the key of the explicit lock file', () => {
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const keyOf = (text: string, containerPlatform: string) =>
     planBuild({ condaFile: base64(text), containerPlatform }, places).key;

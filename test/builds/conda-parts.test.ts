@@ -7,7 +7,7 @@ import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Platform } from '../../src/oci/platform.ts';
 
-test('a package has a channel, a name and what constrains it', () => {
+test('a package has a channel, a name and constraints', () => {
   const parts = (spec: string) => {
     const { channel = '-', name, constraint } = parsePackage(spec) ?? { name: '?', constraint: '' };
     return [channel, name, constraint];
@@ -23,7 +23,7 @@ test('a package has a channel, a name and what constrains it', () => {
   assert.equal(parsePackage('https://x.example.com/linux-64/bwa-1-0.conda'), undefined);
 });
 
-test('a requirement has a name, and a version when it is pinned', () => {
+test('a requirement has a name, and a version if it is pinned', () => {
   assert.deepEqual(parseRequirement('flask'), { name: 'flask' });
   assert.deepEqual(parseRequirement('flask[a,b] == 3.0 ; x'), { name: 'flask', version: '3.0' });
   assert.deepEqual(parseRequirement('flask===3.0'), { name: 'flask', version: '3.0' });
@@ -35,7 +35,7 @@ test('a requirement has a name, and a version when it is pinned', () => {
   }
 });
 
-test('CUDA is pretended when a package asks for it by name or build', () => {
+test('CUDA is emulated if a package requires it by name or build', () => {
   const table: readonly [packages: string[], version: string | undefined][] = [
     [['bwa', 'python=3.12'], undefined],
     [['cudapoa-like', 'barracuda'], undefined],
@@ -53,7 +53,7 @@ test('CUDA is pretended when a package asks for it by name or build', () => {
     assert.equal(pretendedCuda(packages), version, `${packages}`);
 });
 
-test('packages for another platform than the one to build for are refused', () => {
+test('packages for another platform than that of the build are refused', () => {
   const amd64 = { os: 'linux', architecture: 'amd64' };
   const arm64 = { os: 'linux', architecture: 'arm64' };
   const read = (platforms: Platform[], ...entries: string[]) =>

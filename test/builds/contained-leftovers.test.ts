@@ -43,7 +43,7 @@ function groupsOf(name: string): string[] {
   return globSync(`/sys/fs/cgroup/{,*/}${name}`);
 }
 
-test('two at once; what a killed server leaves ends, and the next start removes the rest', async () => {
+test('two builders at once; the processes of a killed server end, and the next start removes the rest', async () => {
   await using first = await makeTempDir('contained');
   await using second = await makeTempDir('contained');
   const program = fileURLToPath(new URL('../world/own-builder-program.ts', import.meta.url));
@@ -87,7 +87,7 @@ test('two at once; what a killed server leaves ends, and the next start removes 
   for (const one of clients) one.close();
 });
 
-test('a disk that is damaged is made new', async () => {
+test('a damaged disk is recreated', async () => {
   await using directory = await makeTempDir('contained');
   const options = { ...optionsFor(directory), log: createLogger('silent') };
   for (const damage of [undefined, Buffer.alloc(64 * 1024), Buffer.alloc(0)]) {

@@ -31,7 +31,7 @@ function openAmong(log: string): string[] {
   ];
 }
 
-test('builds reach the internet and what is listed, and nothing that is closed', async () => {
+test('builds reach the internet and listed hosts, and no closed address', async () => {
   await using directory = await makeTempDir('contained');
   await using web = await makeTempDir('web');
   const options = optionsFor(directory, {
@@ -117,7 +117,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     return tryBuild(client, ...lines);
   };
 
-  test('neither its loopback nor its own addresses can be reached', async () => {
+  test('steps cannot reach the loopback address or the own addresses', async () => {
     const server = createServer(socket => socket.end('closed\n')).listen(0, '0.0.0.0');
     await once(server, 'listening');
     const { port } = server.address() as { port: number };
@@ -137,7 +137,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     }
   });
 
-  test('no step opens a raw socket', async () => {
+  test('steps cannot open a raw socket', async () => {
     const { log } = await check(
       'RUN ping -c 1 -W 1 127.0.0.1 || echo no ping',
       'RUN arping -c 1 -w 1 -I eth0 198.19.255.254 || echo no arping',
@@ -150,7 +150,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.equal(BigInt(`0x${capabilities}`) & netRaw, 0n);
   });
 
-  test('steps do not see each other', async () => {
+  test('steps cannot see each other', async () => {
     const neighbours = Array.from({ length: 12 }, (_, index) => `198.19.0.${index + 1}:7777`);
     const dockerfile = [
       'RUN { timeout 4 nc -l -p 7777 -e echo open; true; }',
@@ -168,7 +168,7 @@ suite('on this machine', { concurrency: 1 }, () => {
   });
 
   for (const [what, { script, reason, ...more }] of Object.entries(hogs)) {
-    test(`a step that wants all ${what} is ended, and the next build works`, async () => {
+    test(`a step that uses all ${what} is ended, and the next build works`, async () => {
       const mount = 'mount' in more ? more.mount : '';
       const { log, failure } = await check(`RUN ${mount}${script}`);
       assert.match(`${log}${failure?.message}`, reason);
@@ -177,7 +177,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     });
   }
 
-  test('no step brings a number of its own', async () => {
+  test('a step cannot forge the number of a build', async () => {
     const { log, failure } = await check(
       'FROM scratch AS forger',
       'COPY --from=0 /bin /bin',
@@ -193,7 +193,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.doesNotMatch(log, /build-7\.7\.7/);
   });
 
-  test('steps of one build that run at once share its processes', async () => {
+  test('simultaneous steps of one build share its processes', async () => {
     const crowd = (name: string) =>
       `RUN i=0; while [ $i -lt 60 ]; do sleep 20 & i=$((i+1)); done; echo ${name}; sleep 8`;
     const { log, failure } = await check(
@@ -209,7 +209,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.match(`${log}${failure?.message}`, /can't fork/);
   });
 
-  test('steps of one build that follow each other share its disk', async () => {
+  test('consecutive steps of one build share its disk', async () => {
     const write = (name: string) => `dd if=/dev/zero of=/${name} bs=1M count=80`;
     const { log, failure } = await check(`RUN ${write('one')}`, `RUN ${write('two')}; sleep 20`);
     assert.match(
@@ -237,7 +237,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.ok(used < (ended - began) * each.processors + 0.5, `${used} s of ${ended - began} s`);
   });
 
-  test('files of builds that succeeded do not use up the disk', async () => {
+  test('files of successful builds do not use up the disk', async () => {
     for (let count = 0; count < 5; count += 1) {
       const { failure, log } = await check(
         `RUN mkdir /many && cd /many && seq 1 15000 | xargs touch && echo ${count}`,
@@ -246,7 +246,7 @@ suite('on this machine', { concurrency: 1 }, () => {
     }
   });
 
-  test('its disk is bounded, however many builds fill it', async () => {
+  test('its disk is limited, whatever the number of builds', async () => {
     for (let count = 0; count < 5; count += 1) {
       const { failure } = await check(
         `RUN dd if=/dev/zero of=/big-${count} bs=1M count=120 && echo fine`,

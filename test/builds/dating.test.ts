@@ -62,7 +62,7 @@ const source = (name: string, mtime = now, text = 'VALUE = 1\n'): TarPart => ({
   content: Buffer.from(text),
 });
 
-test('byte code keeps up with its source, in whichever layer that is', () => {
+test('byte code matches its source, in whichever layer the source is', () => {
   const long = `lib/${'deep/'.repeat(40)}`;
   const below = [source('a/one.py'), source('a/old.py', 1000), source(`${long}far.py`)];
   const above: TarPart[] = [
@@ -93,7 +93,7 @@ test('byte code keeps up with its source, in whichever layer that is', () => {
   }
 });
 
-test('a layer without later dates passes as it is', () => {
+test('a layer without later dates passes unchanged', () => {
   const parts = [source('a.py', 5), { name: 'b', type: 'directory' as const, mtime: buildTime }];
   const redating = new Redating();
   const tar = tarOf(parts);
@@ -102,7 +102,7 @@ test('a layer without later dates passes as it is', () => {
   assert.equal(writer.isChanged, false);
 });
 
-test('where the time of the source stands depends on the version of Python', () => {
+test('the position of the source time depends on the Python version', () => {
   const head = (magic: number) => {
     const bytes = Buffer.alloc(16);
     bytes.writeUInt16LE(magic);
@@ -120,7 +120,7 @@ test('where the time of the source stands depends on the version of Python', () 
   assert.equal(sourcePathOf('a/__pycache__/b.cpython-312.opt-2.pyc'), 'a/b.py');
 });
 
-test('a tar file that ends in the middle of an entry is refused', () => {
+test('a truncated tar entry is refused', () => {
   const tar = tarOf([source('a.py')]).subarray(0, 600);
   assert.throws(() => pass(tar, new Redating().reader(), 100), /ends in the middle/);
 });

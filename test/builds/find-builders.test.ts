@@ -66,7 +66,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
     ['forky', 'containerd', true],
   ] as const;
   for (const [release, store, isAble] of engines) {
-    test(`${release} with ${store} ${isAble ? 'builds' : 'cannot push, and that is said'}`, async () => {
+    test(`${release} with ${store} ${isAble ? 'builds' : 'is reported as unable to push'}`, async () => {
       await using directory = await makeTempDir('find');
       await using docker = await startDocker({ suite: release, store });
       const address = `docker+unix://${docker.socket}`;
@@ -89,7 +89,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
     });
   }
 
-  test('one that cannot push is the last choice', async () => {
+  test('an engine that cannot push is the last choice', async () => {
     await using directory = await makeTempDir('find');
     await using docker = await startDocker({ suite: 'bookworm' });
     await using buildkitd = await startBuildkitd();
@@ -109,7 +109,7 @@ const containment = {
   ...{ each: limits, all: limits, buildDiskBytes: 2 ** 28, stateBytes: 2 ** 29 },
 };
 
-test('strangers get a contained builder of our own although another runs, or none', async () => {
+test('callers without a login get a contained builder of Sluice, or none, even if another builder runs', async () => {
   await using directory = await makeTempDir('find');
   await using buildkitd = await startBuildkitd();
   const usual = [buildkitd.address];
@@ -139,7 +139,7 @@ test('strangers get a contained builder of our own although another runs, or non
   await listed.builders.require('stranger');
 });
 
-test('a contained builder that failed to start, or lost its disk, is started again', async () => {
+test('a contained builder that failed to start, or lost its disk, is restarted', async () => {
   await using directory = await makeTempDir('find');
   const broken = directory.join('broken');
   await writeFile(broken, '');
@@ -170,7 +170,7 @@ test('a contained builder that failed to start, or lost its disk, is started aga
   assert.equal(await addressFor('known'), next);
 });
 
-test('a socket that nobody answers at is passed over', async () => {
+test('an unused socket is skipped', async () => {
   await using directory = await makeTempDir('find');
   const dead = directory.join('dead.sock');
   const connections: Socket[] = [];
@@ -193,7 +193,7 @@ test('a socket that nobody answers at is passed over', async () => {
   }
 });
 
-suite('a builder that is there but cannot be used is reported', () => {
+suite('a builder that exists but cannot be used is reported', () => {
   /** What is logged and what a caller hears, of a search among these addresses. */
   const report = async (directory: TempDir, usual: readonly string[]) => {
     const lines: string[] = [];
@@ -244,7 +244,7 @@ suite('a builder that is there but cannot be used is reported', () => {
   });
 });
 
-test('without any builder it is said how to get one', async () => {
+test('without a builder, the message explains how to get one', async () => {
   await using directory = await makeTempDir('find');
   for (const more of [{}, { configured: ['off'] }]) {
     await using found = findAll(directory, more);
@@ -252,7 +252,7 @@ test('without any builder it is said how to get one', async () => {
   }
 });
 
-test('one that is being installed is waited for, and an installation that fails is not repeated', async () => {
+test('builds wait for an installation, and a failed installation is not repeated', async () => {
   await using directory = await makeTempDir('find');
   const installed = Promise.withResolvers<void>();
   let installations = 0;
@@ -279,7 +279,7 @@ test('one that is being installed is waited for, and an installation that fails 
   assert.equal(installations, 1);
 });
 
-suite('a builder of our own', () => {
+suite('the builder that Sluice starts', () => {
   const folders = [buildkitDirectory()];
 
   const argumentsOf = (processId: string): string[] => {
@@ -311,7 +311,7 @@ suite('a builder of our own', () => {
     }
   };
 
-  test('is started when it is needed, again when it died, and ends with the server', async () => {
+  test('starts on demand, restarts after a failure, and ends with the server', async () => {
     await using directory = await makeTempDir('find');
     await using found = findAll(directory, { folders, path: undefined });
     const { builders } = found;
@@ -329,7 +329,7 @@ suite('a builder of our own', () => {
     assert.equal(isThere(second), false);
   });
 
-  test('does not keep its state from the next server when this one is killed', async () => {
+  test('does not keep its state from the next server after a kill', async () => {
     await using directory = await makeTempDir('find');
     const program = `
       const { findBuilders } = await import(process.argv[1]);

@@ -24,7 +24,7 @@ async function contentOf(tree: FileTree, path: string): Promise<string> {
 
 const link = (symlink: string): MemoryFile => ({ symlink });
 
-test('what links lead to is in their places', async () => {
+test('the targets of links are included', async () => {
   const tree = followedLinks(
     memoryTree({
       'a/file': 'content',

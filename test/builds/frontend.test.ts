@@ -14,7 +14,7 @@ const plan = (line: string, syntax?: string) => {
 const line = '# syntax=docker/dockerfile:1.7';
 const alpine = 'docker.io/library/alpine:latest';
 
-test('what reads a Dockerfile is what its line says, the builder itself, or another image', () => {
+test("the frontend of a Dockerfile is the one in its line, the builder's own, or another image", () => {
   for (const [syntax, frontend, image] of [
     [undefined, undefined, 'docker.io/docker/dockerfile:1.7'],
     ['declared', undefined, 'docker.io/docker/dockerfile:1.7'],

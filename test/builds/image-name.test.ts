@@ -80,13 +80,13 @@ for (const [what, source, prefix, suffix] of table) {
   });
 }
 
-test('long names are cut where one ends, a single one anywhere', () => {
+test('long names are shortened between names, a single name at any position', () => {
   const long = 'x'.repeat(50);
   assert.equal(named(conda('a', long, `y${long}`)), `:a_${long}--KEY`);
   assert.equal(named(conda(`${'z'.repeat(79)}-more`)), `:${'z'.repeat(79)}--KEY`);
 });
 
-test('a long repository leaves less room for names, or none', () => {
+test('a long repository leaves less space for names, or none', () => {
   const name = (length: number) =>
     imageName({
       repository: `r.example.com/${'a'.repeat(length)}`,
@@ -101,7 +101,7 @@ test('a long repository leaves less room for names, or none', () => {
   assert.match(name(255), /a{255}:/);
 });
 
-test('Docker Hub is named in full', () => {
+test('Docker Hub has its full name', () => {
   const name = imageName({
     repository: 'team/build',
     key,
@@ -122,7 +122,7 @@ const names = fc.oneof(
 );
 const paths = fc.stringMatching(/^[a-z0-9]{1,250}(?:\/[a-z]{1,3})?$/);
 
-test('whatever packages are called, the name is a reference in the repository and ends in the key', () => {
+test('for any package names, the image name is a reference in the repository and ends with the key', () => {
   const sources: fc.Arbitrary<BuildSource> = fc
     .record({
       name: fc.option(names, { nil: undefined }),

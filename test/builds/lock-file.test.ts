@@ -14,12 +14,12 @@ async function archive(): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-test('a lock file is read out of the archive that a builder sends', async () => {
+test('a lock file is read from the archive that a builder sends', async () => {
   const bytes = await archive();
   assert.equal(await readLockFile(sink => pipeline([bytes], sink())), 'x'.repeat(50_000));
 });
 
-test('an archive that breaks off fails the export, and nothing else', async () => {
+test('a truncated archive fails the export, and nothing else', async () => {
   const part = (await archive()).subarray(0, 5000);
   const lost = async function* () {
     yield part;

@@ -32,7 +32,7 @@ const dockerfile = containerFile('FROM node:24 AS one\nFROM one\n');
 const plan = (namedContexts: Record<string, string>, file = dockerfile) =>
   planBuild({ containerFile: file, namedContexts }, places);
 
-test('named contexts are the same by whatever names they go', () => {
+test('named contexts are equal under all spellings of their names', () => {
   const read = readNamedContexts({ 'docker.io/library/node:24': 'b', alpine: 'x.io/a:1' });
   assert.deepEqual(read, { alpine: 'x.io/a:1', 'node:24': 'docker.io/library/b:latest' });
   assert.deepEqual(contextOptions(read), {
@@ -45,7 +45,7 @@ test('named contexts are the same by whatever names they go', () => {
   assert.equal(keys[0], keys[1]);
 });
 
-test('they change the key, and what is pulled', () => {
+test('they change the key and the pulled images', () => {
   const without = plan({});
   assert.equal(without.key, planBuild({ containerFile: dockerfile }, places).key);
   const replaced = plan({ 'node:24': 'x.io/a:1' });
@@ -88,7 +88,7 @@ for (const [what, contexts, message] of refused) {
   });
 }
 
-test('no program but Docker’s reads the file, by whatever name it comes', () => {
+test("only Docker's frontend reads the file, under any name", () => {
   const file = containerFile('# syntax=docker/dockerfile:1\nFROM alpine\n');
   const evil = { 'docker.io/docker/dockerfile:1': 'evil.example.com/frontend:1' };
   assert.throws(

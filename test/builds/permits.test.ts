@@ -6,7 +6,7 @@ import { createPermits, type Permit } from '../../src/builds/limits/permits.ts';
 
 const never = new AbortController().signal;
 
-test('who wants one is not held up by who wants fifty', async () => {
+test('a caller who wants one permit does not wait for a caller who wants fifty', async () => {
   const permits = createPermits(2);
   const served: string[] = [];
   const held: Permit[] = [];
@@ -29,7 +29,7 @@ test('who wants one is not held up by who wants fifty', async () => {
   assert.deepEqual(served.slice(2), ['one', 'two', 'many', 'two', 'many', 'many']);
 });
 
-test('owners with much to do get the same share', async () => {
+test('owners with many builds get equal shares', async () => {
   const permits = createPermits(1);
   const served: string[] = [];
   let current: Permit = await permits.take('first', never);
@@ -46,7 +46,7 @@ test('owners with much to do get the same share', async () => {
   assert.equal(served.join(''), 'abcabcabc');
 });
 
-test('who leaves the line is not served, and its place is not lost', async () => {
+test('a caller who leaves the queue is not served, and the permit is not lost', async () => {
   const permits = createPermits(1);
   const first = await permits.take('a', never);
   const leaving = new AbortController();
@@ -64,7 +64,7 @@ test('who leaves the line is not served, and its place is not lost', async () =>
   await third;
 });
 
-test('never more than there are, and in the end all of them are served', async () => {
+test('permits never exceed the limit, and all callers are served', async () => {
   const action = fc.record({
     owner: fc.constantFrom('a', 'b', 'c'),
     leaves: fc.boolean(),

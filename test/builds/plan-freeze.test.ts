@@ -18,7 +18,7 @@ const plan = (format: 'docker' | 'sif', repository = 'one', base: Document = ima
     {},
   );
 
-test('a Singularity image tells what it was made from, so its key has the name in it', () => {
+test('a Singularity image contains the name of its source, so its key includes the name', () => {
   const [one, other] = [plan('sif', 'one'), plan('sif', 'other')];
   assert.match(one.sif?.definition.text ?? '', /^from: registry\.test\/one@sha256:/m);
   assert.match(other.sif?.definition.text ?? '', /^from: registry\.test\/other@sha256:/m);
@@ -26,7 +26,7 @@ test('a Singularity image tells what it was made from, so its key has the name i
   assert.equal(plan('sif', 'one').target, one.target);
 });
 
-test('a Singularity image keeps the tag that it was asked for by, and tells what it stood for', () => {
+test('a Singularity image keeps the requested tag and reports its digest', () => {
   const [one, other] = [plan('sif', 'one', image, '1.0'), plan('sif', 'one', image, '1')];
   assert.equal(one.sif?.definition.text, 'bootstrap: docker\nfrom: registry.test/one:1.0\n\n');
   assert.deepEqual(one.sif?.definition.labels, {
@@ -36,11 +36,11 @@ test('a Singularity image keeps the tag that it was asked for by, and tells what
   assert.equal(new Set([one.target, other.target, plan('sif').target]).size, 3);
 });
 
-test('nothing of the name is in another image: its key is that of the digest', () => {
+test('other images do not contain the name: the key is that of the digest', () => {
   assert.equal(plan('docker', 'one').target, plan('docker', 'other').target);
 });
 
-test('of an artifact no Singularity image is made', () => {
+test('an artifact cannot become a Singularity image', () => {
   const artifact = sifManifest({ digest, size: 1 }, 'x.sif');
   assert.throws(() => plan('sif', 'one', artifact), {
     message: /'containerImage': registry\.test\/one is an artifact, not a container image/,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { platformRank } from '../../src/builds/builder/platform-rank.ts';
 
-test('a builder that runs a platform itself comes before one that emulates it, and that before others', () => {
+test('a builder with a native platform precedes one that emulates it, which precedes the others', () => {
   const amd = ['linux/amd64', 'linux/amd64/v2', 'linux/386'];
   const emulating = [...amd, 'linux/arm64'];
   const arm = ['linux/arm64', 'linux/arm/v7'];

@@ -238,7 +238,7 @@ for (const [what, submitted, message] of refused) {
   });
 }
 
-test('nothing that could break out of its place is a package, a channel or an image', () => {
+test('a text that could break out of its place is not accepted as a package, channel or image', () => {
   const harm = [
     'a\nb',
     'a\rb',
@@ -278,7 +278,7 @@ test('nothing that could break out of its place is a package, a channel or an im
   }
 });
 
-test('a Dockerfile is taken as it is', () => {
+test('a Dockerfile is used unchanged', () => {
   const text = '\ufeff# escape=`\r\nFROM a\r\n\r\n';
   assert.deepEqual(readBuildSource({ containerFile: base64(text) }), {
     kind: 'dockerfile',
@@ -286,7 +286,7 @@ test('a Dockerfile is taken as it is', () => {
   });
 });
 
-test('packages are sorted, each once, quotes and repeated blanks gone', () => {
+test('packages are sorted and unique, without quotes and repeated spaces', () => {
   const { packages: list, channels } = environmentOf(
     entries(' samtools=1.20', "'numpy>=1.20'", '"bwa  0.7.17"', 'samtools=1.20'),
   );
@@ -294,14 +294,14 @@ test('packages are sorted, each once, quotes and repeated blanks gone', () => {
   assert.deepEqual(channels, ['conda-forge', 'bioconda']);
 });
 
-test('what is for pip keeps its order, in a list and in a file', () => {
+test('pip requirements keep their order, in a list and in a file', () => {
   assert.deepEqual(environmentOf(entries('pip:b', 'bwa', "'pip:a==1'")).pip, ['b', 'a==1']);
   const file = environmentOf(environment('dependencies: [{pip: [b, a]}, bwa, {pip: [c]}]'));
   assert.deepEqual(file.pip, ['b', 'a', 'c']);
   assert.deepEqual(file.packages, ['bwa']);
 });
 
-test('channels: those of the file first, each once, nodefaults left out, else the default ones', () => {
+test('channels: those of the file first, each once, without nodefaults; otherwise the default channels', () => {
   const file = base64('channels: [b, nodefaults, a]\ndependencies: [x]');
   const channelsOf = (submitted: SubmittedBuild) => environmentOf(submitted).channels;
   assert.deepEqual(channelsOf(packages({ environment: file, channels: ['c', 'a'] })), [
@@ -317,7 +317,7 @@ test('channels: those of the file first, each once, nodefaults left out, else th
   ]);
 });
 
-test('a lock file is known by its content or by being the only address', () => {
+test('a lock file is recognised by its content, or if it is the only address', () => {
   const wanted = (submitted: SubmittedBuild) => (readBuildSource(submitted) as CondaSource).wanted;
   const url = 'https://x.example.com/linux-64/a-1-0.conda';
   const content = `# by hand\r\n@EXPLICIT\r\n${url}\r\n\r\n# pip b==1\r\n`;
@@ -331,7 +331,7 @@ test('a lock file is known by its content or by being the only address', () => {
   assert.equal(wanted(entries(url)).form, 'environment');
 });
 
-test('images get their full names, and have defaults', () => {
+test('images get their full names and defaults', () => {
   const optionsOf = (condaOpts?: object) =>
     (readBuildSource(packages({ entries: ['bwa'], condaOpts })) as CondaSource).options;
   assert.deepEqual(optionsOf(), {
@@ -345,7 +345,7 @@ test('images get their full names, and have defaults', () => {
   assert.deepEqual(basePackages, ['a', 'z']);
 });
 
-test('whatever is sent is read or refused with a sentence', () => {
+test('any source is read or refused with a sentence', () => {
   const texts = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc

@@ -28,11 +28,11 @@ for (const [name, submitted] of Object.entries(buildCases)) {
   });
 }
 
-test('the goldens are of the recipe version that the code has', () => {
+test('the golden files belong to the recipe version of the code', () => {
   assert.equal(readFileSync(join(root, 'recipe-version.txt'), 'utf8'), `${condaRecipeVersion}\n`);
 });
 
-test('generated recipes have LF endings and no trailing blanks, and end in a line break', () => {
+test('generated recipes have LF line endings and no trailing spaces, and end with a line break', () => {
   for (const [name, submitted] of Object.entries(buildCases)) {
     if (submitted.containerFile !== undefined) continue;
     for (const [path, text] of built(submitted)) {
@@ -42,7 +42,7 @@ test('generated recipes have LF endings and no trailing blanks, and end in a lin
   }
 });
 
-test('the key is what sha256sum says of the canonical text', () => {
+test('the key is what sha256sum prints for the canonical text', () => {
   for (const name of folders()) {
     const sum = String(execFileSync('sha256sum', ['canonical.txt'], { cwd: join(root, name) }));
     const names = readFileSync(join(root, name, 'names.txt'), 'utf8');
@@ -50,7 +50,7 @@ test('the key is what sha256sum says of the canonical text', () => {
   }
 });
 
-test('a conda recipe begins with its two images, and its final stage is the base image', () => {
+test('a Conda recipe begins with its two images, and its final stage is the base image', () => {
   for (const name of folders().filter(folder => folder !== 'container-file')) {
     const text = readFileSync(join(root, name, 'Dockerfile'), 'utf8');
     const images = baseImagesOf(text).map(({ reference, use }) => `${use} ${reference}`);

@@ -89,28 +89,28 @@ const entries = (...list: string[]): SubmittedBuild => ({
 const install = 'install --yes --name base --file /sluice/conda.yml';
 const end = ['env export --name base --explicit', 'clean --all --yes'];
 
-test('an environment is installed at the first go', () => {
+test('an environment is installed in one attempt', () => {
   const { status, calls, lock } = runBuild(entries('bwa'));
   assert.equal(status, 0);
   assert.deepEqual(calls, [install, ...end]);
   assert.equal(lock, '@EXPLICIT\nhttps://x.example.com/a-1-0.conda\n');
 });
 
-test('only when the solver misses CUDA, it is told one and tries again', () => {
+test('CUDA is emulated only if the solver misses it, in a second attempt', () => {
   const { status, calls, output } = runBuild(entries('a-tool'), 'cuda');
   assert.equal(status, 0);
   assert.deepEqual(calls, [install, `${install} --dry-run`, `CUDA=99 ${install}`, ...end]);
   assert.match(output, /A package needs CUDA: trying again/);
 });
 
-test('what cannot be installed fails, and the log ends with why', () => {
+test('a failed installation fails the step, and the log ends with the reason', () => {
   const { status, calls, output } = runBuild(entries('a-tool'), 'broken');
   assert.notEqual(status, 0);
   assert.deepEqual(calls, [install, `${install} --dry-run`]);
   assert.match(output, /nothing provides tool\n$/);
 });
 
-test('packages that ask for CUDA by name get it at once', () => {
+test('packages that require CUDA by name get it in the first attempt', () => {
   assert.equal(runBuild(entries('pytorch-gpu'), 'cuda').calls[0], `CUDA=99 ${install}`);
   assert.equal(
     runBuild(entries('a', 'cuda-version=12.4'), 'cuda').calls[0],
@@ -118,13 +118,13 @@ test('packages that ask for CUDA by name get it at once', () => {
   );
 });
 
-test('the lock file has what pip installed', () => {
+test('the lock file contains the packages that pip installed', () => {
   const { calls, lock } = runBuild(entries('pip:flask'));
   assert.deepEqual(calls, [install, end[0], 'python /sluice/pip-lock.py', end[1]]);
   assert.equal(lock, '@EXPLICIT\nhttps://x.example.com/a-1-0.conda\n# pip flask==3\n');
 });
 
-test('a lock file with pip lines is installed whole, and comes out as it went in', () => {
+test('a lock file with pip lines is installed completely, and comes out unchanged', () => {
   const locked = '@EXPLICIT\nhttps://x.example.com/linux-64/a-1-0.conda\n# pip flask==3\n';
   const given = runBuild(entries(locked));
   const pip = 'python -m pip install --no-deps --no-input --requirement /sluice/pip.txt';
@@ -140,7 +140,7 @@ test('a lock file with pip lines is installed whole, and comes out as it went in
   assert.deepEqual(without.calls, [from, base, ...end]);
 });
 
-test('what is added to locked packages is told of CUDA when those need it', () => {
+test('packages added to locked packages get CUDA if the locked ones require it', () => {
   const { calls, status } = runBuild(
     entries('https://x.example.com/conda.lock'),
     'locked',
@@ -153,7 +153,7 @@ test('what is added to locked packages is told of CUDA when those need it', () =
   assert.deepEqual(calls, [from, base, `${base} --dry-run`, `CUDA=99 ${base}`, ...end]);
 });
 
-test('the pip part lists what pip installed, and where from', () => {
+test('the pip part lists what pip installed, and from where', () => {
   const root = mkdtempSync(join(tmpdir(), 'sluice-pip-'));
   try {
     const add = (name: string, installer: string, origin?: object) => {

@@ -72,7 +72,7 @@ const shapeOf = ({ dockerfile }: Recipe) =>
     .instructions.map(({ name }) => name)
     .join(' ');
 
-test('whatever a text says, the recipe has the same instructions', () => {
+test('any text gives a recipe with the same instructions', () => {
   const lock = { entries: [`@EXPLICIT\n${url}`] };
   const places: [plain: SubmittedBuild, place: (text: string) => SubmittedBuild][] = [
     [request({}), text => request({}, { entries: [text] })],
@@ -101,7 +101,7 @@ test('whatever a text says, the recipe has the same instructions', () => {
   }
 });
 
-test('a command is one instruction, and reaches the shell as it was written', () => {
+test('a command is one instruction, and reaches the shell unchanged', () => {
   const before = parseDockerfile((recipeFor(request({})) as Recipe).dockerfile).instructions.length;
   fc.assert(
     fc.property(nasty, text => {
@@ -125,7 +125,7 @@ test('a command is one instruction, and reaches the shell as it was written', ()
   );
 });
 
-test('words for the shell come out of it as they were', () => {
+test('quoted words come out of the shell unchanged', () => {
   const words = fc.sample(
     nasty.filter(text => !text.includes('\0') && text.isWellFormed()),
     300,
@@ -135,7 +135,7 @@ test('words for the shell come out of it as they were', () => {
   assert.deepEqual(printed.split('\0').slice(0, -1), words);
 });
 
-test('values for ENV come out of the Dockerfile as they were', () => {
+test('values for ENV come out of the Dockerfile unchanged', () => {
   fc.assert(
     fc.property(nasty, value => {
       const read = expandWord(quoteEnv(value), {
@@ -148,7 +148,7 @@ test('values for ENV come out of the Dockerfile as they were', () => {
   );
 });
 
-test('the environment file says what was asked for', () => {
+test('the environment file contains the requested packages', () => {
   const lists = fc.array(
     nasty.filter(text => text.isWellFormed()),
     { maxLength: 4 },
@@ -166,7 +166,7 @@ test('the environment file says what was asked for', () => {
   );
 });
 
-test('pip is asked for once', () => {
+test('pip is requested once', () => {
   const count = (entries: string[]) =>
     recipeFor(request({}, { entries }))
       ?.files.get('conda.yml')
@@ -178,7 +178,7 @@ test('pip is asked for once', () => {
   assert.equal(count(['bwa']), undefined);
 });
 
-test('the order of packages does not change a recipe, that of channels, pip and commands does', () => {
+test('the order of channels, pip requirements and commands changes a recipe, the order of packages does not', () => {
   const recipe = (packages: object) => recipeOf(readBuildSource(request({}, packages)));
   assert.deepEqual(recipe({ entries: ['b', 'a', 'b'] }), recipe({ entries: ['a', 'b'] }));
   const differ = (one: object, other: object) => assert.notDeepEqual(recipe(one), recipe(other));
@@ -188,7 +188,7 @@ test('the order of packages does not change a recipe, that of channels, pip and 
   differ(commands('b', 'a'), commands('a', 'b'));
 });
 
-test('the package manager stays out of the final image, unless it is the base image', () => {
+test('the package manager is not in the final image, unless it is the base image', () => {
   const { dockerfile, lockStage } = recipeFor(request({})) as Recipe;
   assert.equal(lockStage, 'lock');
   const final = dockerfile.slice(dockerfile.indexOf('AS final'));
@@ -206,7 +206,7 @@ test('a Dockerfile has no files, no lock stage, and its own images', () => {
   ]);
 });
 
-test('base packages that a lock file has are not installed anew', () => {
+test('base packages that a lock file contains are not installed again', () => {
   const runs = (lock: string, basePackages?: string) =>
     (
       recipeFor(
@@ -224,7 +224,7 @@ test('base packages that a lock file has are not installed anew', () => {
   ]);
 });
 
-test('a source keeps its channels as they are, and the recipe does not read it otherwise', () => {
+test('a source keeps its channels, and the recipe does not parse it differently', () => {
   const source = readBuildSource(request({ channels: ['b', 'a'] })) as CondaSource;
   const before = structuredClone(source);
   recipeOf(source);

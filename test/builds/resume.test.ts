@@ -17,7 +17,7 @@ test('a build that the operator has restricted since is not resumed', async () =
   assert.match(reason ?? '', /restricted builds .*log in/);
 });
 
-test('a build during which the server ended three times unexpectedly ends with a failure', async () => {
+test('a build fails after the server ended unexpectedly three times during it', async () => {
   await using first = await startBench({ concurrent: 1 });
   const id = idOf(await ask(first, 'deadly'));
   const queued = idOf(await ask(first, 'queued'));
@@ -40,7 +40,7 @@ test('a build during which the server ended three times unexpectedly ends with a
   assert.equal((await fourth.store.find(queued))?.starts, 1);
 });
 
-test('a server that stops in good order does not count as a failed start', async () => {
+test('a clean stop of the server does not count as a failed start', async () => {
   await using first = await startBench();
   const id = idOf(await ask(first, 'long'));
   let bench = first;

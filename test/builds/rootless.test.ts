@@ -38,7 +38,7 @@ process.once('SIGTERM', () => found.close());
 console.log('found', (await found.find('known'))[0].address);
 `;
 
-test('a server that is not root has a builder of its own', async () => {
+test('a server without root has its own builder', async () => {
   for (const name of ['rootlesskit', 'newuidmap', 'runc']) requireCommand(name);
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';

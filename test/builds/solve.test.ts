@@ -8,7 +8,7 @@ const noAccess = {
   tokens: { covers: async () => false, fetch: unused },
 };
 
-test('what a Singularity image is made of is dropped, however its build ends', async () => {
+test('the layers of a Singularity image are removed, however its build ends', async () => {
   const dropped: string[] = [];
   const solve = createSolve({
     runRecipe: async () => {

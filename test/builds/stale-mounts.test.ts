@@ -32,7 +32,7 @@ function processOf(word: string, folder: string): number | undefined {
   return found === undefined ? undefined : Number(found);
 }
 
-test("mounts of BuildKit's worker are released, a disk of the operator stays", async () => {
+test("mounts of BuildKit's worker are released, and a disk of the operator stays", async () => {
   await using directory = await makeTempDir('mounts');
   const state = directory.join('state');
   const rootfs = directory.join('state/runc-overlayfs/executor/a b/rootfs');
@@ -52,7 +52,7 @@ test("mounts of BuildKit's worker are released, a disk of the operator stays", a
   }
 });
 
-test('a builder that is killed in the middle of a build leaves no mount', async () => {
+test('a builder that is killed during a build leaves no mount', async () => {
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
   await using directory = await makeTempDir('killed');

@@ -37,7 +37,7 @@ async function addNetwork(ip: string) {
   return { code: child.exitCode, answer, errors, calls };
 }
 
-test('interfaces that exist are passed over', async () => {
+test('existing interfaces are skipped', async () => {
   const { code, answer } = await addNetwork(
     `case $* in 'link add step'[12]' '*) echo 'RTNETLINK answers: File exists' >&2; exit 2 ;; esac`,
   );
@@ -45,14 +45,14 @@ test('interfaces that exist are passed over', async () => {
   assert.equal(JSON.parse(answer).ips[0].address, '198.19.0.4/32');
 });
 
-test('a machine that cannot make the interfaces fails at once, with the reason', async () => {
+test('a machine that cannot create the interfaces fails at once, with the reason', async () => {
   const failed = await addNetwork(`echo 'Error: Unknown device type.' >&2; exit 2`);
   assert.equal(failed.code, 1);
   assert.match(failed.errors, /network of a step cannot be made: Error: Unknown device type/);
   assert.equal(failed.calls.length, 1);
 });
 
-test('the search for a free interface ends', async () => {
+test('the search for a free interface is bounded', async () => {
   const failed = await addNetwork(`echo 'RTNETLINK answers: File exists' >&2; exit 2`);
   assert.equal(failed.code, 1);
   assert.equal(failed.calls.length, 1000);

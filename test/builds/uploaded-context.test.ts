@@ -73,7 +73,7 @@ suite('uploaded build contexts', () => {
     return (await keep(Buffer.from(JSON.stringify(manifest)))).digest;
   };
 
-  test('files are read out of blobs, and the key is that of the packed context', async () => {
+  test('files are read from blobs, and the key is that of the packed context', async () => {
     const long = `${'long-name/'.repeat(20)}file`;
     const root = await directoryOf({
       ...{ 'a/one': 'one', 'a/two': 'two', empty: '', [long]: 'deep', run: '#!/bin/sh\n' },
@@ -120,13 +120,13 @@ suite('uploaded build contexts', () => {
     assert.ok((await newIn({ ...files, 'd7/new': randomBytes(2000) })) <= 2);
   });
 
-  test('a context of any size has fewer blobs than a manifest may have', () => {
+  test('a context of any size has fewer blobs than a manifest allows', () => {
     assert.equal(grainOf(300_000_000), mebibyte);
     assert.equal(grainOf(20 * 1024 * mebibyte), 32 * mebibyte);
     for (const bytes of [1e9, 1e11, 1e13]) assert.ok(bytes / grainOf(bytes) <= 800);
   });
 
-  test('a list is read as it was written', async () => {
+  test('a list is parsed as it was written', async () => {
     const entries: ContextEntry[] = [
       { path: 'd', kind: 'directory', mode: 0o755, size: 0 },
       { path: 'd/f', kind: 'file', mode: 0o644, size: 5 },
@@ -151,7 +151,7 @@ suite('uploaded build contexts', () => {
     ['{"path":"a","kind":"directory","mode":0}\n'.repeat(200_001), /more than 200000 files/],
   ];
   for (const [text, message] of malformed) {
-    test(`a list is refused that ${message.source}: ${text.slice(0, 40).trim()}`, () =>
+    test(`a malformed list is refused (${message.source}): ${text.slice(0, 40).trim()}`, () =>
       assert.rejects(lines(text), message));
   }
 
@@ -161,7 +161,7 @@ suite('uploaded build contexts', () => {
     await assert.rejects(readEntries([bomb] as never), /malformed line|longer than/);
   });
 
-  test('an artifact is refused that is not a whole and valid context', async () => {
+  test('an artifact that is not a complete and valid context is refused', async () => {
     const file: ContextEntry = { path: 'f', kind: 'file', mode: 0o644, size: 5 };
     const refused = async (digest: Promise<Digest>, message: RegExp) =>
       assert.rejects(openUploadedContext(content, await digest), message);
