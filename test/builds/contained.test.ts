@@ -6,12 +6,22 @@ import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { type BuildkitClient, connect } from '../../src/buildkit/index.ts';
+import {
+  type BuildkitClient,
+  build,
+  connect,
+  directoryTree,
+  plainLog,
+  readSshKey,
+} from '../../src/buildkit/index.ts';
+import { numberedBuild } from '../../src/builds/builder/build-host.ts';
 import type { OwnBuilder } from '../../src/builds/builder/own/builder-process.ts';
 import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { waitForLine } from '../world/daemon.ts';
 import { otherAddresses, ownAddresses, startMachine } from '../world/machine.ts';
+import { copySshClient } from '../world/ssh-image.ts';
+import { makeSshKey } from '../world/ssh-keys.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { each, type Outcome, optionsFor, tryBuild } from './contained-world.ts';
 import { hogs } from './hogs.ts';
@@ -165,6 +175,35 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.equal(failure, undefined, log);
     assert.match(log, /closed 198\.19\.0\.1:7777/);
     assert.deepEqual(openAmong(log), []);
+  });
+
+  test('a step uses the SSH agent of its build', async () => {
+    await builder.refresh();
+    await using files = await makeTempDir('ssh');
+    await copySshClient(files.path);
+    await using place = await makeTempDir('ssh');
+    const { privateKey, publicKey } = makeSshKey(place.join('key'), ['-t', 'ed25519']);
+    const dockerfile = [
+      'FROM scratch',
+      'COPY . /',
+      'RUN --mount=type=ssh,required=true ["/usr/bin/ssh-add", "-L"]',
+    ].join('\n');
+    let log = '';
+    const text = plainLog(piece => {
+      log += piece;
+    });
+    await build(
+      client,
+      {
+        dockerfile,
+        context: directoryTree(files.path),
+        extraHosts: numberedBuild(),
+        ssh: { default: { keys: [readSshKey(privateKey)] } },
+      },
+      { onProgress: text.onProgress },
+    );
+    text.end();
+    assert.ok(log.includes(publicKey), log);
   });
 
   for (const [what, { script, reason, ...more }] of Object.entries(hogs)) {

@@ -5,22 +5,32 @@ import { build, connect, directoryTree } from '../../src/buildkit/index.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
-/** Puts OpenSSH's client and its libraries, as this machine has them, on top of an image with a shell, and pushes it. */
+/** Copies OpenSSH's client and its libraries, as this machine has them, into the directory of an image. */
+export async function copySshClient(into: string): Promise<void> {
+  for (const name of ['ssh', 'ssh-add']) {
+    const program = requireCommand(name);
+    const libraries = execFileSync('ldd', [program], { encoding: 'utf8' }).matchAll(
+      /(\/\S+) \(0x/g,
+    );
+    const files = [...libraries].map(([, path = '']) => [path, path] as const);
+    for (const [from, path] of [[program, `/usr/bin/${name}`] as const, ...files]) {
+      await mkdir(join(into, dirname(path)), { recursive: true });
+      await copyFile(from, join(into, path));
+    }
+  }
+  await mkdir(join(into, 'etc'), { recursive: true });
+  // The client asks for the name of its user.
+  await writeFile(join(into, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
+}
+
+/** Puts OpenSSH's client on top of an image with a shell, and pushes it. */
 export async function pushSshImage(
   builder: string,
   base: string,
   reference: string,
 ): Promise<void> {
   await using files = await makeTempDir('ssh-image');
-  const programs = ['ssh', 'ssh-add'].map(requireCommand);
-  const libraries = execFileSync('ldd', programs, { encoding: 'utf8' }).matchAll(/(\/\S+) \(0x/g);
-  for (const path of [...programs, ...[...libraries].map(([, path = '']) => path)]) {
-    await mkdir(join(files.path, dirname(path)), { recursive: true });
-    await copyFile(path, join(files.path, path));
-  }
-  await mkdir(files.join('etc'), { recursive: true });
-  // The client asks for the name of its user.
-  await writeFile(files.join('etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
+  await copySshClient(files.path);
   const client = connect(builder);
   try {
     await build(client, {
