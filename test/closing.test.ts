@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { closeInTurn } from '../src/foundation/closing.ts';
 import { createLogger } from '../src/foundation/telemetry.ts';
 
-test('a part that cannot be closed is logged, and the next ones are closed', async () => {
+test('a part that cannot be closed is logged, and the next parts are closed', async () => {
   const lines: string[] = [];
   const log = createLogger('error', { write: line => void lines.push(line) });
   const closed: string[] = [];

@@ -27,7 +27,7 @@ test('the images have the same digests in every process', async () => {
   assert.deepEqual(first, second);
 });
 
-test('a registry gives back the bytes that were pushed, and lacks what was taken away', async () => {
+test('a registry returns the pushed bytes, and lacks removed content', async () => {
   await using registry = await startRegistry({ schema1: true });
   const pushed = await pushCorpus(registry, everyName);
   assert.deepEqual([...pushed.keys()], everyName);
@@ -97,13 +97,13 @@ suite('shapes', () => {
     return { manifest: text(root) ?? '', config: text(blobs[0]) ?? '' };
   };
 
-  test('numbers that JavaScript cannot hold stand in the configuration', async () => {
+  test('numbers beyond the range of JavaScript are in the configuration', async () => {
     const { config } = await json('cfg:unknown-fields');
     assert.match(config, /9007199254740993/);
     assert.notEqual(JSON.stringify(JSON.parse(config)), config);
   });
 
-  test('odd spelling is not what JSON.stringify would write', async () => {
+  test('unusual spellings differ from those of JSON.stringify', async () => {
     const { manifest, config } = await json('cfg:rawjson');
     for (const text of [manifest, config]) {
       assert.notEqual(JSON.stringify(JSON.parse(text)), text);
@@ -112,7 +112,7 @@ suite('shapes', () => {
     assert.equal(JSON.parse(config).os, 'linux');
   });
 
-  test('the numbers of layers are those of the names', async () => {
+  test('the numbers of layers match the names', async () => {
     for (const count of [60, 120, 124, 125, 126, 127]) {
       const { manifest, config } = await json(`layers:${count}`);
       assert.equal(JSON.parse(manifest).layers.length, count);
@@ -120,12 +120,12 @@ suite('shapes', () => {
     }
   });
 
-  test('the large manifest is just below what registries take', async () => {
+  test('the large manifest is just below the limit of registries', async () => {
     const { root } = await makeImage('odd:large-manifest');
     assert.ok(root.size > 3.5 * 2 ** 20 && root.size < 4 * 2 ** 20, `${root.size} bytes`);
   });
 
-  test('the layers of a mixed image unpack to what the configuration tells', async () => {
+  test('the layers of a mixed image unpack to the content in the configuration', async () => {
     await using registry = await startRegistry();
     const names = ['busybox:mixed', 'busybox:oci-zstd', 'layers:whiteout'];
     const pushed = await pushCorpus(registry, names);

@@ -13,7 +13,7 @@ import {
 } from '../../src/cli/containers/source/packed-context.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
-test('a .dockerignore is read as a builder reads it', () => {
+test('a .dockerignore is parsed as a builder parses it', () => {
   const text =
     '\ufeff# comment\r\n  # not one\n\n./a/\n/b\n  c/../d  \n! e\n!/f/\n**/g\n/\n.\n\t\n#h';
   assert.deepEqual(readIgnoreFile(text), [
@@ -73,7 +73,7 @@ for (const [ignored, sent] of cases) {
   });
 }
 
-test('the .dockerignore of a Dockerfile counts in place of the other one, which is a file like others', async () => {
+test('the .dockerignore of a Dockerfile replaces the general one, which becomes an ordinary file', async () => {
   await using directory = await makeTempDir('context');
   await fill(directory, {
     ...{ a: 'a', b: 'b', 'other/Dockerfile': '', '.dockerignore': 'a' },
@@ -91,7 +91,7 @@ test('the .dockerignore of a Dockerfile counts in place of the other one, which 
   ]);
 });
 
-test('the same files are the same bytes, and links stay links', async () => {
+test('the same files give the same bytes, and links stay links', async () => {
   const digests = await Promise.all(
     ['one', 'two'].map(async purpose => {
       await using directory = await makeTempDir(purpose);
@@ -105,7 +105,7 @@ test('the same files are the same bytes, and links stay links', async () => {
   assert.match(digests[0] ?? '', /^sha256:/);
 });
 
-test('the advice for a large context names what is large in it', async () => {
+test('the advice for a large context names its large entries', async () => {
   await using directory = await makeTempDir('context');
   await fill(directory, {
     'data/raw/2024/a.bin': 'x'.repeat(3_000_000),
@@ -128,7 +128,7 @@ test('the advice for a large context names what is large in it', async () => {
   assert.match(advice, /\.dockerignore/);
 });
 
-test('what is no context is told', async () => {
+test('an invalid context is reported', async () => {
   await using directory = await makeTempDir('context');
   await fill(directory, { '.dockerignore': '[a\n', file: '' });
   const failing = (location: string, message: RegExp) =>

@@ -19,7 +19,7 @@ async function follow(listener: RequestListener) {
   }
 }
 
-test('a log whose connection breaks is followed on from there', async () => {
+test('after a lost connection the log continues at the same position', async () => {
   const log = '#1 first\n#1 DONE 0.1s\n\n#2 second\n#2 DONE 0.2s\n';
   let connections = 0;
   const result = await follow((request, response) => {
@@ -38,7 +38,7 @@ test('a log whose connection breaks is followed on from there', async () => {
   assert.deepEqual([result.code, result.stdout, connections], [0, log, 3], result.stderr);
 });
 
-test('what the server says of a build is told as it is', async () => {
+test('states and messages of the server are shown unchanged', async () => {
   const result = await follow((_, response) => {
     response.writeHead(404).end(JSON.stringify({ message: 'There is no such build' }));
   });

@@ -72,7 +72,7 @@ test('one name means one thing in all commands', () => {
   }
 });
 
-test('the program prints help, in every way to ask for it, and its version', async () => {
+test('the program prints help in every way to request it, and its version', async () => {
   const done = async (...args: string[]) => {
     const { code, stdout, stderr } = await sluiceCommand(args);
     assert.deepEqual([code, stderr], [0, ''], args.join(' '));

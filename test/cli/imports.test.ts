@@ -50,7 +50,7 @@ const allowed: readonly string[] = [];
 
 const declarations = [...loadedWith(join(cli, 'commands.ts')).late];
 
-test('the declaration of every command loads no part of the server', () => {
+test('the declarations of all commands load no part of the server', () => {
   assert.ok(declarations.length > 15);
   for (const start of [join(cli, 'main.ts'), ...declarations]) {
     assert.ok(existsSync(start), start);
@@ -74,7 +74,7 @@ test('the declaration of every command loads no part of the server', () => {
   }
 });
 
-test('what works on a data directory is loaded when it runs', () => {
+test('the code for data directories is loaded when it runs', () => {
   const starts = [join(cli, 'main.ts'), ...declarations];
   const late = new Set(starts.flatMap(start => [...loadedWith(start).late]));
   const names = [...late].map(file => relative(cli, file)).sort();

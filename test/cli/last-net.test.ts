@@ -23,7 +23,7 @@ const turn = () => new Promise(resolve => setTimeout(resolve, 20));
 setImmediate(() => { throw new Error('after the net'); });
 `;
 
-test('what nothing else has caught is logged, at most once a second, and ends nothing', async () => {
+test('an uncaught error is logged at most once a second, and does not end the process', async () => {
   const result = await runProgram(
     [process.execPath, '--input-type=module-typescript', '-e', script],
     {

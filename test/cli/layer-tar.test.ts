@@ -35,7 +35,7 @@ const entry: fc.Arbitrary<[TarEntry, Buffer | undefined]> = fc.oneof(
     .map(rest => [{ ...rest, type: 'symlink' as const }, undefined]),
 ) as fc.Arbitrary<[TarEntry, Buffer | undefined]>;
 
-test('every entry has the bytes of tar-stream', async () => {
+test('every entry has the same bytes as with tar-stream', async () => {
   await fc.assert(
     fc.asyncProperty(entry, async ([given, content]) => {
       const bytes = Buffer.concat([

@@ -38,7 +38,7 @@ const summaryOf = ({ steps }: BuildSteps) =>
     [number, name, state, seconds, lastLine ?? '-'].join('|'),
   );
 
-test('steps are known from the lines of the log, in whatever order they have the floor', () => {
+test('steps are recognised in the lines of the log, in any order', () => {
   const build = read(`#1 [internal] load
 #1 transferring dockerfile: 31B done
 #1 DONE 0.0s
@@ -74,19 +74,19 @@ The build failed: it did`);
   assert.equal(build.messages.at(-1), 'The build failed: it did');
 });
 
-test('a build that is begun again shows its steps anew', () => {
+test('a restarted build shows its steps again', () => {
   const build = read(
     '#1 load\n#1 DONE 0.1s\n#2 RUN a\n\nthe builder is away: trying again\n#1 load\n#1 DONE 0.3s',
   );
   assert.deepEqual(summaryOf(build), ['1|load|done|0.3|-']);
 });
 
-test('a step that runs once more is running again', () => {
+test('a step that runs again is shown as running', () => {
   const build = read('#1 load\n#1 DONE 0.1s\n#1 load\n');
   assert.deepEqual(summaryOf(build), ['1|load|running|0.1|-']);
 });
 
-test('what BuildKit’s own text says is understood', () => {
+test('messages in BuildKit’s own text are recognised', () => {
   const log = new PlainLog();
   const vertex = (digest: string, more: Partial<Vertex>): Vertex => ({
     ...{ digest, name: digest, inputs: [], cached: false, error: undefined, group: undefined },
@@ -112,7 +112,7 @@ const options = {
   style: (_: string, text: string) => text,
 };
 
-test('a frame has a heading, the steps, and what those write that run', () => {
+test('a frame has a heading, the steps, and the output of the running steps', () => {
   const build = read('#1 load\n#1 DONE 0.1s\n#2 FROM x\n#2 CACHED\n#3 RUN y\n#3 2.000 out\n', 2500);
   assert.deepEqual(frameOf(build, options), [
     '[+] Building 5.0s (2/3)',
@@ -123,7 +123,7 @@ test('a frame has a heading, the steps, and what those write that run', () => {
   ]);
 });
 
-test('a frame fits into the terminal', () => {
+test('a frame fits the terminal', () => {
   const name = `RUN ${'x'.repeat(100)}`;
   const many = Array.from(
     { length: 30 },
@@ -143,7 +143,7 @@ test('a frame fits into the terminal', () => {
   assert.match(frameOf(bar, options).at(-1) ?? '', /^ => => 90%$/);
 });
 
-test('before the first step, what the service says', () => {
+test('before the first step, the state of the server is shown', () => {
   assert.match(frameOf(read(''), options)[1] ?? '', /waiting in the queue/);
   assert.match(
     frameOf(read('Waiting for BuildKit\n'), options)[1] ?? '',
@@ -151,7 +151,7 @@ test('before the first step, what the service says', () => {
   );
 });
 
-test('the last frame sums up', () => {
+test('the last frame summarises the build', () => {
   const build = read(
     '#1 load\n#1 DONE 0.1s\n#2 FROM x\n#2 CACHED\n#2 WARN: old\n#3 RUN y\n#3 ERROR: no',
   );

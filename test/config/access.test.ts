@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { accessRules } from '../../src/server/config/read/access-in-force.ts';
 import { configSchema } from '../../src/server/config/settings-schema.ts';
 
-test('strangers build by default only where nobody else reaches the server', () => {
+test('by default, builds without a login are allowed only where nobody else can reach the server', () => {
   const certificate = { certificate: 'c.pem', key: 'k.pem' };
   for (const [settings, url, builds] of [
     [{}, 'http://127.0.0.1:9090', 'open'],

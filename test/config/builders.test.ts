@@ -7,7 +7,7 @@ import { makeTempDir } from '../world/temp-dir.ts';
 
 const address = 'tcp://10.0.0.7:1234';
 
-test('a builder on TCP without certificates is warned of', async () => {
+test('a builder on TCP without certificates causes a warning', async () => {
   await using directory = await makeTempDir('config');
   const file = directory.join('sluice.yaml');
   await writeFile(
@@ -22,7 +22,7 @@ test('a builder on TCP without certificates is warned of', async () => {
   assert.deepEqual(others, []);
 });
 
-test('certificates are for an address', async () => {
+test('certificates belong to an address', async () => {
   await using directory = await makeTempDir('config');
   const file = directory.join('sluice.yaml');
   await writeFile(file, 'buildkitTls: { builder-1: { ca: ca.pem } }\n');

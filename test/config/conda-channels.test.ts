@@ -34,7 +34,7 @@ test('a token or a login may stand in the URL, and is not part of the base URL',
   assert.deepEqual(login?.credentials, { kind: 'password', username: 'ann', password: 'pw' });
 });
 
-test('half a login, two kinds of credentials and a missing authority are refused', () => {
+test('an incomplete login, two kinds of credentials, and a missing authority are refused', () => {
   assert.throws(() => read({ team: { username: 'ann' } }), /channels\.team: 'username' and/);
   assert.throws(
     () => read({ team: { username: 'ann', password: 'x', token: 'y' } }),

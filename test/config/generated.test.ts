@@ -12,7 +12,7 @@ import { settings } from '../../src/server/config/settings.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 
-test('the pages about settings and commands are the generated ones', async () => {
+test('the pages about settings and commands match the generated ones', async () => {
   const page = configurationPage();
   assert.equal(readFileSync(join(docs, 'configuration.md'), 'utf8'), page);
   assert.equal(readFileSync(join(docs, 'command-line.md'), 'utf8'), await commandLinePage());
@@ -22,7 +22,7 @@ test('the pages about settings and commands are the generated ones', async () =>
   }
 });
 
-test('the kept API description is the one that is served, and its references lead somewhere', () => {
+test('the stored API description matches the served one, and its references resolve', () => {
   const api = describeJsonApi(readVersion().version);
   assert.deepEqual(JSON.parse(readFileSync(join(docs, 'openapi.json'), 'utf8')), api);
   const { schemas } = api.components as { schemas: Record<string, object> };
@@ -49,7 +49,7 @@ test('both descriptions are valid, and name every operation, parameter and schem
   }
 });
 
-test('the document has numbers as numbers, rate limits, and the time after which to retry', () => {
+test('the document declares numbers as numbers, rate limits, and Retry-After', () => {
   const { version } = readVersion();
   const plain = (api: object) => JSON.parse(JSON.stringify(api));
   const { paths, components } = plain(describeJsonApi(version));

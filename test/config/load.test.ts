@@ -12,7 +12,7 @@ async function withFile<T>(yaml: string, use: (path: string) => T): Promise<T> {
   return use(path);
 }
 
-test('without anything the contract defaults hold', () => {
+test('without settings, the defaults of the contract apply', () => {
   const { config, warnings } = loadConfig({});
   assert.equal(config.listen, '127.0.0.1:9090');
   assert.equal(config.data, './data');
@@ -25,7 +25,7 @@ test('without anything the contract defaults hold', () => {
   assert.deepEqual(warnings, []);
 });
 
-test('the environment wins over the file, the file over the defaults', async () => {
+test('the environment takes precedence over the file, the file over the defaults', async () => {
   await withFile('prefix: file\nlimits: {bodyBytes: 1 MiB}\ndata: state\n', path => {
     const { config } = loadConfig({ SLUICE_CONFIG: path, SLUICE_PREFIX: 'env' });
     assert.equal(config.prefix, 'env');
@@ -34,7 +34,7 @@ test('the environment wins over the file, the file over the defaults', async () 
   });
 });
 
-test('nested settings, lists and accounts come from the environment', () => {
+test('nested settings, lists and accounts can be set in the environment', () => {
   const { config } = loadConfig({
     SLUICE_LIMITS_PULLS_ANONYMOUS: 'off',
     SLUICE_LAYERS_PRIVATE_HOSTS: 'a.internal, b.internal:8080',
@@ -52,7 +52,7 @@ test('nested settings, lists and accounts come from the environment', () => {
   assert.equal(config.upstream.connectTimeout, 250);
 });
 
-test('an account of the file may have rights to repositories only', async () => {
+test('an account in the file may have rights to repositories only', async () => {
   const file = 'accounts: {ci: {password: word, repositories: {"team/*": push}}, ada: lovelace}\n';
   await withFile(file, path => {
     const { config } = loadConfig({ SLUICE_CONFIG: path });
@@ -64,7 +64,7 @@ test('an account of the file may have rights to repositories only', async () => 
   });
 });
 
-test('a nested setting of the environment leaves its neighbours in the file alone', async () => {
+test('a nested setting in the environment does not affect its neighbours in the file', async () => {
   await withFile('limits: {pulls: {anonymous: 1/day, authenticated: 2/day}}\n', path => {
     const { config } = loadConfig({ SLUICE_CONFIG: path, SLUICE_LIMITS_PULLS_ANONYMOUS: '3/day' });
     assert.equal(config.limits.pulls.anonymous?.count, 3);
@@ -72,7 +72,7 @@ test('a nested setting of the environment leaves its neighbours in the file alon
   });
 });
 
-test('a variable that is no setting is warned of', () => {
+test('an unknown variable causes a warning', () => {
   const { warnings } = loadConfig({ SLUICE_PERFIX: 'ct', HOME: '/root' });
   assert.equal(warnings.length, 1);
   assert.match(warnings[0] ?? '', /SLUICE_PERFIX/);
@@ -121,7 +121,7 @@ for (const [environment, message] of wrong) {
   });
 }
 
-test('an account without a password is refused, and a password is not repeated', () => {
+test('an account without a password is refused, and passwords are not repeated', () => {
   for (const accounts of ['ada', 'ada:', ':secret']) {
     assert.throws(
       () => loadConfig({ SLUICE_ACCOUNTS: accounts }),
@@ -147,7 +147,7 @@ test('a misspelled setting in the file is named', async () => {
   });
 });
 
-test('what is wrong with names and values of a map is told', async () => {
+test('errors in names and values of a map are reported', async () => {
   for (const [yaml, message] of [
     ['accounts: {ada: [secret]}\n', /'accounts\.ada' \(line 1\): expected a password, or/],
     ['accounts: 5\n', /'accounts' \(line 1\): expected a map of names to passwords/],
@@ -163,7 +163,7 @@ test('what is wrong with names and values of a map is told', async () => {
   });
 });
 
-test('a file that is no YAML is refused with the place, and without a line of it', async () => {
+test('a file that is not YAML is refused with the position, and without its content', async () => {
   for (const yaml of [
     'accounts:\n  ada: "secret\nprefix: x\n',
     'accounts:\n  ada: secret: x\n',
@@ -185,7 +185,7 @@ test('a file that is no YAML is refused with the place, and without a line of it
   }
 });
 
-test('a file that is no YAML, or no settings, is refused with its name', async () => {
+test('a file that is not YAML, or has no settings, is refused with its name', async () => {
   for (const yaml of ['a: [', '- one\n']) {
     await withFile(yaml, path => {
       assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /sluice\.yaml/);

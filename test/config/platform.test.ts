@@ -41,7 +41,7 @@ test('platforms are set by environment variables', () => {
   });
 });
 
-test('what is wrong is named', () => {
+test('errors are reported with their setting', () => {
   for (const [variable, value, message] of [
     ['SLUICE_PLATFORM_URL', 'platform.example', /SLUICE_PLATFORM_URL: expected an http\(s\) URL/],
     ['SLUICE_PLATFORM_ALLOW', 'https://a, ftp://b', /expected https:\/\/host\[\/path\]/],

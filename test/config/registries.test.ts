@@ -21,7 +21,7 @@ test("Docker Hub's three host names are one registry", () => {
   }
 });
 
-test('a listed registry may be at a private address, an unlisted one may not, its own host may', () => {
+test('a listed registry and its own host may be at a private address, an unlisted one may not', () => {
   const config = configSchema.parse({ registries: { 'r.internal': {} } });
   const registries = configuredRegistries(config, publicUrl);
   assert.equal(settingsOf(registries, 'r.internal').allowPrivateAddress, true);
@@ -30,7 +30,7 @@ test('a listed registry may be at a private address, an unlisted one may not, it
   assert.equal(settingsOf(registries, '127.0.0.1:9090').plainHttp, true);
 });
 
-test('credentials: the configuration, then the variable, then the file; exact hosts only', async () => {
+test('credentials come from the configuration, then the variable, then the file; hosts must match exactly', async () => {
   await using directory = await makeTempDir('docker-config');
   const path = directory.join('config.json');
   await writeFile(path, docker('c.example', 'cid:3'));
@@ -57,7 +57,7 @@ test('credentials: the configuration, then the variable, then the file; exact ho
   assert.equal(await user('a.example:5000'), undefined);
 });
 
-test('half a credential, a missing authority and a broken Docker file are refused without secrets', async () => {
+test('incomplete credentials, a missing authority and a broken Docker file are refused without secrets', async () => {
   const half = configSchema.parse({ registries: { 'a.example': { username: 'ann' } } });
   assert.throws(
     () => configuredRegistries(half, publicUrl),

@@ -61,7 +61,7 @@ for (const algorithm of algorithms) {
     });
   }
 
-  test(`${algorithm}: a blob that is there already can be pushed again`, async () => {
+  test(`${algorithm}: an existing blob can be pushed again`, async () => {
     const { bytes, digest } = blobOf('twice');
     for (const _ of [1, 2]) await pushBlob(repository, bytes, digest);
     await assertServed(repository, `blobs/${digest}`, { bytes, digest });
@@ -73,13 +73,13 @@ for (const algorithm of algorithms) {
     await assertCreated(await mount(digest, source.name), { bytes, digest });
   });
 
-  test(`${algorithm}: a blob is mounted from wherever it is`, async () => {
+  test(`${algorithm}: a blob is mounted without naming its repository`, async () => {
     const { bytes, digest } = blobOf('mount from anywhere');
     await pushBlob(source, bytes, digest);
     await assertCreated(await mount(digest), { bytes, digest });
   });
 
-  test(`${algorithm}: a mount of what is nowhere begins an upload`, async () => {
+  test(`${algorithm}: a mount of an unknown blob starts an upload`, async () => {
     for (const from of [source.name, 'conformance/does-not-exist', undefined]) {
       const { bytes, digest } = blobOf(`mount of what is nowhere, ${from}`);
       const answer = await mount(digest, from);
@@ -90,7 +90,7 @@ for (const algorithm of algorithms) {
     }
   });
 
-  test(`${algorithm}: an upload that is given up`, async () => {
+  test(`${algorithm}: a cancelled upload`, async () => {
     const { bytes, digest } = blobOf('given up');
     const location = await begin(repository);
     const chunk = { bytes, start: 0, end: 100 };
@@ -100,7 +100,7 @@ for (const algorithm of algorithms) {
     await assertAbsent(repository, `blobs/${digest}`);
   });
 
-  test(`${algorithm}: an upload is over when its blob is there`, async () => {
+  test(`${algorithm}: an upload ends when its blob exists`, async () => {
     const { bytes, digest } = blobOf('over');
     const location = await begin(repository);
     assertStatus(await finish(repository, location, digest, bytes), 201);
@@ -125,7 +125,7 @@ test('an upload cannot end without a digest', async () => {
   }
 });
 
-test('two uploads at once do not meet', async () => {
+test('two simultaneous uploads do not mix', async () => {
   const blobs = ['one', 'two'].map(seed => pattern(512, `at once, ${seed}`));
   const locations = await Promise.all(blobs.map(() => begin(repository)));
   assert.notEqual(locations[0], locations[1]);

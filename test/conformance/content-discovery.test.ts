@@ -30,14 +30,14 @@ before(async () => {
 
 after(async () => target[Symbol.asyncDispose]());
 
-test('tags of a repository into which nothing was pushed', async () => {
+test('tags of an empty repository', async () => {
   const repository = target.repository('nothing');
   const answer = await repository.send('GET', 'tags/list');
   if (answer.status !== 200) return assertError(answer, 404, 'NAME_UNKNOWN');
   assert.deepEqual(await tagsOf(repository), []);
 });
 
-test('every tag that was pushed is listed, and those behind a given one', async () => {
+test('all pushed tags are listed, and those after a given tag', async () => {
   const repository = target.repository('everything');
   const pushed: string[] = [];
   for (const set of dataSets) {
@@ -56,7 +56,7 @@ test('tags are sorted', async () => {
   assert.deepEqual(await tagsOf(paged), tags);
 });
 
-test('pages of tags lead to each tag once', async () => {
+test('pages of tags contain each tag once', async () => {
   for (const size of [1, 3, 12, 13, 14, 1000]) {
     const pages = await tagPages(paged, `?n=${size}`);
     assert.deepEqual(pages.flat(), tags, `n=${size}`);
@@ -66,7 +66,7 @@ test('pages of tags lead to each tag once', async () => {
   }
 });
 
-test('pages of tags begin behind a given one, whether it exists or not', async () => {
+test('pages of tags start after a given tag, whether it exists or not', async () => {
   for (const [last, from] of [
     ['1', 1],
     ['1.8', 3],
@@ -80,13 +80,13 @@ test('pages of tags begin behind a given one, whether it exists or not', async (
   }
 });
 
-test('a page of no tags', async () => {
+test('an empty page of tags', async () => {
   const answer = await paged.send('GET', 'tags/list?n=0');
   assert.equal(nextOf(answer), undefined);
   assert.deepEqual(await tagsOf(paged, '?n=0'), []);
 });
 
-test('upper case does not hide a tag', async () => {
+test('tags with upper case are listed', async () => {
   const repository = target.repository('upper-case');
   const set = dataSet('no layers');
   await pushBlobs(repository, set);
@@ -99,7 +99,7 @@ test('upper case does not hide a tag', async () => {
   assert.deepEqual(pages.toSorted(), mixed.toSorted());
 });
 
-test('nothing refers to what is unknown', async () => {
+test('an unknown digest has no referrers', async () => {
   for (const repository of [target.repository('nothing'), paged]) {
     for (const algorithm of ['sha256', 'sha512'] as const) {
       const subject = digestOf('an unknown subject', algorithm);
@@ -110,14 +110,14 @@ test('nothing refers to what is unknown', async () => {
   }
 });
 
-test('referrers of what is no digest', async () => {
+test('referrers of an invalid digest', async () => {
   for (const subject of ['sha256:baddigeststring', 'latest']) {
     assertStatus(await paged.send('GET', `referrers/${subject}`), 400, 404);
   }
 });
 
 for (const set of dataSets.filter(({ referrers }) => referrers.size > 0)) {
-  test(`${set.name}: every referrer is described, and found by its type`, async () => {
+  test(`${set.name}: every referrer is described, and filtered by its type`, async () => {
     const repository = target.repository(`referrers/${set.slug}`);
     for (const subject of set.referrers.keys()) {
       assert.deepEqual((await referrersOf(repository, subject)).manifests, []);
@@ -138,7 +138,7 @@ for (const set of dataSets.filter(({ referrers }) => referrers.size > 0)) {
   });
 }
 
-test('a referrer is gone from the list when it is deleted, and back when it is pushed', async () => {
+test('a deleted referrer leaves the list, and returns when it is pushed again', async () => {
   const repository = target.repository('referrers-come-and-go');
   const set = dataSet('artifacts with subject');
   await pushDataSet(repository, set);
@@ -154,7 +154,7 @@ test('a referrer is gone from the list when it is deleted, and back when it is p
   }
 });
 
-test('referrers outlive the deletion of their subject', async () => {
+test('referrers remain after the deletion of their subject', async () => {
   const repository = target.repository('referrers-without-subject');
   const set = dataSet('artifacts with subject');
   await pushDataSet(repository, set);
@@ -164,7 +164,7 @@ test('referrers outlive the deletion of their subject', async () => {
   }
 });
 
-test('referrers of another repository are not told', async () => {
+test('referrers in another repository are not listed', async () => {
   const set = dataSet('artifacts with subject');
   await pushDataSet(target.repository('referrers-here'), set);
   for (const subject of set.referrers.keys()) {

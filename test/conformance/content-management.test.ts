@@ -18,7 +18,7 @@ before(async () => {
 after(async () => target[Symbol.asyncDispose]());
 
 for (const set of dataSets) {
-  test(`${set.name}: every tag, manifest and blob can be deleted, and is gone at once`, async () => {
+  test(`${set.name}: every tag, manifest and blob can be deleted, and is unknown at once`, async () => {
     const repository = target.repository(`delete/${set.slug}`);
     await pushDataSet(repository, set);
     for (const { tags } of set.manifests) {
@@ -37,7 +37,7 @@ for (const set of dataSets) {
   });
 }
 
-test('a deleted tag takes neither its manifest nor its other tags along', async () => {
+test('deleting a tag deletes neither its manifest nor other tags', async () => {
   const repository = target.repository('tags');
   const set = dataSet('image');
   const [manifest] = set.manifests;
@@ -51,7 +51,7 @@ test('a deleted tag takes neither its manifest nor its other tags along', async 
   await assertServed(repository, `manifests/${manifest.digest}`, manifest);
 });
 
-test('a deleted manifest takes its tags along, and no others', async () => {
+test('deleting a manifest deletes its tags, and no others', async () => {
   const repository = target.repository('manifests');
   for (const name of ['image', 'no layers']) {
     const set = dataSet(name);
@@ -76,7 +76,7 @@ test('a deleted manifest takes its tags along, and no others', async () => {
   }
 });
 
-test('what was deleted can be pushed again', async () => {
+test('deleted content can be pushed again', async () => {
   const repository = target.repository('again');
   const set = dataSet('index');
   for (const _ of [1, 2]) {
@@ -86,7 +86,7 @@ test('what was deleted can be pushed again', async () => {
   }
 });
 
-test('what is unknown cannot be deleted', async () => {
+test('unknown content cannot be deleted', async () => {
   const known = target.repository('known');
   await pushDataSet(known, dataSet('image'));
   for (const repository of [known, target.repository('unknown')]) {
@@ -106,7 +106,7 @@ test('what is unknown cannot be deleted', async () => {
   await assertAllThere(known, dataSet('image'));
 });
 
-test('what is deleted twice is unknown the second time', async () => {
+test('a second deletion reports unknown content', async () => {
   const repository = target.repository('twice');
   const set = dataSet('image');
   await pushDataSet(repository, set);
@@ -123,7 +123,7 @@ test('what is deleted twice is unknown the second time', async () => {
   }
 });
 
-test('deletion leaves the same content of another repository alone', async () => {
+test('deletion does not affect the same content in another repository', async () => {
   const set = dataSet('index');
   const [here, there] = [target.repository('here'), target.repository('there')];
   await pushDataSet(here, set);
@@ -133,7 +133,7 @@ test('deletion leaves the same content of another repository alone', async () =>
   await assertNothingLeft(here, set);
 });
 
-test('a mounted blob outlives that which it was mounted from', async () => {
+test('a mounted blob remains when the original is deleted', async () => {
   const [source, mounted] = [target.repository('source'), target.repository('mounted')];
   const [[digest = '', bytes = Buffer.alloc(0)] = []] = [...dataSet('image').blobs];
   await pushBlob(source, bytes, digest);

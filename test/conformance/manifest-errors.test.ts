@@ -26,7 +26,7 @@ before(async () => {
 
 after(async () => target[Symbol.asyncDispose]());
 
-test('bytes that do not have the digest they are pushed under', async () => {
+test('content with another digest than the one in the path', async () => {
   // Space behind it makes it another manifest, though it says the same.
   const bytes = Buffer.concat([image.bytes, Buffer.from('  ')]);
   const sha512 = digestOf(image.bytes, 'sha512');
@@ -41,7 +41,7 @@ test('bytes that do not have the digest they are pushed under', async () => {
   }
 });
 
-test('a reference that is neither tag nor digest', async () => {
+test('a reference that is neither a tag nor a digest', async () => {
   for (const reference of ['sha256:baddigeststring', `sha256:${'0'.repeat(63)}`, 'md5:00']) {
     assertError(await putManifest(repository, reference, image), 400, 'DIGEST_INVALID');
   }
@@ -52,7 +52,7 @@ test('a reference that is neither tag nor digest', async () => {
   await assertAbsent(repository, `manifests/${image.digest}`);
 });
 
-test('a manifest that says it has another type than it was pushed with', async () => {
+test('a manifest whose media type differs from its Content-Type', async () => {
   for (const mediaType of [
     mediaTypes.ociIndex,
     mediaTypes.dockerManifest,
@@ -65,7 +65,7 @@ test('a manifest that says it has another type than it was pushed with', async (
   await assertAbsent(repository, 'manifests/mistyped');
 });
 
-test('a body that is no manifest', async () => {
+test('a body that is not a manifest', async () => {
   const descriptor = { mediaType: mediaTypes.ociConfig, size: 2, digest: 'sha256:bad' };
   const { ociManifest: mediaType, ociIndex } = mediaTypes;
   for (const text of [
@@ -111,7 +111,7 @@ test('an index that refers to manifests that were not pushed', async () => {
   await assertIncomplete(sparse, index);
 });
 
-test('a manifest that is larger than 4 MiB', async () => {
+test('a manifest larger than 4 MiB', async () => {
   const bytes = Buffer.alloc(4 * 1024 * 1024 + 1, ' ');
   image.bytes.copy(bytes);
   for (const reference of ['too-large', digestOf(bytes)]) {
@@ -121,7 +121,7 @@ test('a manifest that is larger than 4 MiB', async () => {
   }
 });
 
-test('a method that a route does not have', async () => {
+test('a method that a route does not support', async () => {
   for (const [method, route] of [
     ['POST', 'manifests/latest'],
     ['PATCH', 'manifests/latest'],

@@ -19,7 +19,7 @@ after(async () => target[Symbol.asyncDispose]());
 const algorithms: readonly DigestAlgorithm[] = ['sha256', 'sha512'];
 
 for (const set of dataSets) {
-  test(`${set.name}: every manifest and blob comes as it was pushed`, async () => {
+  test(`${set.name}: every manifest and blob is returned as it was pushed`, async () => {
     const repository = target.repository(`pull/${set.slug}`);
     await pushDataSet(repository, set);
     for (const manifest of set.manifests) {
@@ -60,7 +60,7 @@ test('a manifest that was not pushed into the repository is unknown there', asyn
   }
 });
 
-test('what is no digest is refused or unknown', async () => {
+test('an invalid digest is refused or unknown', async () => {
   const repository = target.repository('malformed');
   await pushDataSet(repository, dataSet('image'));
   for (const digest of ['sha256:baddigeststring', `sha256:${'0'.repeat(63)}`, 'md5:00']) {
@@ -72,7 +72,7 @@ test('what is no digest is refused or unknown', async () => {
 });
 
 for (const algorithm of algorithms) {
-  test(`${algorithm}: parts of a blob`, async () => {
+  test(`${algorithm}: ranges of a blob`, async () => {
     const { repository, digest, bytes } = await pushedForRanges(algorithm);
     for (const [range, start, end] of [
       ['500-1499', 500, 1500],
@@ -90,7 +90,7 @@ for (const algorithm of algorithms) {
     }
   });
 
-  test(`${algorithm}: parts that a blob does not have`, async () => {
+  test(`${algorithm}: ranges outside a blob`, async () => {
     const { repository, digest } = await pushedForRanges(algorithm);
     for (const range of ['500-0', '5000-10000', '2048-']) {
       const headers = { range: `bytes=${range}` };

@@ -17,14 +17,14 @@ before(async () => {
 after(async () => target[Symbol.asyncDispose]());
 
 for (const set of dataSets) {
-  test(`${set.name}: is taken by digest and by tag, and once more`, async () => {
+  test(`${set.name}: is accepted by digest and by tag, and again`, async () => {
     const repository = target.repository(`push/${set.slug}`);
     await pushDataSet(repository, set);
     await pushDataSet(repository, set);
   });
 }
 
-test('a manifest that was pushed by tag only has its digest too', async () => {
+test('a manifest that was pushed by tag is also available by digest', async () => {
   const repository = target.repository('by-tag');
   const manifest = onlyManifest('image');
   await pushBlobs(repository, dataSet('image'));
@@ -37,7 +37,7 @@ test('a manifest that was pushed by tag only has its digest too', async () => {
   }
 });
 
-test('a tag moves to the manifest that was pushed last', async () => {
+test('a tag moves to the last pushed manifest', async () => {
   const repository = target.repository('moving');
   for (const name of ['image', 'no layers']) {
     await pushBlobs(repository, dataSet(name));
@@ -48,7 +48,7 @@ test('a tag moves to the manifest that was pushed last', async () => {
   await assertServed(repository, `manifests/${digest}`, onlyManifest('image'));
 });
 
-test('a push by digest names no tag, and moves the tags that its query names', async () => {
+test('a push by digest creates no tag, and moves the tags in its query', async () => {
   const repository = target.repository('query');
   await pushBlobs(repository, dataSet('image'));
   await pushBlobs(repository, dataSet('no layers'));
@@ -61,7 +61,7 @@ test('a push by digest names no tag, and moves the tags that its query names', a
   for (const tag of ['old', 'new']) await assertServed(repository, `manifests/${tag}`, manifest);
 });
 
-test('each tag of a query has an OCI-Tag header of its own', async () => {
+test('each tag in a query has its own OCI-Tag header', async () => {
   const repository = target.repository('headers');
   await pushBlobs(repository, dataSet('image'));
   const { digest, bytes, mediaType } = onlyManifest('image');
@@ -80,7 +80,7 @@ test('each tag of a query has an OCI-Tag header of its own', async () => {
   assert.deepEqual(tags, ['a', 'b']);
 });
 
-test('a manifest of 4 MiB is taken', async () => {
+test('a manifest of 4 MiB is accepted', async () => {
   const repository = target.repository('largest');
   const set = dataSet('no layers');
   await pushBlobs(repository, set);

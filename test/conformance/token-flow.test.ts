@@ -22,7 +22,7 @@ after(async () => target[Symbol.asyncDispose]());
 
 const throughTokens = (name: string) => target.repository(name, withTokens(account));
 
-test('the API root answers who logs in', async () => {
+test('the API root confirms a login', async () => {
   const root = `${target.url}/v2/`;
   const first = await call(root);
   assert.equal(first.status, 401);
@@ -62,7 +62,7 @@ test('an index and its referrers are pushed, found and deleted with a token for 
   }
 });
 
-test('the token for a mount reaches into the repository that is mounted from', async () => {
+test('the token for a mount includes the source repository', async () => {
   const bytes = pattern(512, 'mounted with a token');
   const digest = digestOf(bytes);
   const source = throughTokens('source');
@@ -73,7 +73,7 @@ test('the token for a mount reaches into the repository that is mounted from', a
   await assertServed(repository, `blobs/${digest}`, { bytes, digest });
 });
 
-test('nothing is to be had without credentials, or with wrong ones', async () => {
+test('nothing is available without credentials, or with wrong ones', async () => {
   const set = dataSet('image');
   await pushDataSet(target.repository('closed'), set);
   const [digest] = set.blobs.keys();
@@ -95,7 +95,7 @@ test('nothing is to be had without credentials, or with wrong ones', async () =>
   }
 });
 
-test('a challenge tells the scope of the token that is needed, also when one was sent that has ended', async () => {
+test('a challenge names the required scope, also after an expired token', async () => {
   const ended: Send = (url, request) =>
     call(url, { ...request, headers: { ...request.headers, authorization: 'Bearer ended' } });
   for (const send of [call, ended]) {

@@ -52,7 +52,7 @@ test('a document that was damaged on the disk counts as absent', async () => {
   assert.deepEqual(await store.read(digest), bytes);
 });
 
-test('damaged content that is set aside has no row any more', async () => {
+test('damaged content that was set aside has no row', async () => {
   await using directory = await makeTempDir('content');
   const database = openDatabase(':memory:');
   const uses = createContentRowStore(database);
@@ -69,7 +69,7 @@ test('damaged content that is set aside has no row any more', async () => {
   await database.end();
 });
 
-test('damaged content that is brought again while it is examined is not discarded', async () => {
+test('damaged content that is sent again during its examination is not discarded', async () => {
   await using directory = await makeTempDir('content');
   const database = openDatabase(':memory:');
   const rows = createContentRowStore(database);

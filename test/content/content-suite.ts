@@ -24,7 +24,7 @@ const forever = Number.POSITIVE_INFINITY;
 /** Tests of what every implementation of a content store does. */
 export function contentSuite(name: string, open: () => Promise<OpenedContent>): void {
   suite(`content in ${name}`, () => {
-    test('ingested content can be read whole and in parts', async () => {
+    test('ingested content can be read completely and in parts', async () => {
       await using opened = await open();
       const { content } = opened;
       await fc.assert(
@@ -57,7 +57,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       );
     });
 
-    test('content is not visible before its commit, and not after an abort', async () => {
+    test('content is invisible before its commit and after an abort', async () => {
       await using opened = await open();
       const { content } = opened;
       const digest = digestOf('half');
@@ -71,7 +71,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.deepEqual(await listed(content), []);
     });
 
-    test('the digest algorithm can change while content comes in', async () => {
+    test('the digest algorithm can change during an ingest', async () => {
       await using opened = await open();
       const ingest = await opened.content.ingest('sha256');
       await ingest.write(Buffer.from('first, '));
@@ -80,7 +80,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.equal(await ingest.commit(), digestOf('first, second', 'sha512'));
     });
 
-    test('a reader follows content on its way in, and after the commit', async () => {
+    test('a reader follows an ingest, also after the commit', async () => {
       await using opened = await open();
       const ingest = await opened.content.ingest();
       await ingest.write(Buffer.from('0123'));
@@ -112,7 +112,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.equal(Buffer.concat(whole).toString(), '0123456789');
     });
 
-    test('the same content that comes in many times at once is one', async () => {
+    test('the same content in many simultaneous ingests is stored once', async () => {
       await using opened = await open();
       const { content, rows } = opened;
       const bytes = Buffer.from('the same');
@@ -138,7 +138,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.equal(await content.lease(digestOf('absent')), undefined);
     });
 
-    test('a scratch file is no content, and goes when it is disposed of', async () => {
+    test('a scratch file is not content, and is removed when it is disposed', async () => {
       await using opened = await open();
       const { content } = opened;
       const file = await content.scratch();
@@ -161,7 +161,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.equal((await rowsOf(rows)).length, 1, 'a failed claim leaves no row');
     });
 
-    test('only unused and unreferred content is removed', async () => {
+    test('only unused and unreferenced content is removed', async () => {
       await using opened = await open();
       const { content, rows } = opened;
       const digest = await ingested(content, Buffer.from('old'));
@@ -191,7 +191,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.ok(Buffer.concat(parts).equals(bytes));
     });
 
-    test('content that comes in while it is being removed waits until it is gone', async () => {
+    test('content that arrives during its removal waits until the removal ends', async () => {
       await using opened = await open();
       const { content, rows } = opened;
       const bytes = Buffer.from('again');
@@ -223,7 +223,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.deepEqual(await rowsOf(rows), []);
     });
 
-    test('a removal whose process has ended is finished by another one', async t => {
+    test('a removal of an ended process is finished by another process', async t => {
       await using opened = await open();
       const { content, rows } = opened;
       const bytes = Buffer.from('abandoned');
@@ -247,7 +247,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.deepEqual(await statesOf(rows), [[digest, bytes.length, 'here']]);
     });
 
-    test('content of a process that was killed can be claimed, and is removed otherwise', async t => {
+    test('content of a killed process can be claimed, and is removed otherwise', async t => {
       await using opened = await open();
       const { content, rows } = opened;
       const bytes = Buffer.from('announced');
@@ -277,7 +277,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.deepEqual(await statesOf(opened.rows), [[digestOf(bytes), bytes.length, 'here']]);
     });
 
-    test('lost content is not claimed, and comes back when it is brought again', async () => {
+    test('lost content cannot be claimed, and returns when it is sent again', async () => {
       await using opened = await open();
       const { content } = opened;
       const bytes = Buffer.from('lost and found');
@@ -292,7 +292,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.deepEqual(await content.read(digest), bytes);
     });
 
-    test('nothing that was claimed is removed, whatever happens at the same time', async () => {
+    test('claimed content is not removed, whatever happens at the same time', async () => {
       await using opened = await open();
       const { content, rows } = opened;
       const bytes = Buffer.from('wanted by all');

@@ -36,7 +36,7 @@ async function openDisk() {
 
 const pieces = (count: number) => Array.from({ length: count }, () => Buffer.alloc(mebibyte));
 
-test('space that was promised stays promised, however often the disk is looked at', async () => {
+test('promised space stays promised, however often the disk is measured', async () => {
   const { space, store } = await openDisk();
   const first = await store.ingest('sha256', 20 * mebibyte);
   await space.look();
@@ -55,7 +55,7 @@ test('space that was promised stays promised, however often the disk is looked a
   await (await store.ingest('sha256', 36 * mebibyte)).abort();
 });
 
-test('what was promised is not written into the reserve that somebody else has used', async () => {
+test('promised space is not written into a reserve that another process has used', async () => {
   const { space, store } = await openDisk();
   const ingest = await store.ingest('sha256', 20 * mebibyte);
   await ingest.write(...pieces(1));
@@ -69,7 +69,7 @@ test('what was promised is not written into the reserve that somebody else has u
   await ingest.abort();
 });
 
-test('a conversion to SIF leaves the reserve alone', async () => {
+test('a conversion to SIF does not use the reserve', async () => {
   const { space } = await openDisk();
   const source = sourceOf([layerOfTar(tarOf([{ name: 'noise', content: randomBytes(mebibyte) }]))]);
   const convert = async (name: string) => {

@@ -39,7 +39,7 @@ for (const [where, expected] of [
   }
 }
 
-test('many hashes at once do not mix', async () => {
+test('many simultaneous hashes do not mix', async () => {
   const all = Array.from({ length: 30 }, (_, seed) => pieces(seed));
   const hashes = all.map(() => createFlowHash('sha256', undefined, threads));
   for (let index = 0; index < 20; index += 1) {
@@ -51,7 +51,7 @@ test('many hashes at once do not mix', async () => {
   );
 });
 
-test('one flipped bit makes another value', async () => {
+test('one flipped bit changes the hash', async () => {
   const parts = pieces(5);
   const right = hexOf(parts);
   const [part] = parts;
@@ -61,7 +61,7 @@ test('one flipped bit makes another value', async () => {
   assert.notEqual(await hash.digest(), right);
 });
 
-test('memory may be used again once update has resolved; bytes of a larger buffer stay there', async () => {
+test('memory may be reused once update has resolved; bytes of a larger buffer stay in place', async () => {
   const shared = new Uint8Array(new SharedArrayBuffer(mebibyte));
   const large = Buffer.alloc(2 * mebibyte);
   const seen: Buffer[] = [];
@@ -75,7 +75,7 @@ test('memory may be used again once update has resolved; bytes of a larger buffe
   assert.equal(await hash.digest(), hexOf(seen));
 });
 
-test('an aborted hash rejects what waits and leaves the others alone', async () => {
+test('an aborted hash rejects its waiting calls and does not affect others', async () => {
   const other = createFlowHash('sha256', undefined, threads);
   const hash = createFlowHash('sha256', undefined, threads);
   const waiting = hash.update(new Uint8Array(10));
@@ -88,7 +88,7 @@ test('an aborted hash rejects what waits and leaves the others alone', async () 
   assert.equal(await other.digest(), hexOf(parts));
 });
 
-test('a thread that dies fails its hashes, and the next one finds a new thread', async () => {
+test('a dead thread fails its hashes, and the next hash gets a new thread', async () => {
   const own = new HashThreads(1);
   const hash = createFlowHash('sha256', undefined, own);
   await hash.update(new Uint8Array(10));

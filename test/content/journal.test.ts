@@ -23,7 +23,7 @@ function fileOf(root: string, bytes: Buffer): string {
   return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
 }
 
-test('documents whose files a power failure has damaged or taken are restored by the next start', async () => {
+test('the next start restores documents whose files a power failure has damaged or removed', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
   const store = await openContentDirectory(root, { isOwner: true });
@@ -53,7 +53,7 @@ test('documents whose files a power failure has damaged or taken are restored by
   await again.close();
 });
 
-test('the journal begins again before it is large', async () => {
+test('the journal restarts before it is large', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
   const store = await openContentDirectory(root, { isOwner: true });
@@ -79,7 +79,7 @@ async function openBelow(root: string): Promise<string[]> {
   return paths.filter(path => path.startsWith(root));
 }
 
-test('a document that could not be brought to the disk is not here, and leaves nothing behind', async () => {
+test('a document that could not be written to the disk is absent, and leaves nothing behind', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
   const store = await openContentDirectory(root, { isOwner: true });
@@ -141,7 +141,7 @@ test('a document gets its name once its bytes would survive a power failure', as
   await store.close();
 });
 
-test('a document is safe without the journal too', async () => {
+test('a document is also safe without the journal', async () => {
   await using directory = await makeTempDir('journal');
   const root = directory.join('content');
   const store = await openContentDirectory(root, { isOwner: true });

@@ -57,7 +57,7 @@ function peakMemory(): number {
   return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) / 1024;
 }
 
-test('2,000 clients of a cached blob cost bounded memory, and manifests are answered meanwhile', async t => {
+test('2,000 clients of a cached blob use bounded memory, and manifests are answered meanwhile', async t => {
   const urls = await urlsOf(cache, 'crowd/cached');
   assert.ok((await call(urls.blob)).isWhole);
   using crowd = startCrowd([urls.blob], 2000, 0);
@@ -80,7 +80,7 @@ test('2,000 clients of a cached blob cost bounded memory, and manifests are answ
   assert.ok(peakMemory() < mostMemory, `${peakMemory()} MiB`);
 });
 
-test('2,000 clients that read nothing after the first bytes cost bounded memory', async () => {
+test('2,000 clients that stop reading after the first bytes use bounded memory', async () => {
   const urls = await urlsOf(cache, 'crowd/silent');
   assert.ok((await call(urls.blob)).isWhole);
   using crowd = startCrowd([urls.blob], 2000, 1);
@@ -89,7 +89,7 @@ test('2,000 clients that read nothing after the first bytes cost bounded memory'
   assert.ok(peakMemory() < mostMemory, `${peakMemory()} MiB`);
 });
 
-test('200 clients that a blob is relayed to share two upstream transfers', async () => {
+test('200 clients of a relayed blob share two upstream transfers', async () => {
   const urls = await urlsOf(relay, 'crowd/relayed');
   using crowd = startCrowd([urls.blob], 200, 2 * mebibyte);
   assert.deepEqual(await crowd.done, { whole: 200, failed: 0 });
@@ -97,7 +97,7 @@ test('200 clients that a blob is relayed to share two upstream transfers', async
   assert.ok(peakMemory() < mostMemory, `${peakMemory()} MiB`);
 });
 
-test('a registry gets no more connections than the setting allows, and every client its blob', async () => {
+test('a registry gets no more connections than the setting allows, and every client gets its blob', async () => {
   const most = 3;
   await using modest = await startMeasuredSluice({
     config: {

@@ -38,7 +38,7 @@ function breaking(bytes: Buffer, step: number, times: number, ranges = true): Sc
 }
 
 for (const mode of ['relay', 'cache'] as const) {
-  test(`a blob that breaks off four times comes whole all the same (${mode})`, async () => {
+  test(`a blob that breaks off four times arrives complete (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const big = pattern(3_000_000, `broken/resumed ${mode}`);
     const image = upstream.image('broken/resumed', [big]);
@@ -57,7 +57,7 @@ for (const mode of ['relay', 'cache'] as const) {
     for (const range of ranges.slice(1)) assert.match(range ?? '', /^bytes=[1-9]\d*-$/);
   });
 
-  test(`a registry that ignores Range begins anew, the client does not (${mode})`, async () => {
+  test(`if a registry ignores Range and starts again, the client does not (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const big = pattern(3_000_000, `broken/rangeless ${mode}`);
     const image = upstream.image('broken/rangeless', [big]);
@@ -69,7 +69,7 @@ for (const mode of ['relay', 'cache'] as const) {
     assert.equal(upstream.count('GET', '/v2/broken/rangeless/blobs/'), 4);
   });
 
-  test(`a blob that never gets further is broken off, never finished short (${mode})`, async () => {
+  test(`a blob without progress is aborted, never finished short (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const big = pattern(3_000_000, `broken/for-ever ${mode}`);
     const image = upstream.image('broken/for-ever', [big]);
@@ -89,7 +89,7 @@ for (const mode of ['relay', 'cache'] as const) {
     assert.ok(upstream.count('GET', '/v2/broken/for-ever/blobs/') >= 4, 'three tries to go on');
   });
 
-  test(`a slow drip that is faster than the idle time-out is whole (${mode})`, async () => {
+  test(`a slow blob with pauses below the idle timeout is complete (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const bytes = pattern(6000, `drip ${mode}`);
     const image = upstream.image('drip/fast', [bytes]);
@@ -112,7 +112,7 @@ for (const mode of ['relay', 'cache'] as const) {
     assert.equal(upstream.count('GET', '/v2/drip/fast/blobs/'), 1);
   });
 
-  test(`a transfer that stalls is given up after the idle time-outs (${mode})`, async () => {
+  test(`a stalled transfer is aborted after the idle timeouts (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const big = pattern(3_000_000, `drip/stalled ${mode}`);
     const image = upstream.image('drip/stalled', [big]);
@@ -131,7 +131,7 @@ for (const mode of ['relay', 'cache'] as const) {
   });
 }
 
-test('a blob that drips, with some progress each time, ends within the limit', async () => {
+test('a slow blob with little progress ends within the time limit', async () => {
   const big = pattern(3_000_000, 'drip/slow');
   const pulls = (['relay', 'cache'] as const).map(async mode => {
     const upstream = world.upstreams[mode];
@@ -156,7 +156,7 @@ test('a blob that drips, with some progress each time, ends within the limit', a
   await Promise.all(pulls);
 });
 
-test('a stalled part is not confused with the wrong part', async () => {
+test('a stalled part is distinguished from the wrong part', async () => {
   const { relay } = world.upstreams;
   const big = pattern(3_000_000, 'gap');
   const image = relay.image('broken/gap', [big]);

@@ -94,7 +94,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     };
   };
 
-  test('out of memory: the step was killed, and that is what it was most likely', async () => {
+  test('out of memory: the error says that the step was probably killed for it', async () => {
     await using world = await startWorld({ memoryBytes: 64 * mebibyte });
     const greedy = `FROM ${base}\nRUN echo before; dd if=/dev/zero of=/dev/null bs=256M count=1\n`;
     const failure = await (await world.begin(greedy)).failure();
@@ -108,7 +108,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     await eventually('it is built', async () => (await modest.details()).succeeded === true);
   });
 
-  test('a full disk: found by a step, or by the builder itself', async () => {
+  test('a full disk, found by a step or by the builder', async () => {
     await using world = await startWorld({ diskBytes: 16 * mebibyte });
     const step = await world.begin(`FROM ${base}\nRUN dd if=/dev/zero of=/big bs=1M count=64\n`);
     const ofStep = await step.failure();
@@ -124,7 +124,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     );
   });
 
-  test('time is up', async () => {
+  test('the time limit is reached', async () => {
     await using world = await startWorld({}, { timeLimit: '2s' });
     const endless = await world.begin(`FROM ${base}\nRUN sleep 600\n`);
     await eventually('it runs', async () => (await endless.details()).phase === 'running');
@@ -163,7 +163,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     });
   });
 
-  test('the builder is killed and does not come back', async () => {
+  test('a killed builder that does not return', async () => {
     await using world = await startWorld();
     const build = await world.begin(`FROM ${base}\nRUN sleep 603\n`);
     await eventually('a process runs', async () => {

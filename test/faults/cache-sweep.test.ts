@@ -11,7 +11,7 @@ import { emptyLayer, pattern } from './scripted-upstream.ts';
 const blobBytes = 300_000;
 const cacheBytes = 1_000_000;
 
-test('the copies of blobs stay below cacheBytes, the least recently used go first', async () => {
+test('copies of blobs stay below cacheBytes; the least recently used are removed first', async () => {
   await using world = await startFaultWorld({ cacheBytes: `${cacheBytes} B` });
   const { cache } = world.upstreams;
   const blobs = Array.from({ length: 8 }, (_, at) => pattern(blobBytes, `swept ${at}`));

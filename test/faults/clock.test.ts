@@ -25,7 +25,7 @@ async function contents(sluice: Sluice): Promise<string[]> {
 const pull = (sluice: Sluice, { targetImage }: ContainerAnswer) =>
   call(sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`));
 
-test('a clock a year ahead deletes nothing, and all goes on when it is right again', async () => {
+test('a clock one year ahead deletes nothing, and work continues when the clock is right again', async () => {
   await using upstream = await startScriptedUpstream();
   await using directory = await makeTempDir('clock');
   const clock = shiftedClock(directory);
@@ -84,7 +84,7 @@ test('a clock a year ahead deletes nothing, and all goes on when it is right aga
   });
 });
 
-test('a clock that is set back two hours keeps nobody waiting', async () => {
+test('a clock that is set back two hours delays nobody', async () => {
   await using upstream = await startScriptedUpstream();
   await using directory = await makeTempDir('clock');
   const clock = shiftedClock(directory);

@@ -51,7 +51,7 @@ test('an unlisted registry at a closed address is refused by name', async () => 
   }
 });
 
-test('a layer behind a URL at a closed address is refused by name', async () => {
+test('a layer URL at a closed address is refused by name', async () => {
   const image = world.upstreams.relay.image('guard/layers');
   for (const base of [
     `http://${secret.host}`,
@@ -93,7 +93,7 @@ test('a layer URL that redirects to a closed address is refused', async () => {
   );
 });
 
-test('inspect is guarded like a request', async () => {
+test('inspect applies the same checks as a request', async () => {
   const reply = await call(`${world.sluice.url}/v1alpha1/inspect`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -14,7 +14,7 @@ const rounds = 3;
 const workers = 8;
 const patienceMs = 120_000;
 
-test('after kill -9 every token that was answered works', async () => {
+test('after kill -9, every returned token works', async () => {
   await using upstream = await startScriptedUpstream();
   await using directory = await makeTempDir('crash');
   const data = directory.join('data');

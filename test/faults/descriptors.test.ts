@@ -14,7 +14,7 @@ function limitDescriptors({ process }: Sluice, count: number): void {
   execFileSync(requireCommand('prlimit'), [`--pid=${process.pid}`, `--nofile=${count}:${count}`]);
 }
 
-test('without a free descriptor nothing ends, and all is well when there are some again', async () => {
+test('without free descriptors nothing ends, and the server recovers', async () => {
   await using sluice = await startSluice({ config: administered });
   // What checks the answers loads its modules at the first one.
   assert.equal((await sluice.fetch('/healthz')).status, 200);

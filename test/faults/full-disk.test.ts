@@ -36,7 +36,7 @@ async function readiness(sluice: Sluice, query = ''): Promise<number> {
   return (await call(`${sluice.url}/readyz${query}`)).status;
 }
 
-test('a disk that fills up: writes are refused before it is full, and go on when there is room', async () => {
+test('a disk that fills up: writes are refused before it is full, and continue when there is space', async () => {
   await using sluice = await startSluice({ config: administered, diskBytes: 24 * mebibyte });
   const repository = new Repository(sluice, 'team/app');
   const layer = pattern(8 * mebibyte, 'before');
@@ -92,7 +92,7 @@ test('a disk that fills up: writes are refused before it is full, and go on when
   assert.doesNotMatch(sluice.output(), /uncaught error|unexpected error/);
 });
 
-test('without a reserve and without a byte left, all that only reads goes on', async () => {
+test('without a reserve and without a free byte, reads continue', async () => {
   const diskBytes = 24 * mebibyte;
   const config = { disk: { minFreeBytes: 0 }, trustedProxies: 1 };
   await using world = await startFaultWorld(config, {}, { diskBytes });
@@ -133,7 +133,7 @@ test('without a reserve and without a byte left, all that only reads goes on', a
   assert.doesNotMatch(sluice.output(), /uncaught error|unexpected error/);
 });
 
-test('a disk that became read-only, and content that is gone: not ready, and never a crash', async () => {
+test('a read-only disk, and missing content: the server is not ready, and does not crash', async () => {
   await using sluice = await startSluice({ config: administered, diskBytes: 24 * mebibyte });
   const repository = new Repository(sluice, 'team/app');
   await repository.pushImage('1', [pattern(1000, 'layer')]);

@@ -19,7 +19,7 @@ after(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-test('a registry that does not answer a manifest request is given up in time', async () => {
+test('an unanswered manifest request ends in time', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('hang/manifest');
   relay.on('/v2/hang/manifest/manifests/', () => {});
@@ -30,7 +30,7 @@ test('a registry that does not answer a manifest request is given up in time', a
 });
 
 for (const mode of ['relay', 'cache', 'redirect'] as const) {
-  test(`a registry that does not answer a blob request is given up in time (${mode})`, async () => {
+  test(`an unanswered blob request ends in time (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const image = upstream.image('hang/blob');
     const pull = await world.serve(image);
@@ -51,7 +51,7 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
   });
 }
 
-test('a manifest that stops in the middle is given up in time', async () => {
+test('a manifest that stops midway is aborted in time', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('hang/body');
   relay.on('GET /v2/hang/body/manifests/', (_request, response) => {

@@ -11,7 +11,7 @@ import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.
 
 type Answer = ContainerAnswer & { readonly buildId: string };
 
-suite('builds whose server is killed', { concurrency: 2 }, () => {
+suite('builds of a killed server', { concurrency: 2 }, () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
   let base: string;
@@ -33,7 +33,7 @@ suite('builds whose server is killed', { concurrency: 2 }, () => {
     registries: { [registry.host]: { plainHttp: true } },
   });
 
-  test('after kill -9 the next server resumes a build', async () => {
+  test('after kill -9, the next server resumes a build', async () => {
     await using first = await startSluice({ config: configuration(), port: await freePort() });
     const body = {
       containerFile: Buffer.from(`FROM ${base}\nRUN sleep 2; echo survived\n`).toString('base64'),
@@ -54,7 +54,7 @@ suite('builds whose server is killed', { concurrency: 2 }, () => {
     assert.equal(((await status.json()) as { succeeded: boolean }).succeeded, true);
   });
 
-  test('a build during which the server is killed three times is not started again', async () => {
+  test('a build is not restarted after the server was killed three times during it', async () => {
     const config = configuration();
     const first = await startSluice({ config, port: await freePort() });
     await using _data = first;

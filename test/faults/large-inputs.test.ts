@@ -192,7 +192,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
 };
 
 for (const [name, [make, message]] of Object.entries(refused)) {
-  test(`refused before it costs anything: ${name}`, async () => {
+  test(`refused early: ${name}`, async () => {
     assertApiFault(await sendWatched(name, make()), 400, message);
   });
 }
@@ -212,7 +212,7 @@ const taken: Readonly<Record<string, () => object>> = {
 };
 
 for (const [name, make] of Object.entries(taken)) {
-  test(`taken, and nobody waits for it: ${name}`, async () => {
+  test(`accepted without delay for others: ${name}`, async () => {
     const reply = await sendWatched(name, { ...make(), dryRun: true });
     assert.equal(reply.status, 200, reply.body.toString());
   });
@@ -227,12 +227,12 @@ for (const path of [
   '/v2/public/a/tags/list',
   '/v2/token',
 ]) {
-  test(`a request line of 16 KB keeps nobody waiting: ${path}`, async () => {
+  test(`a request line of 16 KB delays nobody: ${path}`, async () => {
     await watched(path, () => call(`${server.sluice.url}${path}?${manyParameters}`));
   });
 }
 
-test('a request line of 16 KB keeps nobody waiting: an inspection', async () => {
+test('a request line of 16 KB delays nobody: an inspection', async () => {
   const reply = await watched('the inspection', () =>
     call(`${server.sluice.url}/v1alpha1/inspect?platform=a&${manyParameters}`, {
       method: 'POST',
@@ -243,7 +243,7 @@ test('a request line of 16 KB keeps nobody waiting: an inspection', async () => 
   assertApiFault(reply, 400, /Unsupported container platform 'a'/);
 });
 
-test('a layer of 9 MiB in a request keeps nobody waiting', async () => {
+test('a layer of 9 MiB in a request delays nobody', async () => {
   const layer = gzipSync(tarOf(randomBytes(9 * MiB)), { level: 0 });
   const location = `data:${layer.toString('base64')}`;
   const reply = await sendWatched('the layer', {

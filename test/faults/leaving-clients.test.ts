@@ -62,7 +62,7 @@ function halting(upstream: ScriptedUpstream, repository: string, bytes: Buffer) 
 }
 
 for (const mode of ['relay', 'cache', 'redirect'] as const) {
-  test(`a client that leaves in mid-blob frees its upstream connection (${mode})`, async () => {
+  test(`a client that disconnects during a blob frees its upstream connection (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const bytes = pattern(500_000, `leaves ${mode}`);
     const image = upstream.image('leaves/one', [bytes]);
@@ -73,7 +73,7 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
     await eventually('the connection is closed', () => transfer.open() === 0, soonMs);
   });
 
-  test(`a client that leaves before the answer frees its upstream connection (${mode})`, async () => {
+  test(`a client that disconnects before the answer frees its upstream connection (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const image = upstream.image('leaves/early');
     let open = 0;
@@ -91,7 +91,7 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
   });
 }
 
-test('in a shared transfer the others go on when one leaves', async () => {
+test('a shared transfer continues for the others when one client disconnects', async () => {
   const { cache } = world.upstreams;
   const bytes = pattern(500_000, 'shared');
   const image = cache.image('leaves/shared', [bytes]);
@@ -107,7 +107,7 @@ test('in a shared transfer the others go on when one leaves', async () => {
   assert.equal(cache.count('GET', '/v2/leaves/shared/blobs/'), 1, 'one fetch for all');
 });
 
-test('the transfer ends when the last of several readers leaves, and the next begins anew', async () => {
+test('a transfer ends when its last reader disconnects, and the next one starts from the beginning', async () => {
   const { cache } = world.upstreams;
   const bytes = pattern(500_000, 'all leave');
   const image = cache.image('leaves/all', [bytes]);
@@ -122,7 +122,7 @@ test('the transfer ends when the last of several readers leaves, and the next be
   assert.equal(cache.count('GET', '/v2/leaves/all/blobs/'), 2);
 });
 
-test('a client that stops reading stops the upstream, not the memory', async () => {
+test('a client that stops reading stops the upstream instead of filling the memory', async () => {
   const { relay } = world.upstreams;
   const bytes = pattern(64 * 1024 * 1024, 'slow reader');
   const image = relay.image('leaves/slow', [bytes]);
@@ -149,7 +149,7 @@ test('a client that stops reading stops the upstream, not the memory', async () 
   assert.deepEqual(Buffer.concat(await answer.toArray()), bytes);
 });
 
-test('a client may leave in the middle of a blob that is kept here', async () => {
+test('a client may disconnect during a stored blob', async () => {
   const { cache } = world.upstreams;
   const bytes = pattern(32 * 1024 * 1024, 'kept');
   const url = await urlOf(cache.image('leaves/kept', [bytes]));
@@ -161,7 +161,7 @@ test('a client may leave in the middle of a blob that is kept here', async () =>
   assert.equal(cache.count('GET', '/v2/leaves/kept/blobs/'), 1);
 });
 
-test('a client that leaves during the fetch of a layer ends it', async () => {
+test('a client that disconnects during the download of a layer ends it', async () => {
   const { relay, redirect } = world.upstreams;
   let open = 0;
   redirect.on('/files/slow.tar.gz', (_request, response) => {

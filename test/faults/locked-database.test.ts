@@ -19,7 +19,7 @@ function lock(data: string): Disposable {
   return { [Symbol.dispose]: () => void database.close() };
 }
 
-test('while another process holds the write lock reads go on and writes wait, then answer 503', async () => {
+test('while another process holds the write lock, reads continue and writes wait, then answer 503', async () => {
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full']);
   const settings = { plainHttp: true, blobs: 'cache' };

@@ -70,7 +70,7 @@ async function kept(data: string): Promise<Set<string>> {
   return found;
 }
 
-test('after kill -9 among 200 uploads what was acknowledged is whole and nothing is half', async () => {
+test('after kill -9 during 200 uploads, acknowledged content is complete and no content is partial', async () => {
   await using directory = await makeTempDir('push-crash');
   const data = directory.join('data');
   const ledger = new Ledger();

@@ -34,7 +34,7 @@ after(async () => {
 
 const basic = `Basic ${Buffer.from(`robot:${password}`).toString('base64')}`;
 
-test('a redirect loop ends', async () => {
+test('a redirect loop ends with an error', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('round/and-round');
   relay.on('/v2/round/and-round/manifests/', (request, response) => {
@@ -45,7 +45,7 @@ test('a redirect loop ends', async () => {
   faultIds.push(assertApiFault(reply, 400, /redirects in circles, or more than 5 times/));
 });
 
-test('a blob redirect loop ends', async () => {
+test('a blob redirect loop ends with an error', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('round/blob');
   const pull = await world.serve(image);
@@ -60,7 +60,7 @@ test('a blob redirect loop ends', async () => {
 });
 
 for (const mode of ['relay', 'cache'] as const) {
-  test(`credentials do not go along to another origin (${mode})`, async () => {
+  test(`credentials are not sent to another origin (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const image = upstream.image('moved/blob');
     const [layer] = image.layers;
@@ -82,7 +82,7 @@ for (const mode of ['relay', 'cache'] as const) {
   });
 }
 
-test('credentials stay with a redirect inside the registry, and do not come back to it', async () => {
+test('credentials are kept for a redirect inside the registry, and do not return with a redirect back to it', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('moved/inside');
   const [layer] = image.layers;
@@ -112,7 +112,7 @@ test('credentials stay with a redirect inside the registry, and do not come back
   assert.equal(seen[1], undefined, 'what left the origin stays without credentials');
 });
 
-test('blobs: redirect hands the address on and transfers nothing', async () => {
+test('blobs: redirect passes the address on and transfers nothing', async () => {
   const { redirect } = world.upstreams;
   const image = redirect.image('moved/handed-on');
   const location = `http://${elsewhere.host}/v2/storage/handed-on?X-Signature=abc%2Fdef`;
@@ -133,7 +133,7 @@ test('blobs: redirect hands the address on and transfers nothing', async () => {
   assert.equal(elsewhere.count('GET', 'handed-on'), 0);
 });
 
-test('blobs: redirect streams what the registry itself sends', async () => {
+test('blobs: redirect streams blobs that the registry itself sends', async () => {
   const { redirect } = world.upstreams;
   const image = redirect.image('moved/not-at-all');
   const pull = await world.serve(image);

@@ -25,7 +25,7 @@ async function assertAlive(sluice: Sluice): Promise<void> {
 
 const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
 
-test('a request target that is not a path is refused, and the server goes on', async () => {
+test('a request target that is not a path is refused, and the server continues', async () => {
   await using sluice = await startSluice({ config });
   for (const target of [
     ...['http://[/v2/x', 'http://[', 'http://', 'http:///v2/', 'http://a:b/v2/', 'http://a b/'],
@@ -51,7 +51,7 @@ test('a request target that is not a path is refused, and the server goes on', a
   assert.ok(!sluice.output().includes('user:word'), 'no password of a target is in the log');
 });
 
-test('a target in absolute form is the path in it', async () => {
+test('a target in absolute form is read as its path', async () => {
   await using sluice = await startSluice({ config });
   for (const [target, status] of [
     ['http://a/healthz', 200],
@@ -97,7 +97,7 @@ const target = fc
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'];
 const request = fc.tuple(fc.constantFrom(...methods), target, fc.constantFrom('', upgrade));
 
-test('thousands of made-up request lines: no failure of the server, and no end of it', async () => {
+test('thousands of random request lines neither fail nor stop the server', async () => {
   await using sluice = await startSluice({ config });
   const requests = fc.sample(request, { seed: 12, numRuns: 4000 });
   const lanes = 20;

@@ -67,7 +67,7 @@ async function flipBit(path: string, seed: number): Promise<void> {
 
 const setAside = () => readdir(join(sluice.data, 'content/damaged'));
 
-test('a damaged hosted blob is never delivered whole, is unknown then, and a push repairs it', async () => {
+test('a damaged hosted blob is never delivered completely, is unknown afterwards, and a push repairs it', async () => {
   const blobs = sizes.map(size => pattern(size, `hosted ${size}`));
   const pushed = new Repository(sluice, 'public/rot');
   for (const blob of blobs) expect(await pushed.pushBlob(blob), 201);
@@ -89,7 +89,7 @@ test('a damaged hosted blob is never delivered whole, is unknown then, and a pus
   assert.match(sluice.output(), /content is damaged on the disk/);
 });
 
-test('a range of a damaged blob is not delivered whole either', async () => {
+test('a range of a damaged blob is not delivered completely either', async () => {
   const blob = pattern(2_000_000, 'range');
   expect(await new Repository(sluice, 'public/rot').pushBlob(blob), 201);
   await rotAll([digestOf(blob)]);
@@ -102,7 +102,7 @@ test('a range of a damaged blob is not delivered whole either', async () => {
   assert.equal(again.status, 404);
 });
 
-test('of many who ask for a damaged blob at once nobody gets it whole', async () => {
+test('many simultaneous requests for a damaged blob: no client gets it completely', async () => {
   const blob = pattern(3_000_000, 'many');
   expect(await new Repository(sluice, 'public/rot').pushBlob(blob), 201);
   await rotAll([digestOf(blob)]);
@@ -112,7 +112,7 @@ test('of many who ask for a damaged blob at once nobody gets it whole', async ()
   for (const { status, isWhole } of replies) assert.ok(status === 404 || !isWhole, `${status}`);
 });
 
-test('sound content is read again after a restart, and delivered', async () => {
+test('intact content is read again after a restart, and delivered', async () => {
   const blob = pattern(3_000_000, 'sound');
   expect(await new Repository(sluice, 'public/rot').pushBlob(blob), 201);
   await sluice.stop();

@@ -26,7 +26,7 @@ async function begin(sluice: Sluice, registry: Registry, size: number): Promise<
   return (answer as unknown as { buildId: string }).buildId;
 }
 
-test('a disk that is too small for the image is told of', async () => {
+test('a disk that is too small for the image is reported', async () => {
   await using registry = await startRegistry();
   await using sluice = await startSluice({
     config: { registries: { [registry.host]: { plainHttp: true } } },
@@ -42,7 +42,7 @@ test('a disk that is too small for the image is told of', async () => {
   assert.deepEqual(await readdir(`/proc/${sluice.process.pid}/root${sluice.data}/sif`), []);
 });
 
-test('what a crash left of a Singularity image is gone when the server is back', async () => {
+test('after a crash, the next start removes leftovers of a Singularity image', async () => {
   await using directory = await makeTempDir('sif-crash');
   const data = directory.join('data');
   // Of a build that was forgotten, or that fails before it comes to its files when it begins again.

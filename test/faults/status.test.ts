@@ -150,7 +150,7 @@ const bodies = [
   ['text/plain', 'see https://x.test/a?X-Signature=abc&token=1 now', 'see https://x.test/a now'],
   ['application/json', '{"errors":[{"message":"eyJhbGciOi.eyJzdWIi.c2ln leaks"}]}', '*** leaks'],
 ] as const;
-test('what a registry says with an error is quoted', async () => {
+test('error messages of a registry are quoted', async () => {
   const { relay } = world.upstreams;
   const spoken = relay.image('status/spoken');
   const [layer] = image.layers;
@@ -172,7 +172,7 @@ test('what a registry says with an error is quoted', async () => {
   relay.on(`/blobs/${layer?.digest}`, (_request, _response, serve) => serve());
 });
 
-test('an error that never ends is reported all the same, and logged up to 4 KiB', async () => {
+test('an endless error body is reported, and logged up to 4 KiB', async () => {
   const { relay } = world.upstreams;
   const endless = relay.image('status/endless');
   relay.on('/v2/status/endless/manifests/', (request, response) => {
@@ -211,7 +211,7 @@ test('a registry without HEAD is asked with GET', async () => {
   assert.deepEqual((await get('manifests/latest')).body, headless.manifest);
 });
 
-test('an upstream that wishes for a short pause gets it', async () => {
+test('a short Retry-After of an upstream is honoured', async () => {
   const { relay } = world.upstreams;
   const paced = relay.image('team/paced');
   const times: number[] = [];
@@ -225,7 +225,7 @@ test('an upstream that wishes for a short pause gets it', async () => {
   assert.ok(second - first >= 990, `${second - first} ms`);
 });
 
-test('a manifest that breaks off in the middle is asked for again', async () => {
+test('a truncated manifest is requested again', async () => {
   const { relay } = world.upstreams;
   const cut = relay.image('team/cut');
   let broken = 0;
@@ -243,7 +243,7 @@ test('a manifest that breaks off in the middle is asked for again', async () => 
   assert.equal(broken, 3);
 });
 
-test('a manifest that breaks off each time is a fault of the upstream', async () => {
+test('a manifest that is always truncated is an error of the upstream', async () => {
   const { relay } = world.upstreams;
   const cut = relay.image('team/always-cut');
   relay.on('GET /v2/team/always-cut/manifests/', (_request, response) => {

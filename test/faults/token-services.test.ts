@@ -71,7 +71,7 @@ for (const member of ['token', 'access_token'] as const) {
   });
 }
 
-test('a registry that needs no login any more is asked without one', async () => {
+test('a registry that no longer requires a login is asked without one', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('own/moved');
   let isGuarded = true;
@@ -89,14 +89,14 @@ test('a registry that needs no login any more is asked without one', async () =>
   assert.equal((await pull(`blobs/${image.layers[0]?.digest}`)).status, 200);
 });
 
-test('a token service that the operator listed may be elsewhere', async () => {
+test('a token service that the operator listed may be on another host', async () => {
   const image = guarded('listed/app', `http://${tokens.host}/auth`);
   tokens.on('/auth', (_request, response) => json(response, 200, { token: bearer }));
   await world.serve(image);
   assert.equal(tokens.count('GET', '/auth'), 1);
 });
 
-test('a token that the registry refuses is got anew once', async () => {
+test('a refused token is replaced once', async () => {
   const { relay } = world.upstreams;
   const image = guarded('own/stale', `http://${relay.host}/tokens/stale`);
   let given = 0;
@@ -176,7 +176,7 @@ for (const status of [429, 500, 503]) {
   });
 }
 
-test('a token service that breaks off each time is asked as often as configured', async () => {
+test('a token service that always disconnects is asked as often as configured', async () => {
   const { relay } = world.upstreams;
   const image = guarded('breaking/app', `http://${relay.host}/tokens/breaking/`);
   relay.on('/tokens/breaking/', (_request, response) => response.destroy());
@@ -186,7 +186,7 @@ test('a token service that breaks off each time is asked as often as configured'
   assert.equal(relay.count('GET', '/tokens/breaking/'), 3);
 });
 
-test('what a token service says is quoted, without what it was sent', async () => {
+test('error messages of a token service are quoted, without the data that was sent', async () => {
   const { relay } = world.upstreams;
   const image = guarded('quoted/app', `http://${relay.host}/tokens/quoted/`);
   relay.on('/tokens/quoted/', (request, response) => {

@@ -64,7 +64,7 @@ async function end({ child }: Started): Promise<number> {
 // Far above what ending takes on a busy machine, far below for ever.
 const patienceMs = 20_000;
 
-test('a log on a full disk costs lines, and nothing else; there is room again: it goes on', async () => {
+test('a log on a full disk loses lines only, and continues when there is space', async () => {
   await using directory = await makeTempDir('full-log');
   const disk = directory.join('disk');
   execFileSync('mkdir', [disk]);
@@ -109,7 +109,7 @@ test('a log on a full disk costs lines, and nothing else; there is room again: i
 });
 
 for (const kind of ['socket', 'pipe'] as const) {
-  test(`a ${kind} that nobody reads holds up neither requests nor the end`, async () => {
+  test(`a ${kind} without a reader delays neither requests nor the stop`, async () => {
     await using directory = await makeTempDir('unread-log');
     const fifo = directory.join('fifo');
     execFileSync('mkfifo', [fifo]);
@@ -126,7 +126,7 @@ for (const kind of ['socket', 'pipe'] as const) {
   });
 }
 
-test('a reader of the log that has gone ends nothing', async () => {
+test('a log reader that has disconnected ends nothing', async () => {
   await using directory = await makeTempDir('gone-log');
   await using server = await start(directory.join('data'), 'pipe');
   server.child.stdout?.destroy();

@@ -4,7 +4,7 @@ import { assertLogged, startFaultWorld } from './fault-world.ts';
 import { assertRegistryFault } from './http-client.ts';
 import { emptyLayer } from './scripted-upstream.ts';
 
-test('what is here is served while the upstream is down, the rest is a 502', async () => {
+test('stored content is served while the upstream is down, other requests get 502', async () => {
   await using world = await startFaultWorld();
   const { relay, cache } = world.upstreams;
   const config = {

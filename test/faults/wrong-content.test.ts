@@ -98,7 +98,7 @@ const answers = [
   { what: 'a part that is none', status: 206, length: 8, place: 'bytes 0/7' },
 ];
 for (const mode of ['relay', 'cache', 'redirect'] as const) {
-  test(`an answer that cannot be the blob is a 502, for the whole and for a range (${mode})`, async () => {
+  test(`an answer that cannot be the blob is a 502, for the whole blob and for a range (${mode})`, async () => {
     const upstream = world.upstreams[mode];
     const image = upstream.image('wrong/answer', [pattern(2_000_000, 'wrong answers')]);
     const digest = image.layers[0]?.digest ?? '';
@@ -124,7 +124,7 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
   });
 }
 
-test('a registry that answers another manifest than the digest', async () => {
+test('a registry that returns another manifest than the requested digest', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('wrong/manifest');
   relay.on('GET /v2/wrong/manifest/manifests/', (_request, response) => {
@@ -141,7 +141,7 @@ test('a registry that answers another manifest than the digest', async () => {
   );
 });
 
-test('a registry that answers another config than the digest', async () => {
+test('a registry that returns another config than the requested digest', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('wrong/config');
   relay.on('GET /v2/wrong/config/blobs/', (_request, response) => response.end('{"os":"linux"}'));
@@ -168,7 +168,7 @@ test('a manifest of many megabytes is refused', async () => {
   faultIds.push(assertApiFault(reply, 502, /is larger than the \d+ bytes that are allowed/));
 });
 
-test('a manifest that is no JSON is refused', async () => {
+test('a manifest that is not JSON is refused', async () => {
   const { relay } = world.upstreams;
   const bytes = Buffer.from('<html>Please sign in</html>');
   const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;

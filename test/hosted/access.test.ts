@@ -39,7 +39,7 @@ const routes = [
   ['DELETE', `blobs/sha256:${'0'.repeat(64)}`],
 ] as const;
 
-test('who has no right gets the same answer whether a repository exists or not', async () => {
+test('a caller without a right gets the same answer whether a repository exists or not', async () => {
   for (const [headers, status] of [
     [{}, 401],
     [ci, 403],
@@ -59,7 +59,7 @@ test('who has no right gets the same answer whether a repository exists or not',
   }
 });
 
-test('a challenge names the token service and what is needed', async () => {
+test('a challenge names the token service and the required scope', async () => {
   for (const [method, route, actions] of [
     ['GET', 'manifests/1', 'pull'],
     ['POST', 'blobs/uploads/', 'pull,push'],
@@ -74,7 +74,7 @@ test('a challenge names the token service and what is needed', async () => {
   }
 });
 
-test('each role can do what it is for and no more', async () => {
+test('each role has its rights and no more', async () => {
   for (const [headers, pull, push, remove] of [
     [admin, 200, 202, 404],
     [ci, 200, 202, 403],
@@ -90,7 +90,7 @@ test('each role can do what it is for and no more', async () => {
   expect(await anybody.send('POST', 'blobs/uploads/'), 401);
 });
 
-test('wrong credentials are told, not taken for nobody', async () => {
+test('wrong credentials are reported, and not treated as no credentials', async () => {
   for (const headers of [
     basic('ci', 'wrong'),
     basic('nobody', 'word'),
@@ -103,7 +103,7 @@ test('wrong credentials are told, not taken for nobody', async () => {
   }
 });
 
-test('a blob is mounted only from where its pusher may pull', async () => {
+test('a blob is mounted only from a repository that its pusher may pull', async () => {
   const secret = Buffer.from('a layer that is secret');
   expect(await new Repository(sluice, 'secret/app').pushBlob(secret), 201);
   const digest = digestOf(secret);
@@ -116,7 +116,7 @@ test('a blob is mounted only from where its pusher may pull', async () => {
   }
 });
 
-test('an account for repositories administers nothing else', async () => {
+test('an account for repositories cannot administer anything else', async () => {
   for (const [headers, status] of [
     [ci, 403],
     [admin, 200],

@@ -20,7 +20,7 @@ const forms = {
 
 suite('a name and a password', () => {
   for (const [form, password] of Object.entries(forms)) {
-    test(`are found only as they are: ${form}`, async () => {
+    test(`must match exactly: ${form}`, async () => {
       const account = { password };
       const { find } = createAccountCheck(new Map([['ada', account]]));
       // Twice: also from memory.
@@ -35,12 +35,12 @@ suite('a name and a password', () => {
     });
   }
 
-  test('are found nowhere where there are no accounts', async () => {
+  test('never match without accounts', async () => {
     const { find } = createAccountCheck(new Map());
     assert.equal(await find('ada', ''), undefined);
   });
 
-  test('are compared with a hash once, also side by side, until the accounts change', async () => {
+  test('are compared with a hash once, also simultaneously, until the accounts change', async () => {
     const accounts = new Map<string, Account>([['ada', { password: forms.argon2id }]]);
     const { find, reset } = createAccountCheck(accounts);
     let hashes = 0;
@@ -61,13 +61,13 @@ suite('a name and a password', () => {
     assert.equal(hashes, 1);
   });
 
-  test('of an account that is removed meanwhile are not found', async () => {
+  test('of an account that is removed meanwhile do not match', async () => {
     const accounts = new Map<string, Account>([['ada', { password: forms.argon2id }]]);
     const found = createAccountCheck(accounts).find('ada', word, () => accounts.delete('ada'));
     assert.equal(await found, undefined);
   });
 
-  test('cost an unknown name a hash of the same kind', async () => {
+  test('cost a hash of the same kind for an unknown name', async () => {
     const slow = await argon2(word, { memoryCost: 32 * 1024, timeCost: 2 });
     const { find } = createAccountCheck(new Map([['ada', { password: slow }]]));
     const time = async (name: string, password: string) => {
@@ -85,7 +85,7 @@ suite('a name and a password', () => {
     assert.ok(other > least / 2 && least > other / 2, `${least} and ${other} ms`);
   });
 
-  test('wait for their turn; too many are turned away, and what a check throws ends it', async () => {
+  test('wait for their turn; too many are refused, and an error ends a check', async () => {
     const { find } = createAccountCheck(new Map([['ada', { password: forms.argon2id }]]));
     let hashes = 0;
     const limit = () => {
@@ -101,7 +101,7 @@ suite('a name and a password', () => {
     assert.ok(await find('ada', word), 'all turns are free again');
   });
 
-  test('do not hold the event loop', async () => {
+  test('do not block the event loop', async () => {
     const slow = await argon2(word, { memoryCost: 32 * 1024, timeCost: 4 });
     const { find } = createAccountCheck(new Map([['ada', { password: slow }]]));
     let turns = 0;
@@ -114,7 +114,7 @@ suite('a name and a password', () => {
   });
 });
 
-test('forms that are not understood are named, without the hash', () => {
+test('unknown formats are reported, without the hash', () => {
   for (const text of ['secret', '$ecret', '$1', '$money$', '$$$', '{curly}']) {
     assert.equal(passwordForm(text), 'plain', text);
   }

@@ -28,7 +28,7 @@ async function open(texts: readonly string[], listed: Record<string, Account> = 
   return { directory, path: paths[0] as string, start, changes, reasons };
 }
 
-test('accounts of a file are none that administer, but for those that the configuration names', async () => {
+test('accounts in a file are administrators only if the configuration names them', async () => {
   const at = await open([`ada:${hash}\nroot:${hash}\r\n`]);
   await using _directory = at.directory;
   const { accounts } = at.start();
@@ -36,7 +36,7 @@ test('accounts of a file are none that administer, but for those that the config
   assert.equal(accounts.get('root')?.repositories, undefined);
 });
 
-test('a file is read again when two looks in a row find the same', async () => {
+test('a changed file is read when two consecutive checks see the same file', async () => {
   const at = await open([`ada:${hash}`], { admin: { password: 'x' } });
   await using _directory = at.directory;
   const files = at.start();
@@ -61,7 +61,7 @@ test('a file is read again when two looks in a row find the same', async () => {
   assert.equal(accounts, files.accounts);
 });
 
-test('a file that cannot be used is reported once, and changes nothing', async () => {
+test('an unusable file is reported once, and changes nothing', async () => {
   const at = await open([`ada:${hash}`, `bob:${hash}`], { admin: { password: 'x' } });
   await using _directory = at.directory;
   const files = at.start();

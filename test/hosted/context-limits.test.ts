@@ -55,13 +55,13 @@ suite('uploaded contexts', () => {
     return digest;
   };
 
-  test('each owner has a repository, and none is the one of another', () => {
+  test('each owner has a separate repository', () => {
     assert.equal(new Set([own, network, neighbour]).size, 3);
     assert.notEqual(contextRepository({ user: '192.0.2.1' }), network);
     assert.match(own, /^contexts\/users\/[0-9a-f]{32}$/);
   });
 
-  test('a context goes when it was not pushed again, although a newer one shares its blobs', async () => {
+  test('a context that was not pushed again is removed, although a newer one shares its blobs', async () => {
     const old = await put(own, 'old', { shared: 1000, 'old list': 1000 });
     const fresh = await put(own, 'fresh', { shared: 5000, 'new list': 5000 });
     const image = await put('team/app', 'image', { layer: 1000 });
@@ -76,7 +76,7 @@ suite('uploaded contexts', () => {
     );
   });
 
-  test('a context that is pushed again while old ones are removed stays', async () => {
+  test('a context that is pushed again during the removal of old ones stays', async () => {
     const repository = contextRepository({ user: 'grace' });
     const again = await put(repository, 'again', { 'list of again': 1000 });
     const pushing: ContextStore = {
@@ -93,7 +93,7 @@ suite('uploaded contexts', () => {
     assert.ok(await store.manifest(repository, again));
   });
 
-  test('pages of contexts have each context once', async () => {
+  test('pages of contexts contain each context once', async () => {
     const names = ['users/a', 'users/a/b', 'users/b'].map(name => `paged/${name}`);
     for (const name of names) {
       for (const context of ['x', 'y', 'z']) await put(name, context, { [context]: 1000 });
@@ -112,7 +112,7 @@ suite('uploaded contexts', () => {
     assert.ok(seen.every(name => name.startsWith('paged/users/')));
   });
 
-  test('nobody pulls the contexts of others, even where everybody may pull everything', () => {
+  test('nobody can pull the contexts of others, even where everybody may pull everything', () => {
     const accounts = new Map();
     const keeper = createKeeper({
       ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },

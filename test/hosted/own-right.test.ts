@@ -92,7 +92,7 @@ async function open() {
 
 const isUnknown = (error: unknown) => error instanceof Fault && error.status === 404;
 
-test('what a manifest only names is not taken over from the content store when it is published', async () => {
+test('content that a manifest only names is not taken from the content store when it is published', async () => {
   await using world = await open();
   const secret = await world.image('victim/app', 'v1');
   const { content, documents, registry, pusher, makeImage } = world;
@@ -112,7 +112,7 @@ test('what a manifest only names is not taken over from the content store when i
   await assert.rejects(world.hosted.blobs.size('thief/copy', secret.layer.digest), isUnknown);
 });
 
-test('a config that another repository has is not shown for a manifest that says it is elsewhere', async () => {
+test('a config of another repository is not shown for a manifest that says it is elsewhere', async () => {
   await using world = await open();
   const secret = await world.image('victim/app', 'v1');
   await world.documents.collect(service('victim/app'), secret.manifest);
@@ -123,7 +123,7 @@ test('a config that another repository has is not shown for a manifest that says
   await assert.rejects(world.documents.collect(service('thief/app'), bait), isUnknown);
 });
 
-test('the name of a built image gives no way to other images of its repository', async () => {
+test('the name of a built image gives no access to other images of its repository', async () => {
   await using world = await open();
   const own = await world.image('builds', 'mine');
   const secret = await world.image('builds', 'theirs');

@@ -15,7 +15,7 @@ async function stream(repository: Repository, bytes: Buffer) {
   return repository.send('PATCH', location, bytes, { 'transfer-encoding': 'chunked' });
 }
 
-test('a blob may be as large as configured, however it is pushed', async () => {
+test("the limit of a blob's size applies to every way to push", async () => {
   await using sluice = await start({ maxBlobBytes: '1 MiB' });
   const repository = new Repository(sluice, 'team/app');
   const tooLarge = { status: 413, code: 'SIZE_INVALID', message: /1048576 bytes.*maxBlobBytes/ };
@@ -29,7 +29,7 @@ test('a blob may be as large as configured, however it is pushed', async () => {
   assertRegistryFault(await repository.send('PATCH', location, Buffer.from('1')), tooLarge);
 });
 
-test('a repository is full when it is, and has room again after a deletion', async () => {
+test('a repository is full at its limit, and has space again after a deletion', async () => {
   await using sluice = await start({ maxRepositoryBytes: '1 MiB' });
   const repository = new Repository(sluice, 'team/app');
   const first = pattern(700_000, 'first');
@@ -46,7 +46,7 @@ test('a repository is full when it is, and has room again after a deletion', asy
   expect(await repository.send('POST', mount), 201);
 });
 
-test('all repositories together have a limit; what several have counts once', async () => {
+test('all repositories together have a limit; shared content counts once', async () => {
   await using sluice = await start({ maxTotalBytes: '1 MiB' });
   const blob = pattern(600_000, 'shared');
   for (const name of ['team/one', 'team/two', 'team/three']) {
@@ -64,7 +64,7 @@ test('all repositories together have a limit; what several have counts once', as
   );
 });
 
-test('uploads beside each other do not pass the limits', async () => {
+test('simultaneous uploads do not exceed the limits', async () => {
   for (const limits of [{ maxTotalBytes: '1 MiB' }, { maxRepositoryBytes: '1 MiB' }]) {
     await using sluice = await start(limits);
     const repository = new Repository(sluice, 'team/app');
@@ -86,7 +86,7 @@ test('uploads beside each other do not pass the limits', async () => {
   }
 });
 
-test('an account has so many open uploads at most', async () => {
+test('the number of open uploads of an account is limited', async () => {
   const other = { password: 'pw', repositories: { 'team/*': 'push' } };
   await using sluice = await startSluice({ config: { accounts: { admin: 'secret', other } } });
   const repository = new Repository(sluice, 'team/app');

@@ -53,7 +53,7 @@ async function pages(repository: Repository, query = ''): Promise<Listed[][]> {
   return all;
 }
 
-test('a list of referrers comes in pages of bounded size', async () => {
+test('a list of referrers has pages of limited size', async () => {
   const repository = new Repository(server.sluice, 'team/app');
   expect(await repository.pushBlob(empty), 201);
   const digests: string[] = [];
@@ -80,7 +80,7 @@ test('a list of referrers comes in pages of bounded size', async () => {
   );
 });
 
-test('a list of referrers does not show what no client needs to see in it', async () => {
+test('a list of referrers hides annotations that clients do not need', async () => {
   const repository = new Repository(server.sluice, 'team/large');
   expect(await repository.pushBlob(empty), 201);
   const digests: string[] = [];

@@ -20,7 +20,7 @@ function keeperOf(
   return createKeeper({ accounts, accountCheck, hasAccountFiles: false, anonymous, tokens });
 }
 
-test('a token says who it was made for and what it allows', async () => {
+test('a token contains its owner and its rights', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const text = await tokens.issue({ account: 'ada', access }, minute);
   for (let at = 0; at < 2; at += 1) {
@@ -30,7 +30,7 @@ test('a token says who it was made for and what it allows', async () => {
   assert.deepEqual(await tokens.read(anonymous), { access: [] });
 });
 
-test('a token that was changed, is of another service or key, or has ended, is none', async t => {
+test('a changed, foreign or expired token is invalid', async t => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const text = await tokens.issue({ access }, minute);
   const [head = '', claims = '', signature = ''] = text.split('.');
@@ -69,7 +69,7 @@ test('a token that was changed, is of another service or key, or has ended, is n
   assert.equal(await tokens.read(short), undefined);
 });
 
-test('a builder gets a token for one repository, which is good for nothing else', async () => {
+test('a builder gets a token for one repository, and no other rights', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const keeper = keeperOf({}, ['public/*'], tokens);
   const rights = await keeper.withToken(await tokens.issue({ access }, minute));
@@ -83,7 +83,7 @@ test('a builder gets a token for one repository, which is good for nothing else'
   assert.equal(await keeper.withPassword('token', 'nonsense'), undefined);
 });
 
-test('a token is worth no more than its account is now', async () => {
+test('a token never exceeds the current rights of its account', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const text = await tokens.issue({ account: 'ada', access }, minute);
   const keeperOfAda = (repositories: Record<string, 'pull' | 'push'>) =>

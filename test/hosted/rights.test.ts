@@ -5,7 +5,7 @@ import { accountRights, commonRights, pullRights } from '../../src/hosted/rights
 
 const nobody = pullRights([]);
 
-test('a star stands for any characters, everything else for itself', () => {
+test('an asterisk matches any characters, all other characters match themselves', () => {
   for (const [pattern, repository, matches] of [
     ['public/*', 'public/app', true],
     ['public/*', 'public/team/app', true],
@@ -25,7 +25,7 @@ test('a star stands for any characters, everything else for itself', () => {
   }
 });
 
-test('each role includes the ones before, and the best of several counts', () => {
+test('each role includes the previous ones, and the best of several applies', () => {
   const rights = accountRights(
     {
       password: 'x',
@@ -45,7 +45,7 @@ test('an account without patterns administers everything', () => {
   assert.deepEqual(rights('any/thing'), ['pull', 'push', 'delete']);
 });
 
-test('what two allow is never more than what each allows', () => {
+test('the intersection of two rights never exceeds either of them', () => {
   const role = fc.constantFrom('pull', 'push', 'administer') as fc.Arbitrary<'pull' | 'push'>;
   const rules = fc.dictionary(fc.constantFrom('*', 'a/*', 'b', 'a/b'), role);
   fc.assert(

@@ -54,7 +54,7 @@ function grantedIn(reply: Reply): {
   return { answer, access, headers: { authorization: `Bearer ${answer.token}` } };
 }
 
-test('a token allows what its owner may do, of what was asked for', async () => {
+test('a token contains those requested rights that its owner has', async () => {
   for (const [scopes, headers, access] of [
     [['repository:team/app:pull,push'], ci, { 'team/app': ['pull', 'push'] }],
     [['repository:team/app:pull'], ci, { 'team/app': ['pull'] }],
@@ -82,7 +82,7 @@ test('a token allows what its owner may do, of what was asked for', async () => 
   }
 });
 
-test('the answer has both names of the token, its life and its time', async () => {
+test('the answer has both names of the token, its lifetime and its time', async () => {
   const reply = await get(['repository:team/app:pull'], ci);
   const { answer } = grantedIn(reply);
   assert.equal(answer.access_token, answer.token);
@@ -91,7 +91,7 @@ test('the answer has both names of the token, its life and its time', async () =
   assert.equal(reply.headers['content-type'], 'application/json');
 });
 
-test('the token opens what it was made for', async () => {
+test('the token gives access to its repository', async () => {
   const { headers } = grantedIn(await get(['repository:team/app:pull,push'], ci));
   const repository = new Repository(sluice, 'team/app', headers);
   expect(await repository.get('manifests/1'), 200);
@@ -102,7 +102,7 @@ test('the token opens what it was made for', async () => {
   assert.equal((await call(`${sluice.url}/v2/`, { headers })).status, 200);
 });
 
-test('containerd asks by a form', async () => {
+test('containerd requests a token with a form', async () => {
   const scope = 'repository:team/app:pull';
   const form = { grant_type: 'password', username: 'ci', password: 'word', scope };
   assert.deepEqual(grantedIn(await post(form)).access, [
@@ -136,13 +136,13 @@ test('wrong credentials fail a login, but not the pull of a served name', async 
   assert.deepEqual(access, [{ type: 'repository', name: 'ct/abc/app', actions: ['pull'] }]);
 });
 
-test('other methods and forms without end are refused', async () => {
+test('other methods and endless forms are refused', async () => {
   assert.equal((await call(`${sluice.url}/v2/token`, { method: 'PUT' })).status, 405);
   const reply = await post({ grant_type: 'password', username: 'x'.repeat(100_000) });
   assert.equal(reply.status, 413);
 });
 
-test('neither passwords nor tokens are in the log', async () => {
+test('passwords and tokens are not in the log', async () => {
   const { answer } = grantedIn(await get(['repository:team/app:pull'], ci));
   await post({ grant_type: 'password', username: 'ci', password: 'word-in-a-form' });
   await sluice.requests();

@@ -53,7 +53,7 @@ function isUnderWay(location: string): Promise<void> {
   return eventually('all of it is reported', async () => (await received(location)) === part);
 }
 
-test('a push whose connection broke goes on where it was', async () => {
+test('a push continues after a lost connection', async () => {
   const location = await repository.begin();
   const socket = await patchPartly(location, 0, part);
   await isUnderWay(location);
@@ -65,7 +65,7 @@ test('a push whose connection broke goes on where it was', async () => {
   assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
 });
 
-test('a new request takes over from one whose connection hangs', async () => {
+test('a new request takes over from one with a hanging connection', async () => {
   const location = await repository.begin();
   const hanging = await patchPartly(location, 0, part);
   const closed = once(hanging, 'close');
@@ -84,7 +84,7 @@ test('a new request takes over from one whose connection hangs', async () => {
   assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
 });
 
-test('chunks of odd sizes, with sha256 and sha512', async () => {
+test('chunks of unusual sizes, with sha256 and sha512', async () => {
   for (const algorithm of ['sha256', 'sha512'] as const) {
     const location = await repository.begin();
     let at = 0;
@@ -100,7 +100,7 @@ test('chunks of odd sizes, with sha256 and sha512', async () => {
   }
 });
 
-test('what is wrong with a chunk is told, and the upload goes on', async () => {
+test('an invalid chunk is reported, and the upload continues', async () => {
   const location = await repository.begin();
   const bytes = whole.subarray(0, 100);
   for (const [range, status] of [
@@ -119,7 +119,7 @@ test('what is wrong with a chunk is told, and the upload goes on', async () => {
   expect(await repository.send('PUT', `${location}?digest=${digestOf(bytes)}`), 201);
 });
 
-test('an upload that has ended, or is of another repository, is unknown', async () => {
+test('an ended upload, and one of another repository, are unknown', async () => {
   const unknown = { status: 404, code: 'BLOB_UPLOAD_UNKNOWN', message: /start the push/ };
   const location = await repository.begin();
   const elsewhere = location.replace('team/app', 'team/other');
@@ -136,7 +136,7 @@ test('an upload that has ended, or is of another repository, is unknown', async 
   expect(await repository.send('HEAD', `blobs/${digest}`), 404);
 });
 
-test('uploads that are over leave nothing behind', async () => {
+test('finished uploads leave nothing behind', async () => {
   const hanging = await patchPartly(await repository.begin(), 0, 100_000);
   const location = await repository.begin();
   expect(await repository.send('DELETE', location), 204);
@@ -147,7 +147,7 @@ test('uploads that are over leave nothing behind', async () => {
   assert.equal(left.length, 1, 'the upload that can be gone on with');
 });
 
-test('an upload that nobody goes on with ends', async () => {
+test('an abandoned upload is removed', async () => {
   await using short = await startSluice({
     config: { ...administered, hosted: { uploadLife: '2s' } },
   });

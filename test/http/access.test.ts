@@ -93,7 +93,7 @@ suite('access', { concurrency: 4 }, () => {
     const concerned = wishes.filter(({ isBuild }) => setting === 'requests' || isBuild);
     const others = wishes.filter(wish => !concerned.includes(wish));
 
-    test(`${setting}: login lets accounts and users in, and nobody else`, async () => {
+    test(`${setting}: login lets only accounts and users in`, async () => {
       await using sluice = await start({ access: { [setting]: 'login' } });
       const token = await newAccessToken(sluice, admin, 'ada@example.org');
       for (const wish of concerned) {
@@ -144,7 +144,7 @@ suite('access', { concurrency: 4 }, () => {
       true,
     ],
   ] as const) {
-    test(`by default, strangers ${isOpen ? 'build' : 'build nothing'} ${where}`, async () => {
+    test(`by default, callers without a login ${isOpen ? 'build' : 'build nothing'} ${where}`, async () => {
       await using sluice = await start(config);
       for (const wish of wishes) {
         const reply = await ask(sluice, wish);
@@ -154,7 +154,7 @@ suite('access', { concurrency: 4 }, () => {
     });
   }
 
-  test('pulls: login lets real clients pull that have logged in, and nobody else', async () => {
+  test('pulls: login serves real clients only after a login', async () => {
     await using sluice = await start({ access: { pulls: 'login' } });
     const token = await newAccessToken(sluice, admin, 'ada@example.org');
     const { targetImage } = await sluice.request({ containerImage: image.reference });
@@ -182,7 +182,7 @@ suite('access', { concurrency: 4 }, () => {
     }
   });
 
-  test('pulls: login works where there are no accounts, with access tokens', async () => {
+  test('pulls: login works without accounts, with access tokens', async () => {
     await using first = await start({});
     const token = await newAccessToken(first, admin, 'ada@example.org');
     await first.kill();
@@ -209,7 +209,7 @@ suite('access', { concurrency: 4 }, () => {
     assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /disabled pulls/ });
   });
 
-  test('a rate of 0 allows none, whatever the caller waits', async () => {
+  test('a rate of 0 refuses every request, however long the caller waits', async () => {
     for (const zero of ['0/hour', '0', 0]) {
       await using sluice = await start({
         limits: { requests: { anonymous: zero }, builds: { authenticated: zero } },
@@ -230,7 +230,7 @@ suite('access', { concurrency: 4 }, () => {
     ] as const;
     for (const [where, settings, env] of places) {
       for (const anonymous of [false, true]) {
-        test(`${where} serve ${anonymous ? 'everybody where the registry says so' : 'no strangers'}`, async () => {
+        test(`${where} serve ${anonymous ? 'everybody where the registry says so' : 'no callers without a login'}`, async () => {
           await using sluice = await startSluice({
             config: {
               accounts,
@@ -274,7 +274,7 @@ suite('access', { concurrency: 4 }, () => {
       }
     }
 
-    test('for a mirror are used where everybody may have what it shows', async () => {
+    test('for a mirror are used where everybody may have its content', async () => {
       for (const anonymous of [false, true]) {
         await using sluice = await startSluice({
           config: {

@@ -8,7 +8,7 @@ const login = { authorization: `Basic ${btoa('admin:open sesame')}` };
 const json = (reply: Reply) => JSON.parse(reply.body.toString());
 
 suite('routes of other services', { concurrency: 2 }, () => {
-  test('all are answered where the prefix is wt, and the names begin with it', async () => {
+  test('with the prefix wt, all of them are answered, and names begin with it', async () => {
     await using world = await startFaultWorld({ prefix: 'wt', reportVersion: 'api' });
     const { sluice, upstreams } = world;
     const get = (path: string, headers = {}) => call(`${sluice.url}${path}`, { headers });
@@ -33,7 +33,7 @@ suite('routes of other services', { concurrency: 2 }, () => {
     assert.ok(!sluice.output().includes(answer.containerToken), 'the token is in the log');
   });
 
-  test('a build is found by its page, whichever way its number is written', async () => {
+  test('a build is found by its page, in every notation of its number', async () => {
     await using world = await startFaultWorld();
     const key = '0123456789abcdef0123456789abcdef';
     const hostile = encodeURIComponent('//evil.example/"><script>');

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { call } from '../faults/http-client.ts';
 import { startSluice } from '../world/sluice.ts';
 
-test('without accounts there is nothing to log in to: the API root does not ask for it', async () => {
+test('without accounts the API root does not request a login', async () => {
   await using sluice = await startSluice();
   for (const authorization of ['', 'Basic Og==', 'Bearer nonsense', 'Basic YTpi']) {
     for (const path of ['/v2/', '/v2']) {

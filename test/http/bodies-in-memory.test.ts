@@ -44,14 +44,14 @@ const post = (body: string | Buffer): Promise<Reply> =>
     body,
   });
 
-test('bodies that are more than the memory for them wait for each other, and all are answered', async () => {
+test('bodies that exceed the memory for bodies wait for each other, and all are answered', async () => {
   const body = Buffer.alloc(6 * mebibyte, ' ');
   body.write('{"containerImage":""}');
   const replies = await Promise.all(Array.from({ length: 12 }, () => post(body)));
   for (const reply of replies) assertApiFault(reply, 400, /containerImage/);
 });
 
-test('half-sent bodies hold no more memory than there is for them, and the rest hears of it', async () => {
+test('half-sent bodies use no more than the memory for bodies, and further requests are refused', async () => {
   const residentBytes = () =>
     Number(
       /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${sluice.process.pid}/status`, 'utf8'))?.[1],

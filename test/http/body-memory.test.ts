@@ -4,7 +4,7 @@ import { createBodyMemory } from '../../src/http/bodies/body-memory.ts';
 
 const kibibyte = 1024;
 
-test('large bodies of a few callers do not keep small ones of others waiting', async () => {
+test('large bodies of a few callers do not delay small bodies of others', async () => {
   const memory = createBodyMemory(4096 * kibibyte, 50);
   const large = ['a', 'b', 'c', 'd'].map(caller => memory.open(caller));
   for (const share of large) assert.equal(share.add(1024 * kibibyte), undefined);

@@ -10,7 +10,7 @@ const request = (remoteAddress: string | undefined, forwarded?: string) =>
     headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
   }) as unknown as IncomingMessage;
 
-test('without trusted proxies the header means nothing', () => {
+test('without trusted proxies the header is ignored', () => {
   assert.equal(callerAddress(request('192.0.2.1', '6.6.6.6'), 0), '192.0.2.1');
   assert.equal(callerAddress(request('::ffff:192.0.2.1'), 0), '192.0.2.1');
   assert.equal(callerAddress(request('2001:db8::1'), 0), '2001:db8::1');
@@ -41,7 +41,7 @@ test('as many entries are trusted as there are proxies, from the right', () => {
   }
 });
 
-test('no entry left of the trusted ones has any effect', () => {
+test('entries left of the trusted ones have no effect', () => {
   fc.assert(
     fc.property(fc.string(), fc.ipV4(), (invented, address) => {
       assert.equal(callerAddress(request('10.0.0.1', `${invented}, ${address}`), 1), address);
@@ -49,7 +49,7 @@ test('no entry left of the trusted ones has any effect', () => {
   );
 });
 
-test('of IPv6 a whole network counts as one, of IPv4 each address', () => {
+test('an IPv6 network counts as one client, each IPv4 address as its own', () => {
   for (const [address, network] of [
     ['192.0.2.1', '192.0.2.1'],
     ['unknown', 'unknown'],

@@ -11,7 +11,7 @@ const wholeRequest = 'GET /service-info HTTP/1.1\r\nHost: a\r\n\r\n';
 
 const limits = (connections: object) => ({ config: { limits: { connections } } });
 
-test('silent and half-sent requests end after the time for heads', async () => {
+test('silent and half-sent requests end after the timeout for heads', async () => {
   await using sluice = await startSluice(limits({ requestTime: '1s' }));
   const [silent, half] = [open(sluice, ''), open(sluice, halfRequest)];
   await eventually('both are closed', () => silent.isClosed() && half.isClosed(), 15_000);
@@ -19,7 +19,7 @@ test('silent and half-sent requests end after the time for heads', async () => {
   assert.match(half.text(), /did not arrive in time/);
 });
 
-test('a connection that has had its answer may be silent for longer than that', async () => {
+test('a connection may be silent for longer after its answer', async () => {
   await using sluice = await startSluice(limits({ requestTime: '500ms' }));
   const kept = open(sluice, wholeRequest);
   const silent = open(sluice, '');
@@ -30,7 +30,7 @@ test('a connection that has had its answer may be silent for longer than that', 
   kept.socket.destroy();
 });
 
-test('a stop ends idle, silent and half-sent connections at once, and waits for what is answered', async () => {
+test('a stop ends idle, silent and half-sent connections at once, and waits for running answers', async () => {
   const sluice = await startSluice({ config: { accounts: { admin: 'open sesame' } } });
   try {
     const idle = open(sluice, wholeRequest);
@@ -55,7 +55,7 @@ test('a stop ends idle, silent and half-sent connections at once, and waits for 
   }
 });
 
-test('one address cannot take all connections, and gets them back when it closes some', async () => {
+test('one address cannot use all connections, and gets new ones when it closes some', async () => {
   await using sluice = await startSluice(limits({ perAddress: 5 }));
   const greedy = Array.from({ length: 5 }, () => open(sluice, wholeRequest, '127.0.0.2'));
   await eventually('all are answered', () => greedy.every(one => one.text() !== ''));
@@ -74,7 +74,7 @@ test('one address cannot take all connections, and gets them back when it closes
   for (const one of greedy) one.socket.destroy();
 });
 
-test('behind proxies requests are counted by client, not connections by proxy', async () => {
+test('behind proxies, requests are counted by client, not connections by proxy', async () => {
   await using sluice = await startSluice({
     config: { trustedProxies: 1, limits: { connections: { perAddress: 3 } } },
   });
@@ -91,7 +91,7 @@ test('behind proxies requests are counted by client, not connections by proxy', 
   for (const one of ofProxy) one.socket.destroy();
 });
 
-test('when all connections are taken, the one that has been idle longest makes room', async () => {
+test('at the limit of connections, the longest idle one is closed', async () => {
   await using sluice = await startSluice(limits({ total: 8 }));
   const crowd = Array.from({ length: 8 }, () => open(sluice, ''));
   await eventually('all are connected', () => crowd.every(({ socket }) => !socket.connecting));
@@ -100,7 +100,7 @@ test('when all connections are taken, the one that has been idle longest makes r
   for (const one of crowd) one.socket.destroy();
 });
 
-test('with few descriptors, silent connections neither end the server nor keep it from answering', async () => {
+test('with few descriptors, silent connections neither stop the server nor block its answers', async () => {
   await using sluice = await startSluice({ descriptors: 200 });
   const crowd = Array.from({ length: 260 }, () => open(sluice, ''));
   await eventually('each is connected or refused', () =>
@@ -113,7 +113,7 @@ test('with few descriptors, silent connections neither end the server nor keep i
   for (const one of crowd) one.socket.destroy();
 });
 
-test('what is no HTTP gets an answer with the headers of all, and is not logged', async () => {
+test('bytes that are not HTTP get an answer with the usual headers, and are not logged', async () => {
   await using sluice = await startSluice();
   for (const [text, status] of [
     ['nonsense\r\n\r\n', 400],

@@ -27,7 +27,7 @@ function assertSafe(what: string, { headers }: Pick<Reply, 'headers'>): void {
   assert.doesNotMatch(String(headers['content-type']), /html|xml|svg|script/, what);
 }
 
-test('a page in place of a list is refused', async () => {
+test('an HTML page in place of a list is refused', async () => {
   const image = upstream.image('html/lists');
   const pull = await world.serve(image);
   const tag = image.digest.replace(':', '-');
@@ -62,7 +62,7 @@ test('a page in place of a list is refused', async () => {
   }
 });
 
-test('a list has a type and members of this server, whatever came with it', async () => {
+test('a list has a type and members of this server, whatever the registry sent', async () => {
   const image = upstream.image('html/extra');
   const pull = await world.serve(image);
   const entry = { mediaType: index, digest: image.digest, size: 7 };
@@ -87,7 +87,7 @@ test('a list has a type and members of this server, whatever came with it', asyn
   assertSafe('listing', referrers);
 });
 
-test('a manifest of no known kind keeps its bytes and has a type that no browser runs', async () => {
+test('a manifest of unknown type keeps its bytes and gets a type that browsers do not run', async () => {
   for (const mediaType of [
     'text/html',
     'image/svg+xml',
@@ -110,7 +110,7 @@ test('a manifest of no known kind keeps its bytes and has a type that no browser
   }
 });
 
-test('a manifest that is pushed must have the type of one', async () => {
+test('a pushed manifest must have a manifest type', async () => {
   const repository = new Repository(world.sluice, 'public/html', basic('admin', 'open sesame'));
   const put = (contentType: string, body: object) =>
     repository.send('PUT', 'manifests/1', Buffer.from(JSON.stringify(body)), {
@@ -130,7 +130,7 @@ test('a manifest that is pushed must have the type of one', async () => {
   assert.equal(reply.headers['content-type'], own.mediaType);
 });
 
-test('every answer has the headers: pages, errors, blobs, redirects, 304, bytes that are no request', async () => {
+test('every answer has the headers: pages, errors, blobs, redirects, 304, and malformed requests', async () => {
   const { sluice } = world;
   const image = world.upstreams.redirect.image('html/blobs');
   const layer = image.layers[0]?.digest ?? '';

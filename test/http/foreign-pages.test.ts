@@ -26,7 +26,7 @@ const json = { 'content-type': 'application/json' };
 const post = (headers: Record<string, string>, body = '{}') =>
   call(`${sluice.url}/v1alpha2/container`, { method: 'POST', headers, body });
 
-test('a body without a type, or of a type that forms have, is not read as JSON', async () => {
+test('a body without a type, or with a form type, is not read as JSON', async () => {
   const types = [undefined, '', 'text/plain', 'application/x-www-form-urlencoded', 'text/json'];
   for (const path of [
     '/v1alpha2/container',
@@ -67,7 +67,7 @@ const foreign: readonly Record<string, string>[] = [
   },
 ];
 
-test('what a page elsewhere sends is refused, with a body and without', async () => {
+test('requests of foreign pages are refused, with a body and without', async () => {
   for (const headers of foreign) {
     assertApiFault(await post({ ...json, ...headers }), 403, /a page of another origin/i);
     for (const [method, path] of [
@@ -96,7 +96,7 @@ test('what a page elsewhere sends is refused, with a body and without', async ()
   }
 });
 
-test('reading is free, and so are pages of the server itself and clients that are not browsers', async () => {
+test('reads are allowed, and so are pages of the server itself and clients that are not browsers', async () => {
   for (const headers of foreign) {
     assert.equal((await call(`${sluice.url}/healthz`, { headers })).status, 200);
   }
@@ -112,7 +112,7 @@ test('reading is free, and so are pages of the server itself and clients that ar
   }
 });
 
-test('a WebSocket is not opened for a page elsewhere; a platform opens one', async () => {
+test('a foreign page cannot open a WebSocket; a platform can', async () => {
   const endpoint = encodeURIComponent('https://platform.example.com');
   const url = `ws://${sluice.host}/pairing/tower/token/${encodeURIComponent(pairingToken)}?endpoint=${endpoint}`;
   const open = async (headers: Record<string, string>): Promise<number> => {

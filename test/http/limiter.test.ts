@@ -9,7 +9,7 @@ const rate = fc.record({
   seconds: fc.constantFrom(1, 60, 3600, 86_400),
 });
 
-test('never more than the count within any span of its time', () => {
+test("no span of the limit's time has more events than the count", () => {
   fc.assert(
     fc.property(rate, fc.array(fc.nat(5000), { maxLength: 200 }), (limit, pauses) => {
       let now = 1_000_000;
@@ -33,7 +33,7 @@ test('never more than the count within any span of its time', () => {
   );
 });
 
-test('a whole allowance is there at the beginning, and again after the time', () => {
+test('the whole allowance is available at the beginning, and again after the time', () => {
   fc.assert(
     fc.property(rate, limit => {
       let now = 0;
@@ -52,7 +52,7 @@ test('a whole allowance is there at the beginning, and again after the time', ()
   );
 });
 
-test('who waits as long as told is let through, who does not is not', () => {
+test('a caller who waits as long as Retry-After is let through, a caller who does not is refused', () => {
   fc.assert(
     fc.property(rate, limit => {
       let now = 0;
@@ -76,7 +76,7 @@ test('who waits as long as told is let through, who does not is not', () => {
   );
 });
 
-test('25 a day is 25 in any day, however they are spread', () => {
+test('25 a day is 25 in any 24 hours, however they are spread', () => {
   let now = 0;
   const limiter = createLimiter('pulls', () => now);
   const limit = { count: 25, seconds: 86_400 };
@@ -90,7 +90,7 @@ test('25 a day is 25 in any day, however they are spread', () => {
   assert.deepEqual([remaining, resetSeconds], [0, 3600]);
 });
 
-test('many events cost little memory and time, and never pass for fewer', () => {
+test('many events cost little memory and time, and are all counted', () => {
   let now = 0;
   const limiter = createLimiter('calls', () => now);
   const limit = { count: 72_000, seconds: 3600 };
@@ -100,7 +100,7 @@ test('many events cost little memory and time, and never pass for fewer', () => 
   }, /limit of 72000 calls per hour/);
 });
 
-test('keys do not share, and the message has a remedy', () => {
+test('keys are independent, and the message has a remedy', () => {
   const limiter = createLimiter('pulls', () => 0);
   const limit = { count: 1, seconds: 3600 };
   limiter.take('one', limit);
@@ -116,7 +116,7 @@ test('keys do not share, and the message has a remedy', () => {
   });
 });
 
-test('what is given back can be taken again, and never more than there was', () => {
+test('returned events can be taken again, and never more than there were', () => {
   let now = 0;
   const limiter = createLimiter('events', () => now);
   const rate = { count: 2, seconds: 60 };

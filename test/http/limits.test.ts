@@ -7,7 +7,7 @@ import { newAccessToken } from '../world/platform-user.ts';
 
 const administrator = { name: 'admin', password: 'secret' };
 
-test('pulls are limited by the manifest, never by the blob, and once each', async () => {
+test('pulls are limited by the manifest, not by the blob, and each counts once', async () => {
   await using world = await startFaultWorld({
     accounts: { admin: 'secret' },
     trustedProxies: 1,
@@ -83,7 +83,7 @@ test('pulls are limited by the manifest, never by the blob, and once each', asyn
   assertRegistryFault(denied, { status: 429, code: 'TOOMANYREQUESTS', message });
 });
 
-test('of many pulls at once no more pass than the limit allows, however often they are repeated', async () => {
+test('simultaneous pulls do not exceed the limit, however often they are repeated', async () => {
   await using world = await startFaultWorld({ limits: { pulls: { anonymous: '5/day' } } });
   const image = world.upstreams.relay.image('team/app');
   const urls = await Promise.all(
@@ -100,7 +100,7 @@ test('of many pulls at once no more pass than the limit allows, however often th
   assert.equal(passed.size, 5);
 });
 
-test('container requests can be limited as well', async () => {
+test('container requests can be limited', async () => {
   await using world = await startFaultWorld({
     accounts: { admin: 'secret' },
     limits: { requests: { anonymous: '2/minute', authenticated: '1/minute' } },
@@ -122,13 +122,13 @@ test('container requests can be limited as well', async () => {
   assertApiFault(looked, 429, /limit of 2 container requests per minute is reached/);
 });
 
-test('container requests are limited by default, and a head node with a token makes thousands at once', () => {
+test('container requests are limited by default, and a head node with a token can send thousands at once', () => {
   const { requests } = loadConfig({}).config.limits;
   assert.deepEqual(requests.anonymous, { count: 1000, seconds: 3600 });
   assert.deepEqual(requests.authenticated, { count: 3000, seconds: 60 });
 });
 
-test('what fails through a fault of the service is not counted, and what fails through the request is', async () => {
+test('failures of the service are not counted, failures of the request are', async () => {
   await using world = await startFaultWorld({
     buildkit: ['off'],
     limits: { requests: { anonymous: '2/hour' } },

@@ -22,7 +22,7 @@ async function eventsOf(pieces: readonly string[], apartMs: number, quietMs: num
   return events;
 }
 
-test('a line is an event, however the text is cut, and the end is one', async () => {
+test('a line is an event, at whatever position the text is split, and the end is an event', async () => {
   assert.deepEqual(await eventsOf(['#1 o', 'ne\n\n#2 gr\xc3', '\xbcn\nlast'], 0, 60_000), [
     'data: #1 one\n\n',
     'data: \n\n',
@@ -32,14 +32,14 @@ test('a line is an event, however the text is cut, and the end is one', async ()
   ]);
 });
 
-test('a line that is drawn over and over is whole', async () => {
+test('a line that is redrawn arrives complete', async () => {
   assert.deepEqual(await eventsOf(['#1 10\r#1 50\r#1 done\r\n'], 0, 60_000), [
     'data: #1 10\ndata: #1 50\ndata: #1 done\n\n',
     'event: end\ndata:\n\n',
   ]);
 });
 
-test('while nothing is written a comment tells that the connection is alive', async () => {
+test('without output, a comment keeps the connection alive', async () => {
   const events = await eventsOf(['one\n', 'two\n'], 300, 50);
   assert.ok(events.filter(event => event === ':\n\n').length >= 2, JSON.stringify(events));
   assert.deepEqual(
@@ -48,7 +48,7 @@ test('while nothing is written a comment tells that the connection is alive', as
   );
 });
 
-test('who leaves ends the reading', async () => {
+test('a disconnected client ends the reading', async () => {
   let hasEnded = false;
   async function* read() {
     try {

@@ -5,7 +5,7 @@ import { newAccessToken } from '../world/platform-user.ts';
 import { startSluice } from '../world/sluice.ts';
 import { basic } from './platform/platform-server.ts';
 
-test('what opens a door is not in the log, also where it does not belong', async () => {
+test('secrets are not in the log, also in unexpected places', async () => {
   await using sluice = await startSluice({
     config: { platform: { pairingToken: 'pairing-secret-of-the-operator' } },
   });
@@ -38,13 +38,13 @@ test('a path of any length is cleared of tokens at once', () => {
   }
 });
 
-test('what is no token stays in a text', () => {
+test('text that is not a token stays', () => {
   for (const text of ['/platform/tokens/17', 'a pairing of the token', '/v2/pairing/tags/list']) {
     assert.equal(withoutToken(text), text);
   }
 });
 
-test('each request has the address of its client in the log, and who sent it', async () => {
+test('the log has the client address of each request, and its caller', async () => {
   await using sluice = await startSluice({
     config: { accounts: { admin: 'secret' }, trustedProxies: 1 },
   });

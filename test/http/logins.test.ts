@@ -96,7 +96,7 @@ const start = async (): Promise<Entrance & AsyncDisposable> => {
 
 suite('failed logins', { concurrency: 4 }, () => {
   for (const door of doors) {
-    test(`are limited by the address, successful ones are not: ${door.what}`, async () => {
+    test(`are limited by address, successful ones are not: ${door.what}`, async () => {
       await using at = await start();
       for (let tries = 0; tries < 6; tries += 1) {
         const { status } = await door.try(at, true, '192.0.2.1');
@@ -122,7 +122,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     });
   }
 
-  test('count together, whatever was tried; who shows nothing does not try', async () => {
+  test('count together, whatever was tried; requests without credentials do not count', async () => {
     await using at = await start();
     for (const door of [doors[0], doors[3], doors[8]] as Door[]) {
       await door.try(at, false, '192.0.2.1');
@@ -139,7 +139,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     }
   });
 
-  test('of neighbours do not lock out a token that another platform has taken before', async () => {
+  test('of neighbours do not lock out a token that a platform has accepted before', async () => {
     await using platform = await startSluice({ config: { accounts: { admin: 'secret' } } });
     const token = await newAccessToken(platform, admin, 'ada@example.org');
     await using sluice = await startSluice({
@@ -160,7 +160,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     assert.ok(![401, 403, 429].includes(await statusOf(true)));
   });
 
-  test('of a registry that is asked here count too', async () => {
+  test('of a registry that is checked here count as well', async () => {
     await using registry = await startRegistry({ auth: 'basic' });
     await using sluice = await startSluice({
       config: {
@@ -190,7 +190,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     assert.equal((await valid(registry.password, '192.0.2.2')).body.toString(), 'true');
   });
 
-  test('that are tried through this server do not count for its own address', async () => {
+  test('that are checked through this server do not count for its own address', async () => {
     await using at = await start();
     const valid = async (password: string, address: string) => {
       const reply = await call(`${at.sluice.url}/v1alpha2/validate-creds`, {
@@ -210,7 +210,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     assert.equal(here.status, 200);
   });
 
-  test('are not looked at, nor counted, where a token needs none', async () => {
+  test('are neither checked nor counted where no login is required', async () => {
     await using at = await start();
     const scope = 'repository:ct/anything/app:pull';
     const sub = async (authorization: string | undefined) => {
@@ -226,7 +226,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     assert.equal((await doors[0]?.try(at, true, '192.0.2.1'))?.status, 200);
   });
 
-  test('do not end the transfers of those who have a registry token', async () => {
+  test('do not end the transfers of clients with a registry token', async () => {
     await using at = await start();
     const { body } = await call(`${at.sluice.url}/v2/token?scope=repository:public/app:pull`);
     const { token } = JSON.parse(body.toString());
@@ -242,7 +242,7 @@ suite('failed logins', { concurrency: 4 }, () => {
   });
 });
 
-test('what has happened counts beyond the limit, and is over when its time is', () => {
+test('count beyond the limit while they last, and end with their time', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 20 }),

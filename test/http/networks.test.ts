@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { startFaultWorld } from '../faults/fault-world.ts';
 import { call } from '../faults/http-client.ts';
 
-test('requests, pulls and logins of a network of IPv6 count together, those of others do not', async () => {
+test('requests, pulls and logins of an IPv6 network count together, those of others do not', async () => {
   const rate = '3/hour';
   await using world = await startFaultWorld({
     trustedProxies: 1,

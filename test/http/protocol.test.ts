@@ -25,7 +25,7 @@ after(() => world[Symbol.asyncDispose]());
 const send = (method: string, path: string, headers = {}, body?: string | Buffer) =>
   call(world.sluice.url + path, { method, headers, ...(body === undefined ? {} : { body }) });
 
-test('a method that a path does not have is 405, with those that it has', async () => {
+test('an unsupported method is 405, with the supported ones', async () => {
   const cases = [
     ['GET', '/v1alpha2/container', 'POST'],
     ['DELETE', '/service-info', 'HEAD, GET'],
@@ -50,7 +50,7 @@ const json = { 'content-type': 'application/json' };
 const ask = (body: Buffer, encoding: string) =>
   send('POST', '/v1alpha2/container', { ...json, 'content-encoding': encoding }, body);
 
-test('JSON may be packed with gzip, within the limit of a body when it is unpacked', async () => {
+test('JSON may be compressed with gzip, within the limit of a body after unpacking', async () => {
   const { name } = world.upstreams.relay.image('packed/app');
   const body = Buffer.from(JSON.stringify({ containerImage: name }));
   for (const encoding of ['gzip', 'GZIP', 'x-gzip']) {
@@ -72,7 +72,7 @@ test('JSON may be packed with gzip, within the limit of a body when it is unpack
 
 const allowed = (reply: Reply) => reply.headers['access-control-allow-origin'];
 
-test('a page of a listed origin may use the server, another one may not', async () => {
+test('a page of a listed origin may use the server, another page may not', async () => {
   const { name } = world.upstreams.relay.image('cors/app');
   const body = JSON.stringify({ containerImage: name });
   const from = (origin: string) => ({ ...json, origin, 'sec-fetch-site': 'cross-site' });
@@ -99,7 +99,7 @@ test('a page of a listed origin may use the server, another one may not', async 
   }
 });
 
-test('a browser is told beforehand what a page of a listed origin may send', async () => {
+test('a preflight request returns what a page of a listed origin may send', async () => {
   const question = (origin: string) => ({
     origin,
     'access-control-request-method': 'PUT',
@@ -117,7 +117,7 @@ test('a browser is told beforehand what a page of a listed origin may send', asy
   }
 });
 
-test('origins are written as browsers do', () => {
+test('origins are written as browsers write them', () => {
   for (const origins of ['https://a.example/', 'a.example', 'https://A.example', 'null']) {
     assert.throws(() => loadConfig({ SLUICE_CORS_ORIGINS: origins }), /expected an origin such as/);
   }
@@ -125,7 +125,7 @@ test('origins are written as browsers do', () => {
   assert.deepEqual(config.cors.origins, ['https://a.example:8443', '*']);
 });
 
-test('a page of tags whose size is no number has the code of registries', async () => {
+test('an invalid page size of tags has the error code of registries', async () => {
   const image = world.upstreams.relay.image('paged/app');
   const pull = await world.serve(image);
   const repository = new Repository(world.sluice, 'team/app');
@@ -148,7 +148,7 @@ test('a page of tags whose size is no number has the code of registries', async 
   assertRegistryFault(await repository.get('tags/list?n=abc'), expected);
 });
 
-test('an index that names a child with another size is refused', async () => {
+test('an index with a wrong size for a child is refused', async () => {
   const repository = new Repository(world.sluice, 'team/sizes');
   const mediaType = 'application/vnd.oci.image.index.v1+json';
   const put = (reference: string, body: object) =>

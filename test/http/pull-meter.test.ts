@@ -42,7 +42,7 @@ test('a pull that was admitted but came too late does not pass the next time eit
   assert.equal(await usage.count('pulls', {}), 1);
 });
 
-test('half a minute of one client and one token is one pull, then the next begins', async () => {
+test('one client and one token have one pull per half minute', async () => {
   const { meter, usage, clock } = makeMeter(10);
   for (const at of [1, 10_000, 29_000]) {
     clock.now = at;

@@ -6,7 +6,7 @@ import { parseRange } from '../../src/http/registry/blobs/range.ts';
 
 const size = fc.integer({ min: 1, max: 10_000 });
 
-test('a range inside the content is that range', () => {
+test('a range inside the content is served as requested', () => {
   fc.assert(
     fc.property(size, fc.nat(), fc.nat(), (total, one, other) => {
       const [start = 0, end = 0] = [one % total, other % total].sort((a, b) => a - b);
@@ -20,7 +20,7 @@ test('a range inside the content is that range', () => {
   );
 });
 
-test('a suffix is the end, or all of it', () => {
+test('a suffix is the end, or the whole content', () => {
   fc.assert(
     fc.property(size, fc.integer({ min: 1, max: 20_000 }), (total, length) => {
       const start = Math.max(0, total - length);
@@ -29,7 +29,7 @@ test('a suffix is the end, or all of it', () => {
   );
 });
 
-test('what lies outside is refused with the size', () => {
+test('a range outside the content is refused with the size', () => {
   fc.assert(
     fc.property(fc.nat(10_000), fc.nat(), (total, beyond) => {
       assert.throws(
@@ -46,7 +46,7 @@ test('what lies outside is refused with the size', () => {
   }
 });
 
-test('whatever a client sends, the answer is a part, the whole, or a refusal', () => {
+test('for any header, the answer is a part, the whole, or a refusal', () => {
   const header = fc.oneof(
     fc.string(),
     fc.stringMatching(/^bytes=[0-9, -]{0,12}$/),
@@ -67,7 +67,7 @@ test('whatever a client sends, the answer is a part, the whole, or a refusal', (
   );
 });
 
-test('no header, other units and several ranges mean the whole', () => {
+test('no header, other units and several ranges return the whole content', () => {
   for (const header of [
     undefined,
     '',

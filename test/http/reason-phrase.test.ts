@@ -10,7 +10,7 @@ import { raw } from '../faults/http-client.ts';
 const phraseOf = (message: string, headline?: string) =>
   reasonPhrase(new Fault('build-failed', message, headline === undefined ? {} : { headline }));
 
-test('a reason phrase is one line of printable ASCII, whatever the message is', () => {
+test('a reason phrase is one line of printable ASCII, for any message', () => {
   assert.equal(phraseOf('one\r\nSet-Cookie: a=b\n\n\ttwo'), 'one Set-Cookie: a=b two');
   assert.equal(phraseOf('caf\u00e9 \u001b[31m\u0000'), 'caf? ?[31m?');
   assert.equal(phraseOf('the whole story', 'in short'), 'in short');
@@ -24,12 +24,12 @@ test('a reason phrase is one line of printable ASCII, whatever the message is', 
   );
 });
 
-test('a reason phrase has no container token in it', () => {
+test('a reason phrase contains no container token', () => {
   const phrase = phraseOf('cannot pull ct/hmk36nh3ljsl3y2x3ux6x655s7qssviv/app');
   assert.equal(phrase, 'cannot pull ct/<token>/app');
 });
 
-test('a reason phrase goes over the wire without a header of its own', async () => {
+test('a reason phrase cannot add a header', async () => {
   const server = createServer((_request, response) => {
     response.statusMessage = phraseOf('failed\r\nX-Injected: yes\r\n\r\nbody');
     response.writeHead(400, { 'content-length': '0', connection: 'close' }).end();

@@ -55,7 +55,7 @@ function isOpenAtServer({ localPort = 0 }: Socket): boolean {
   return readFileSync('/proc/net/tcp', 'latin1').includes(line);
 }
 
-test('a client that never reads its blob, and one that reads a little a second, are ended', async () => {
+test('a client that never reads its blob, and one that reads very slowly, are disconnected', async () => {
   const never = open(getBlob);
   never.socket.pause();
   const little = open(getBlob);
@@ -73,7 +73,7 @@ test('a client that never reads its blob, and one that reads a little a second, 
   }
 });
 
-test('a client that takes a blob slowly, but goes on, gets all of it', async () => {
+test('a client that reads a blob slowly but steadily gets all of it', async () => {
   const small = pattern(12 * mebibyte, 'slow but steady');
   assert.equal((await repository.pushBlob(small)).status, 201);
   const { socket } = open(
@@ -89,7 +89,7 @@ test('a client that takes a blob slowly, but goes on, gets all of it', async () 
   assert.ok(performance.now() - began > 2 * stallMs, 'it took longer than a stall may');
 });
 
-test('an upload of a byte now and then is ended; what is sent steadily is not', async () => {
+test('an upload of a byte now and then is ended; a steady upload is not', async () => {
   const location = new URL(await repository.begin(), sluice.url).pathname;
   const steady = new URL(await repository.begin(), sluice.url).pathname;
   const headers = 'Content-Length: 2000000\r\nContent-Type: application/octet-stream\r\n';

@@ -49,7 +49,7 @@ const startSecure = (tls: object = {}, config: object = {}) =>
 const curl = (args: readonly string[]) =>
   runProgram([requireCommand('curl'), '-sS', '--max-time', '20', ...args], { env: {} });
 
-test('curl is answered over TLS 1.2 and 1.3, and over plain HTTP as before', async () => {
+test('curl gets answers over TLS 1.2 and 1.3, and over plain HTTP', async () => {
   await using sluice = await startSecure();
   const { url, host } = secureOf(sluice);
   const trusted = ['--cacert', first.authority];
@@ -68,7 +68,7 @@ test('curl is answered over TLS 1.2 and 1.3, and over plain HTTP as before', asy
   assert.match(sluice.output(), new RegExp(`"url":"https://${host}"`), 'names begin with it');
 });
 
-test('the command line trusts the authority that it is given', async () => {
+test('the command line trusts the given authority', async () => {
   await using sluice = await startSecure();
   const { url } = secureOf(sluice);
   const inspect = (environment: Record<string, string>) =>
@@ -79,7 +79,7 @@ test('the command line trusts the authority that it is given', async () => {
   assert.match(wrong.stderr, /SLUICE_CA: .*none\.pem as a PEM file of a certificate/);
 });
 
-test('new files are used without a restart; files that cannot be used are not', async () => {
+test('changed files are used without a restart; unusable files are not', async () => {
   const [certificate, key] = [directory.join('now.crt'), directory.join('now.key')];
   const use = async (from: Certificates) => {
     await copyFile(from.certificate, certificate);
@@ -120,7 +120,7 @@ function statusOf(secure: Secure, options: object = {}): Promise<number | string
   });
 }
 
-test('a certificate of clients is required, or checked where there is one', async () => {
+test('a client certificate is required, or checked if there is one', async () => {
   const own = await makeKeyPair(directory.path, 'clients');
   const foreign = await makeKeyPair(directory.path, 'foreign');
   const ca = await readFile(first.authority);
@@ -153,7 +153,7 @@ function closed(port: number, text: string): Promise<void> {
   });
 }
 
-test('handshakes that fail or never come are ended, and do not fill the log', async () => {
+test('failed or missing handshakes are ended, and do not fill the log', async () => {
   await using sluice = await startSecure({}, { limits: { connections: { requestTime: '1s' } } });
   const secure = secureOf(sluice);
   const texts = ['', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'nonsense', '\x16\x03\x01'];
@@ -198,7 +198,7 @@ test('connections over TLS have the same limits, and a stop ends those without a
   }
 });
 
-test('TLS that cannot work stops the start, with what to do', async () => {
+test('unusable TLS files prevent the start, with a remedy', async () => {
   const complete = { listen: '127.0.0.1:0', certificate: first.certificate, key: first.key };
   for (const [tls, message] of [
     [

@@ -16,7 +16,7 @@ async function metric(world: Pick<FaultWorld, 'sluice'>, path: string): Promise<
   return JSON.parse(reply.body.toString());
 }
 
-test('one pull counts once, of mounted file systems in both metrics', async () => {
+test('one pull counts once; a pull with a mounted file system counts in both metrics', async () => {
   await using world = await startFaultWorld({
     trustedProxies: 1,
     layers: { mounted: ['http://127.0.0.1:'] },

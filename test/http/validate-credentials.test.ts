@@ -14,7 +14,7 @@ const valid = (sluice: Sluice, registry: string, password: string): Promise<Repl
   });
 
 suite('a check of credentials', () => {
-  test('refuses a name that is not a registry, which Docker Hub would get the password of', async () => {
+  test('refuses a name that is not a registry, so that Docker Hub does not get the password', async () => {
     await using sluice = await startSluice();
     for (const registry of ['harbor', 'quayio', '0', 'https://harbor/v2/', 'team/app', '1.2']) {
       const reply = await valid(sluice, registry, 'hunter2');
@@ -24,7 +24,7 @@ suite('a check of credentials', () => {
     assert.ok(!sluice.output().includes('docker.io:443'));
   });
 
-  test('that comes with many others guesses no more passwords than may fail', async () => {
+  test('with many simultaneous checks allows no more wrong passwords than the limit', async () => {
     const config = { accounts: { tester: 'right' }, limits: { logins: '5/minute' } };
     await using sluice = await startSluice({ config });
     assert.equal((await valid(sluice, sluice.host, 'right')).body.toString(), 'true');
@@ -34,7 +34,7 @@ suite('a check of credentials', () => {
     assert.equal(statuses.filter(status => status === 429).length, 55);
   });
 
-  test('takes a registry in every spelling', async () => {
+  test('accepts a registry in every spelling', async () => {
     await using registry = await startRegistry({ auth: 'basic' });
     await using sluice = await startSluice({
       config: { registries: { [registry.host]: { plainHttp: true } } },

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createCoalescer } from '../../src/images/coalesce.ts';
 
-test('no call gets an answer that is older than itself', async () => {
+test('no call gets an answer older than itself', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -35,7 +35,7 @@ test('no call gets an answer that is older than itself', async () => {
   );
 });
 
-test('all who come while one runs share the next', async () => {
+test('all calls that arrive during one run share the next', async () => {
   const join = createCoalescer<number>();
   let runs = 0;
   const gate = Promise.withResolvers<void>();
@@ -53,7 +53,7 @@ test('all who come while one runs share the next', async () => {
   assert.equal(await join('key', run), 3);
 });
 
-test('a failure is told to those who share it, not to those who come later', async () => {
+test('a failure goes to the calls that share it, not to later ones', async () => {
   const join = createCoalescer<string>();
   let runs = 0;
   const run = async () => {

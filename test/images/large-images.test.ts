@@ -79,7 +79,7 @@ before(() => {
   collectGarbage = runInNewContext('gc');
 });
 
-test('an index of large configs is refused, whatever size it tells', async () => {
+test('an index of large configs is refused, whatever size it states', async () => {
   for (const told of [undefined, 100]) {
     const kept = createKept();
     const root = kept.index(images(kept, 60, 2 * MiB, told));
@@ -130,7 +130,7 @@ test('a large environment for many platforms is refused', async () => {
   assert.equal((await make(access, root, { env: ['A=b'] })).generated.size, 240 * 2 + 1);
 });
 
-test('others get their turn between the platforms', async () => {
+test('other requests get their turn between the platforms', async () => {
   const kept = createKept();
   const make = createImageMaker(kept.documents);
   const root = kept.index(images(kept, 12));

@@ -22,7 +22,7 @@ const manifest = {
 const root = documentOf(Buffer.from(JSON.stringify(manifest)), mediaTypes.ociManifest);
 const place = { registry: 'registry.example.com', repository: 'a', credentials: undefined };
 
-test('one upload that fails ends the others, and none begins after it', async () => {
+test('one failed upload ends the others, and none starts after it', async () => {
   const begun: Digest[] = [];
   const ended: Digest[] = [];
   const refused = new Fault('denied', 'you may not', { phase: 'push' });

@@ -18,7 +18,7 @@ interface Entry {
 }
 
 suite('the audit log', { concurrency: 2 }, () => {
-  test('names who administered what, over HTTP and from the command line, and no secret', async () => {
+  test('names who changed what, over HTTP and on the command line, and no secret', async () => {
     await using server = await startPlatformServer();
     const { sluice, must } = server;
     const ada = await server.makeUser('ada@example.org');
@@ -86,7 +86,7 @@ suite('the audit log', { concurrency: 2 }, () => {
     assert.equal((await server.ask('GET', '/audit', other.authorization)).status, 403);
   });
 
-  test('names who pushed and deleted in repositories, and who ended a container request', async () => {
+  test('names who pushed and deleted in repositories, and who revoked a container request', async () => {
     await using world = await startFaultWorld({ accounts: { admin: 'secret' } });
     const { sluice, upstreams } = world;
     const headers = { authorization: basic('admin', 'secret') };
@@ -121,7 +121,7 @@ suite('the audit log', { concurrency: 2 }, () => {
     await newAccessToken(sluice, { name: 'admin', password: 'secret' }, 'ada@example.org');
   });
 
-  test('forgets what is old and what is too much, in small steps', async () => {
+  test('deletes old and surplus entries in small steps', async () => {
     await using directory = await makeTempDir('audit');
     const database = openDatabase(directory.join('sluice.db'));
     const errors: unknown[] = [];

@@ -23,7 +23,7 @@ interface CredentialsList {
 
 const secret = 'hunter2-5f1c9e';
 
-suite('what belongs to whom', { concurrency: 4 }, () => {
+suite('who may see and change what', { concurrency: 4 }, () => {
   let server: PlatformServer;
   before(async () => {
     server = await startPlatformServer();
@@ -97,7 +97,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assertApiFault(nobody, 400, /'user' is missing: send the e-mail address/);
   });
 
-  test('a token that ends makes none that lasts longer', async () => {
+  test('an expiring token cannot create a token that lasts longer', async () => {
     const ada = await server.makeUser('ada8@example.org');
     const make = (name: string, authorization: string, expiration?: string) =>
       server.ask('POST', '/tokens', authorization, { name, ...(expiration ? { expiration } : {}) });
@@ -118,7 +118,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assert.equal(jsonOf(await make('for ever', ada.authorization)).token.expiration, null);
   });
 
-  test('credentials: listed without their secret, keys for their user alone, last use noted', async () => {
+  test('credentials: listed without secrets, secrets for their user only, last use recorded', async () => {
     const [ada, bob] = [
       await server.makeUser('ada2@example.org'),
       await server.makeUser('bob2@example.org'),
@@ -243,7 +243,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assertApiFault(await server.ask('GET', path, ada.authorization), 403, /not a member/);
   });
 
-  test('the end of a user is that of the tokens and credentials', async () => {
+  test("removing a user removes the user's tokens and credentials", async () => {
     const ada = await server.makeUser('ada4@example.org');
     await addCredentials(ada.authorization, login('quay.io'));
     const all = async () =>
@@ -256,7 +256,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assert.equal(await all(), 0);
   });
 
-  test('lists come in pages, which together are the whole', async () => {
+  test('the pages of a list together contain every entry', async () => {
     const ada = await server.makeUser('ada5@example.org');
     for (const name of ['a', 'b', 'c', 'd', 'e']) {
       await addCredentials(administrator, { ...login('quay.io', name), user: 'ada5@example.org' });
@@ -281,7 +281,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     assert.deepEqual(names, ['a', 'b', 'c', 'd', 'e']);
   });
 
-  test('the client that Sluice asks other platforms with understands it', async () => {
+  test("Sluice's client for other platforms understands the API", async () => {
     const ada = await server.makeUser('ada6@example.org');
     const id = await makeWorkspace('clients', 'ada6@example.org');
     const own = await addCredentials(ada.authorization, login('quay.io/team'));
@@ -328,7 +328,7 @@ suite('what belongs to whom', { concurrency: 4 }, () => {
     });
   });
 
-  test('neither log nor data directory has a token or a password in it', async () => {
+  test('neither the log nor the data directory contains a token or a password', async () => {
     const ada = await server.makeUser('ada7@example.org');
     const id = await addCredentials(ada.authorization, login('quay.io'));
     await server.must('GET', `/credentials/${id}/keys`, undefined, ada.authorization);

@@ -19,7 +19,7 @@ test('20 calls a second and 72,000 an hour, for each token', () => {
   limits.take(1);
 });
 
-test('either limit refuses alone, and what is refused counts for none', () => {
+test('either limit refuses alone, and refused calls count for neither', () => {
   const clock = { now: 1 };
   const rates = [
     { count: 3, seconds: 3600 },

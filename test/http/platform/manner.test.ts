@@ -26,7 +26,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
   });
   after(() => server?.[Symbol.asyncDispose]());
 
-  test('answers at its address, with /api behind it, and with a slash at the end', async () => {
+  test('answers at its address, below /api, and with a trailing slash', async () => {
     const ada = await makeUser();
     for (const path of ['/user-info', '/api/user-info', '/user-info/', '/api/user-info/']) {
       const reply = await server.ask('GET', path, ada.authorization);
@@ -44,7 +44,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assert.equal(head.body.length, 0);
   });
 
-  test('answers what workflow engines ask at their start', async () => {
+  test('answers the first calls of workflow engines', async () => {
     const ada = await makeUser();
     // Tokens that are not JSON web tokens come as a password.
     const authorization = basic('@token', ada.accessToken);
@@ -83,7 +83,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assertApiFault(await server.ask('POST', '/trace/create', administrator), 403, /access token/);
   });
 
-  test('is meant by an address that clients always send, where the operator says so', async () => {
+  test('is used for an address that clients always send, if the operator has set it', async () => {
     const ada = await makeUser();
     const ask = (towerAccessToken: string) =>
       call(`${server.sluice.url}/v1alpha2/container`, {
@@ -100,7 +100,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assertApiFault(await ask(ada.accessToken), 400, /'containerImage' is empty/);
   });
 
-  test('lets in who has a token: 401 without one, 403 with a wrong, expired or revoked one', async () => {
+  test('accepts a valid token: 401 without one, 403 with a wrong, expired or revoked one', async () => {
     const ada = await makeUser();
     for (const header of [undefined, 'Digest x', 'Bearer', 'Bearer a b']) {
       const reply = await server.ask('GET', '/user-info', header);
@@ -143,7 +143,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     await refused(revoked);
   });
 
-  test('an entry point that there is not is 403, with a token and without', async () => {
+  test('an unknown entry point is 403, with a token and without', async () => {
     const ada = await makeUser();
     for (const authorization of [undefined, ada.authorization, administrator]) {
       for (const [method, path] of [
@@ -164,7 +164,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assert.equal(beside.status, 404, 'what is not below /platform has nothing to do with it');
   });
 
-  test('Accept-Version: 1 is the only version, and the one without it', async () => {
+  test('Accept-Version: 1 is the only version, and the default', async () => {
     const asked = (version: string) =>
       call(`${server.sluice.url}/platform/service-info`, {
         headers: { 'accept-version': version },
@@ -179,7 +179,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     }
   });
 
-  test('payloads and parameters that are wrong are 400, and the message names them', async () => {
+  test('invalid payloads and parameters are 400, and the message names them', async () => {
     const { authorization } = await makeUser();
     const bodies: readonly [string, unknown, RegExp][] = [
       ['/tokens', '{', /not valid JSON/],
@@ -228,13 +228,13 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assertApiFault(form, 415, /must be JSON/);
   });
 
-  test('a parameter without a value is none', async () => {
+  test('a parameter without a value is ignored', async () => {
     const ada = await makeUser();
     const reply = await server.ask('GET', '/credentials?workspaceId=&max=', ada.authorization);
     assert.equal(reply.status, 200);
   });
 
-  test('of too many calls at once the rest are 429 with Retry-After, for this token alone', async () => {
+  test('too many calls get 429 with Retry-After, for this token only', async () => {
     const ada = await makeUser();
     const { authorization } = await server.makeUser('busy@example.org');
     const replies = await Promise.all(
@@ -254,7 +254,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assert.equal((await server.ask('GET', '/user-info', authorization)).status, 200);
   });
 
-  test('administration is for accounts that administer the server', async () => {
+  test('administration requires an account that administers the server', async () => {
     const ada = await makeUser();
     for (const [method, path, body] of [
       ['GET', '/users'],
@@ -283,7 +283,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     }
   });
 
-  test('what is there twice is 409, what is not there 404', async () => {
+  test('a duplicate is 409, a missing entry 404', async () => {
     const { email } = await makeUser();
     const twice = await server.ask('POST', '/users', administrator, {
       email: email.toUpperCase(),
@@ -297,7 +297,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     assertApiFault(token, 404, /user nobody@example\.org does not exist/);
   });
 
-  test('the description is the kept one, and names nothing that is not there', async () => {
+  test('the description matches the stored one, and its references resolve', async () => {
     const api = jsonOf(await server.ask('GET', '/openapi.json'));
     const kept = new URL('../../../docs/platform-openapi.json', import.meta.url);
     assert.deepEqual(JSON.parse(readFileSync(kept, 'utf8')), api);
