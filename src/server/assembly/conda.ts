@@ -1,3 +1,4 @@
+import { createBaseLibc } from '../../conda/base/base-libc.ts';
 import { hostsOfChannels } from '../../conda/channels/channel-settings.ts';
 import { createChannelAccess } from '../../conda/channels/create-channel-access.ts';
 import { createPackageLayers } from '../../conda/layers/create-package-layers.ts';
@@ -73,6 +74,7 @@ export function createConda({ config, proxyFor, log }: AppDeps, state: State) {
   return {
     channels: access,
     solver,
+    baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     async close() {
       await solver.close();

@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { LayerSource } from '../../images/sif/layers/source.ts';
+import { TarError } from '../../images/sif/tar/tar-error.ts';
+import { TarReader } from '../../images/sif/tar/tar-reader.ts';
+import type { Descriptor } from '../../oci/descriptor.ts';
+import { unlessAborted } from '../unless-aborted.ts';
+import { layerBytes } from './layer-bytes.ts';
+import { type Libc, LibcSearch } from './libc-search.ts';
+
+/** An image to build on, for one platform. */
+export interface Base extends Pick<LayerSource, 'layers' | 'openLayer'> {
+  /** Digest of its manifest. */
+  readonly digest: string;
+  /** Its name in messages. */
+  readonly name: string;
+}
+
+/** The glibc of a base image. */
+export interface FoundGlibc {
+  readonly version: string;
+  /** True when the image has none that can be found, and a usual version is assumed. */
+  readonly isAssumed: boolean;
+}
+
+export interface BaseLibc {
+  /**
+   * Returns the version of the GNU C library in a base image. Reads each image once. Throws a `Fault`: 400 for an image
+   * with musl, and those of the layers.
+   */
+  glibcOf(base: Base, signal: AbortSignal): Promise<FoundGlibc>;
+}
+
+/** What pixi assumes of a Linux system. Source: pixi, System requirements. */
+export const usualGlibc = '2.28';
+
+// Compressed bytes of layers that are read for one image. A layer of a distribution has about 30 MB.
+const maxBytes = 512 * 1024 * 1024;
+const maxUnpackedBytes = 4 * 1024 * 1024 * 1024;
+const imagesKept = 2000;
+const timeoutMs = 5 * 60_000;
+
+type Finding = Libc | { readonly kind: 'none' };
+
+/** @param path file where findings are kept */
+export function createBaseLibc(path: string): BaseLibc {
+  const found = boundedCache<string, Finding>(imagesKept);
+  const underWay = new Map<string, Promise<Finding>>();
+  const ready = load(path, found);
+  let saving = Promise.resolve();
+
+  const find = async (base: Base): Promise<Finding> => {
+    await ready;
+    const known = found.get(base.digest);
+    if (known) return known;
+    const finding = await search(base, AbortSignal.timeout(timeoutMs));
+    found.set(base.digest, finding);
+    // Without the file the next server reads the image again.
+    saving = saving.then(() => save(path, [...found.entries()])).catch(() => {});
+    await saving;
+    return finding;
+  };
+
+  return {
+    async glibcOf(base, signal) {
+      let running = underWay.get(base.digest);
+      if (running === undefined) {
+        running = find(base).finally(() => underWay.delete(base.digest));
+        running.catch(() => {});
+        underWay.set(base.digest, running);
+      }
+      const finding = await unlessAborted(running, signal);
+      if (finding.kind === 'glibc') return { version: finding.version, isAssumed: false };
+      if (finding.kind === 'none') return { version: usualGlibc, isAssumed: true };
+      throw new Fault(
+        'bad-request',
+        `The base image ${base.name} has musl as its C library, and conda packages require glibc: choose a base image such as debian or ubuntu`,
+        { phase: 'build' },
+      );
+    },
+  };
+}
+
+/** Reads layers from the top: an upper one may have replaced the library of a lower one. */
+async function search({ layers, openLayer }: Base, signal: AbortSignal): Promise<Finding> {
+  let left = maxBytes;
+  let hasMusl = false;
+  for (const layer of layers.toReversed()) {
+    if (layer.size > left) continue;
+    left -= layer.size;
+    const found = await searchLayer(layer, openLayer, signal);
+    if (found.found) return found.found;
+    hasMusl ||= found.hasMusl;
+  }
+  return { kind: hasMusl ? 'musl' : 'none' };
+}
+
+async function searchLayer(
+  layer: Descriptor,
+  openLayer: Base['openLayer'],
+  signal: AbortSignal,
+): Promise<LibcSearch> {
+  const visitor = new LibcSearch();
+  const reader = new TarReader(visitor);
+  let size = 0;
+  try {
+    for await (const piece of layerBytes(await openLayer(layer, signal))) {
+      signal.throwIfAborted();
+      size += piece.length;
+      reader.write(piece);
+      if (visitor.found || size > maxUnpackedBytes) return visitor;
+    }
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    // A layer that is not a tar file has no library. The client that pulls the image reports what is wrong with it.
+    if (!(error instanceof TarError) && !/^(?:Z_|ZSTD_)/.test(code)) throw error;
+  }
+  return visitor;
+}
+
+async function load(path: string, found: { set(key: string, value: Finding): unknown }) {
+  const text = await readFile(path, 'utf8').catch(() => '[]');
+  for (const [digest, finding] of parse(text)) found.set(digest, finding);
+}
+
+function parse(text: string): readonly (readonly [string, Finding])[] {
+  try {
+    return JSON.parse(text) as [string, Finding][];
+  } catch {
+    return [];
+  }
+}
+
+async function save(path: string, findings: readonly (readonly [string, Finding])[]) {
+  const draft = `${path}.${randomUUID()}`;
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  try {
+    await writeFile(draft, JSON.stringify(findings), { mode: 0o600, flush: true });
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}

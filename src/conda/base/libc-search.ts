@@ -1,0 +1,60 @@
+import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
+import type { TarVisitor } from '../../images/sif/tar/tar-reader.ts';
+
+/** The C library of an image. */
+export type Libc =
+  | { readonly kind: 'glibc'; readonly version: string }
+  /** musl: packages of conda do not run with it. */
+  | { readonly kind: 'musl' };
+
+// The places where the loader of a 64-bit system looks, without those of other architectures and of toolchains.
+const folder = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:(?:x86_64|aarch64)-linux-gnu\/)?([^/]+)$/;
+const versionedFile = /^libc-(\d+\.\d+)\.so$/;
+const muslLoader = /^ld-musl-[a-z0-9_]+\.so\.1$/;
+// The library says its version when it is run. Source: glibc, csu/version.c.
+const banner = /GNU C Library \([^)\0]{0,100}\)[^\0]{0,40} version (\d+\.\d+)/;
+const bannerBytes = 300;
+const maxLibraryBytes = 64 * 1024 * 1024;
+
+/** Finds the C library among the files of a layer. */
+export class LibcSearch implements TarVisitor {
+  #found: Libc | undefined;
+  #hasMusl = false;
+  #tail = '';
+
+  /** The GNU C library, once it was found. */
+  get found(): Libc | undefined {
+    return this.#found;
+  }
+
+  /** True when there is a loader of musl: it counts where there is no glibc in any layer. */
+  get hasMusl(): boolean {
+    return this.#hasMusl;
+  }
+
+  entry({ path, kind, link, size }: TarEntry): boolean {
+    const name = folder.exec(path)?.[1];
+    if (name === undefined || this.#found) return false;
+    if (muslLoader.test(name)) this.#hasMusl = true;
+    const isLink = kind === 'symlink' || kind === 'link';
+    const told = kind === 'file' ? name : isLink ? link.slice(link.lastIndexOf('/') + 1) : '';
+    const isLibc = name === 'libc.so.6' || versionedFile.test(name);
+    const version = isLibc ? versionedFile.exec(told)?.[1] : undefined;
+    if (version !== undefined) this.#found = { kind: 'glibc', version };
+    this.#tail = '';
+    return (
+      this.#found === undefined &&
+      name === 'libc.so.6' &&
+      kind === 'file' &&
+      size <= maxLibraryBytes
+    );
+  }
+
+  content(bytes: Buffer): void {
+    if (this.#found) return;
+    const text = this.#tail + bytes.toString('latin1');
+    const version = banner.exec(text)?.[1];
+    if (version !== undefined) this.#found = { kind: 'glibc', version };
+    this.#tail = text.slice(-bannerBytes);
+  }
+}

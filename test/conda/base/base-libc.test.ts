@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { type Base, createBaseLibc, usualGlibc } from '../../../src/conda/base/base-libc.ts';
+import { parseDigest } from '../../../src/oci/digest.ts';
+import { sourceOfBytes } from '../../../src/storage/content/byte-source.ts';
+import { type Compression, type Entry, layerOf } from '../../corpus/layer.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
+
+const banner = (version: string) =>
+  `\x7fELF\0GNU C Library (Debian GLIBC ${version}-9) stable release version ${version}.\nCopyright\0`;
+const library = 'usr/lib/x86_64-linux-gnu/libc.so.6';
+const signal = AbortSignal.timeout(60_000);
+
+/** An image of layers, the lowest first, that counts how often each is opened. */
+async function imageOf(layers: readonly (readonly Entry[])[], compression: Compression = 'gzip') {
+  const opened: number[] = [];
+  const made = await Promise.all(layers.map(entries => layerOf(entries, compression)));
+  const image: Base = {
+    digest: `sha256:${'1'.repeat(64)}`,
+    name: 'docker.io/library/debian',
+    layers: made.map(({ content: { mediaType, digest, size } }) => ({
+      ...{ mediaType, size },
+      digest: parseDigest(digest),
+    })),
+    async openLayer(layer) {
+      const at = made.findIndex(({ content }) => content.digest === layer.digest);
+      opened.push(at);
+      return sourceOfBytes(Buffer.concat([...(made[at]?.content.read() ?? [])]));
+    },
+  };
+  return { image, opened };
+}
+
+async function start(t: TestContext) {
+  const directory = await makeTempDir('libc');
+  t.after(() => directory.remove());
+  const path = directory.join('conda', 'bases.json');
+  return { path, libc: createBaseLibc(path) };
+}
+
+for (const compression of ['gzip', 'zstd', 'none'] as const) {
+  test(`the version of glibc is read from its library (${compression})`, async t => {
+    const { libc } = await start(t);
+    const padding = 'x'.repeat(300_000);
+    const { image } = await imageOf(
+      [[{ name: library, content: `${padding}${banner('2.36')}` }]],
+      compression,
+    );
+    assert.deepEqual(await libc.glibcOf(image, signal), { version: '2.36', isAssumed: false });
+  });
+}
+
+test('the version may stand in the name of the library', async t => {
+  const { libc } = await start(t);
+  const { image } = await imageOf([[{ name: './lib64/libc.so.6', link: 'libc-2.17.so' }]]);
+  assert.equal((await libc.glibcOf(image, signal)).version, '2.17');
+});
+
+test('an upper layer wins, and layers below it are not read', async t => {
+  const { libc } = await start(t);
+  const { image, opened } = await imageOf([
+    [{ name: library, content: banner('2.31') }],
+    [{ name: library, content: banner('2.41') }],
+    [{ name: 'opt/sysroot/lib/libc.so.6', content: banner('2.12') }],
+  ]);
+  assert.equal((await libc.glibcOf(image, signal)).version, '2.41');
+  assert.deepEqual(opened, [2, 1]);
+});
+
+test('an image with musl is refused', async t => {
+  const { libc } = await start(t);
+  const { image } = await imageOf([[{ name: 'lib/ld-musl-x86_64.so.1', content: 'x' }]]);
+  await assert.rejects(libc.glibcOf(image, signal), /debian has musl .* choose a base image/);
+});
+
+test('a usual version is assumed for an image without a C library', async t => {
+  const { libc } = await start(t);
+  const { image } = await imageOf([[{ name: 'app', content: 'x' }]]);
+  assert.deepEqual(await libc.glibcOf(image, signal), { version: usualGlibc, isAssumed: true });
+});
+
+test('each image is read once, also by a server that starts later', async t => {
+  const { libc, path } = await start(t);
+  const { image, opened } = await imageOf([[{ name: library, content: banner('2.36') }]]);
+  await Promise.all([libc.glibcOf(image, signal), libc.glibcOf(image, signal)]);
+  assert.equal((await createBaseLibc(path).glibcOf(image, signal)).version, '2.36');
+  assert.deepEqual(opened, [0]);
+});
+
+test('a damaged file of findings is as good as none', async t => {
+  const { libc, path } = await start(t);
+  const { image } = await imageOf([[{ name: library, content: banner('2.36') }]]);
+  await libc.glibcOf(image, signal);
+  await writeFile(path, (await readFile(path, 'utf8')).slice(0, 20));
+  assert.equal((await createBaseLibc(path).glibcOf(image, signal)).version, '2.36');
+});
+
+test('a layer that is not a tar file has no library', async t => {
+  const { libc } = await start(t);
+  const { image } = await imageOf([[{ name: library, content: banner('2.36') }]]);
+  const broken = { ...image, openLayer: async () => sourceOfBytes(Buffer.from('no tar file')) };
+  assert.equal((await libc.glibcOf(broken, signal)).isAssumed, true);
+});
