@@ -9,6 +9,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireBusybox: ['busybox'],
   requireApptainer: ['apptainer'],
   requireConda: ['conda'],
+  requireCondaReaders: ['conda-readers'],
   buildkitDirectory: ['buildkit'],
   requireNode: ['node'],
 };

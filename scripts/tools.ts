@@ -1,6 +1,6 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
- * `apptainer`, `conda`, `buildkit`, `node` or a Debian suite. Without names it installs all of them. Skips installed
+ * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node` or a Debian suite. Without names it installs all of them. Skips installed
  * programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
@@ -18,13 +18,23 @@ import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
+import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
 import { buildRoot } from './tools/root.ts';
 
-const names = ['host', 'busybox', 'apptainer', 'conda', 'buildkit', 'node', ...suites];
+const names = [
+  'host',
+  'busybox',
+  'apptainer',
+  'conda',
+  'conda-readers',
+  'buildkit',
+  'node',
+  ...suites,
+];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter(name => !names.includes(name));
 if (unknown.length > 0) {
@@ -38,12 +48,14 @@ const missingRoots = suites.filter(suite => isWanted(suite) && !existsSync(rootD
 const needsBusybox = isWanted('busybox') && !hasBusybox();
 const needsApptainer = isWanted('apptainer') && !hasApptainer();
 const needsConda = isWanted('conda') && !hasConda();
+const needsReaders = isWanted('conda-readers') && !hasCondaReaders();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsHost =
-  missingCommands.length > 0 && (isWanted('host') || missingRoots.length > 0 || needsConda);
+  missingCommands.length > 0 &&
+  (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-if (!needsHost && !needsBuildkit && !needsNode && !needsFiles) {
+if (!needsHost && !needsBuildkit && !needsNode && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -61,6 +73,7 @@ Object.assign(process.env, goCaches());
   if (needsBuildkit) await buildBuildkit(buildkitDirectory());
 }
 if (needsNode) await buildNode();
+if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {
   const proxy = await findProxy();

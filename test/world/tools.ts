@@ -107,6 +107,11 @@ export function condaDirectory(): string {
   return join(toolsDirectory(), `conda-${recipeVersion}`);
 }
 
+/** Returns the directory with programs of others that read lock files and bills of materials. */
+export function condaReadersDirectory(): string {
+  return join(toolsDirectory(), `conda-readers-${recipeVersion}`);
+}
+
 /** Returns the directory with older versions of Node. */
 export function nodeDirectory(): string {
   return join(toolsDirectory(), `node-${Object.values(nodeVersions).join('-')}`);
@@ -153,6 +158,12 @@ export function requireApptainer(): string {
 export function requireConda(): string {
   if (!existsSync(condaDirectory())) throw missing('The package manager for Conda is missing');
   return condaDirectory();
+}
+
+/** Returns the directory of the readers of lock files. Throws an `Error` when they are not installed. */
+export function requireCondaReaders(): string {
+  if (!existsSync(condaReadersDirectory())) throw missing('The readers of lock files are missing');
+  return condaReadersDirectory();
 }
 
 /** Returns the path of an older Node. Throws an `Error` when it is not installed. */

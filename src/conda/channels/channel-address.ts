@@ -37,6 +37,12 @@ export function publicBase(channel: string): string {
   return `${publicHost}/${channel}`;
 }
 
+/** Returns the name of a channel of the public host by its base URL, and the base URL of any other. */
+export function nameOfBase(base: string): string {
+  const known = [publicHost, publicPackages].find(host => base.startsWith(`${host}/`));
+  return known === undefined ? base : base.slice(known.length + 1);
+}
+
 export function isWebUrl(channel: string): boolean {
   return /^https?:\/\//i.test(channel) && URL.canParse(channel);
 }

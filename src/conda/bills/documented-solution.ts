@@ -17,16 +17,3 @@ export interface DocumentedSolution {
   /** Name of the image; date and identifiers of a document are derived from it and the packages. */
   readonly image: string;
 }
-
-/** A document about a solution. The same solution gives the same bytes. */
-export interface SolutionDocument {
-  /** Name in routes and messages: `pixi-lock`, `conda-lock`, `explicit`, `spdx`, `cyclonedx`. */
-  readonly name: string;
-  /** File name: `pixi.lock`. */
-  readonly title: string;
-  /** Artifact type of the referrer. */
-  readonly artifactType: string;
-  /** Media type of the text. */
-  readonly mediaType: string;
-  write(solution: DocumentedSolution): string;
-}

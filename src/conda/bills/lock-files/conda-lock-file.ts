@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Bill, BilledPackage } from '../bill.ts';
+import { linkOrder, partsOfSpec } from '../link-order.ts';
+import { yamlLine, yamlText } from './yaml-text.ts';
+
+/**
+ * Returns the lock file of conda-lock, version 1. Its form requires the MD5 of each package: throws a `Fault` (404) where a channel
+ * does not state one. Source: conda-lock, `lockfile/v1/models.py`.
+ */
+export function writeCondaLock(bill: Bill): string {
+  return [
+    'version: 1',
+    'metadata:',
+    '  content_hash:',
+    ...bill.platforms.map(({ subdir }) => `    ${subdir}: ${yamlText(contentHash(bill, subdir))}`),
+    `  channels:${bill.channels.length === 0 ? ' []' : ''}`,
+    ...bill.channels.flatMap(url => [`  - url: ${yamlText(url)}`, '    used_env_vars: []']),
+    '  platforms:',
+    ...bill.platforms.map(({ subdir }) => `  - ${subdir}`),
+    '  sources: []',
+    'package:',
+    ...bill.platforms.flatMap(({ subdir, packages }) =>
+      linkOrder(packages).flatMap(it => entryOf(it, subdir)),
+    ),
+    '',
+  ].join('\n');
+}
+
+/**
+ * Returns the digest of what was wanted, for one platform. conda-lock computes its own from a source file, and compares the
+ * two only when it is asked to lock that file again.
+ */
+function contentHash({ channels, requested }: Bill, subdir: string): string {
+  const wanted = JSON.stringify({ channels, specs: requested, platform: subdir });
+  return createHash('sha256').update(wanted).digest('hex');
+}
+
+function entryOf(it: BilledPackage, subdir: string): readonly string[] {
+  if (it.md5 === undefined) {
+    throw new Fault(
+      'not-found',
+      `A conda-lock file needs the MD5 of each package, and the channel of ${it.fileName} does not state it: ask for the explicit lock file or pixi.lock`,
+      { phase: 'request' },
+    );
+  }
+  const required = new Map<string, string[]>();
+  for (const spec of it.depends) {
+    const { name, constraint } = partsOfSpec(spec);
+    required.set(
+      name,
+      [...(required.get(name) ?? []), constraint].filter(text => text !== ''),
+    );
+  }
+  return [
+    `- name: ${yamlText(it.name)}`,
+    ...yamlLine('  ', 'version', it.version),
+    '  manager: conda',
+    `  platform: ${subdir}`,
+    `  dependencies:${required.size === 0 ? ' {}' : ''}`,
+    ...[...required].map(
+      ([name, constraints]) => `    ${yamlText(name)}: ${yamlText(constraints.join(','))}`,
+    ),
+    ...yamlLine('  ', 'url', it.url),
+    '  hash:',
+    ...yamlLine('    ', 'md5', it.md5),
+    ...yamlLine('    ', 'sha256', it.sha256),
+    '  category: main',
+    '  optional: false',
+  ];
+}

@@ -1,0 +1,72 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import { billOf } from './bill.ts';
+import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
+import type { DocumentAnswer, DocumentOrder } from './document-worker.ts';
+import type { DocumentedSolution } from './documented-solution.ts';
+import { packBill } from './kept-bill.ts';
+
+/** A document about a solution. */
+export interface SolutionDocument extends DocumentForm {
+  readonly name: DocumentName;
+  readonly text: string;
+}
+
+/** What goes with the image of a solution. */
+export interface SolutionDocuments {
+  /** Text of the explicit lock file. */
+  readonly lockFile: string;
+  /** The bill, kept with the build: {@link writeDocument} writes any document from it. */
+  readonly kept: Buffer;
+  /** The documents that are attached to the image as referrers: the explicit lock file and the bills of materials. */
+  readonly attached: readonly SolutionDocument[];
+}
+
+// One at a time: a thread with the libraries of the forms takes 30 MB.
+const queue = new RunQueue(1);
+
+/** Returns the documents of a solution. The same solution gives the same bytes. */
+export async function documentsOf(solution: DocumentedSolution): Promise<SolutionDocuments> {
+  const kept = await packBill(billOf(solution));
+  const names = ['explicit', 'spdx', 'cyclonedx'] as const;
+  const [lockFile = '', ...bills] = await write(kept, names);
+  const attached = [lockFile, ...bills].map((text, position) => {
+    const name = names[position] as DocumentName;
+    return { name, text, ...documentForms[name] };
+  });
+  return { lockFile, kept, attached };
+}
+
+/**
+ * Returns a document about the solution of a finished build. Throws a `Fault` (404) when the form requires what the
+ * channel does not state.
+ *
+ * @param kept the bill that was kept with the build
+ */
+export async function writeDocument(kept: Uint8Array, name: DocumentName): Promise<string> {
+  const [text = ''] = await write(kept, [name]);
+  return text;
+}
+
+/** Writes on another thread: the libraries of the forms take 75 ms to load. */
+function write(kept: Uint8Array, names: readonly DocumentName[]): Promise<readonly string[]> {
+  return queue.run(async () => {
+    const worker = new Worker(new URL('./document-worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+    });
+    // After the answer, nothing else listens.
+    worker.on('error', () => {});
+    try {
+      const answered = once(worker, 'message');
+      worker.postMessage({ kept, names } satisfies DocumentOrder);
+      const [answer] = (await answered) as [DocumentAnswer];
+      if ('texts' in answer) return answer.texts;
+      const { kind, message } = answer.refused;
+      throw new Fault(kind, message, { phase: 'request' });
+    } finally {
+      await worker.terminate();
+    }
+  });
+}
