@@ -80,7 +80,7 @@ test('a list of referrers has pages of limited size', async () => {
   );
 });
 
-test('a list of referrers hides annotations that clients do not need', async () => {
+test('a list of referrers leaves out very large annotations and types', async () => {
   const repository = new Repository(server.sluice, 'team/large');
   expect(await repository.pushBlob(empty), 201);
   const digests: string[] = [];

@@ -28,7 +28,7 @@ const administration = '/platform/users';
 const tags = (repository: string) => `/v2/${repository}/tags/list`;
 
 suite('accounts', { concurrency: 2 }, () => {
-  test('have hashes in the file and in the environment', async () => {
+  test('may have hashes in the file and in the environment', async () => {
     await using inFile = await startSluice({
       config: {
         accounts: {
@@ -52,7 +52,7 @@ suite('accounts', { concurrency: 2 }, () => {
     assert.equal(await status(inEnvironment, 'bob', 'b', administration), 200);
   });
 
-  test('of a file come, change and go while the server runs, and are audited', async () => {
+  test('of a file are added, changed and removed while the server runs, with an audit entry', async () => {
     await using directory = await makeTempDir('accounts');
     const file = directory.join('htpasswd');
     const write = async (...entries: (readonly [string, string])[]) => {
@@ -121,7 +121,7 @@ suite('accounts', { concurrency: 2 }, () => {
     ]);
   });
 
-  test('stop the start where a file or a hash cannot be used', async () => {
+  test('prevent the start if a file or a hash cannot be used', async () => {
     await using directory = await makeTempDir('accounts');
     const file = directory.join('htpasswd');
     const config = directory.join('sluice.yaml');

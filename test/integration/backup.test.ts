@@ -51,7 +51,7 @@ const backup = (to: string, ...args: readonly string[]) =>
 const restore = (from: string, to: string) =>
   command('restore', directory.join(from), '--data', directory.join(to));
 
-test('what was acknowledged before the backup is on the new machine', async () => {
+test('content acknowledged before the backup is on the new machine', async () => {
   const layer = pattern(300_000, 'hosted');
   const manifest = await new Repository(sluice, 'team/app').pushImage('1', [layer]);
   const image = upstream.image('up/app', [pattern(100_000, 'upstream')]);
@@ -117,7 +117,7 @@ test('what was acknowledged before the backup is on the new machine', async () =
   assert.equal(verified.code, 0, verified.stdout);
 });
 
-test('a second backup copies what is new', async () => {
+test('a second backup copies only new content', async () => {
   assert.equal((await backup('second')).code, 0);
   await new Repository(sluice, 'team/app').pushImage('2', [pattern(70_000, 'new')]);
   const { report } = await backup('second');
@@ -125,7 +125,7 @@ test('a second backup copies what is new', async () => {
   await assert.rejects(stat(directory.join('second/secrets.key')));
 });
 
-test('a restore that was killed is resumed, and no server starts before it is complete', async () => {
+test('a killed restore is resumed, and no server starts before it is complete', async () => {
   const repository = new Repository(sluice, 'team/large');
   for (let at = 0; at < 40; at += 1) {
     expect(await repository.pushBlob(pattern(1_000_000, `large ${at}`)), 201);
@@ -154,7 +154,7 @@ test('a restore that was killed is resumed, and no server starts before it is co
   }
 });
 
-test('damaged content is not copied, and the exit code says so', async () => {
+test('damaged content is not copied, and the exit code reports it', async () => {
   const blob = pattern(100_000, 'rotten');
   expect(await new Repository(sluice, 'team/rot').pushBlob(blob), 201);
   const hex = digestOf(blob).slice('sha256:'.length);
@@ -168,7 +168,7 @@ test('damaged content is not copied, and the exit code says so', async () => {
   assert.ok(await stat(path), 'it is not the backup that sets it aside');
 });
 
-test('a backup that rots is restored as far as it goes, from a disk that cannot be written to', async () => {
+test('a damaged backup is restored as far as possible, from a read-only disk', async () => {
   const blob = pattern(100_000, 'rots in the backup');
   const digest = digestOf(blob);
   expect(await new Repository(sluice, 'team/rots').pushBlob(blob), 201);
@@ -203,7 +203,7 @@ test('a backup that rots is restored as far as it goes, from a disk that cannot 
   assert.deepEqual(await readFile(path), blob);
 });
 
-test('one backup at a time writes into a directory, and removes what an interrupted one has left', async () => {
+test('one backup at a time writes into a directory, and removes leftovers of an interrupted one', async () => {
   const left = directory.join('second/content/tmp/left');
   await writeFile(left, 'half');
   {
@@ -220,7 +220,7 @@ test('one backup at a time writes into a directory, and removes what an interrup
   await assert.rejects(stat(left));
 });
 
-test('what is not possible is refused with what to do', async () => {
+test('impossible requests are refused with a remedy', async () => {
   const inside = await command('backup', `${sluice.data}/backup`, '--data', sluice.data);
   assert.match(inside.stderr, /is inside the data directory/);
   const { stderr, code } = await restore('second', 'data');

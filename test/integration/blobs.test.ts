@@ -97,7 +97,7 @@ suite('blobs', () => {
     }
   };
 
-  test('redirect: clients fetch from the store themselves', async () => {
+  test('redirect: clients download from the store themselves', async () => {
     await using sluice = await startSluice({ config: config('redirect') });
     for (const name of [full, big]) {
       const answer = await request(sluice, name);
@@ -123,7 +123,7 @@ suite('blobs', () => {
     );
   });
 
-  test('relay: clients see Sluice only, and the store no credentials', async () => {
+  test('relay: clients contact Sluice only, and the store gets no credentials', async () => {
     await using sluice = await startSluice({ config: config('relay') });
     const answer = await request(sluice, big);
     const seen = await during(() => pullWithAll([answer.targetImage]));
@@ -136,7 +136,7 @@ suite('blobs', () => {
     assert.ok(answers.some(({ path }) => path.endsWith(injected.gzipDigest)));
   });
 
-  test('cache: the store is asked once for all clients at once, and never again', async () => {
+  test('cache: the store is asked once for all simultaneous clients, and never again', async () => {
     await using data = await makeTempDir('cache');
     const options = {
       config: config('cache'),

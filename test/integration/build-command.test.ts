@@ -122,7 +122,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.notEqual(tagOf(assertSuccess(await run('name', ...options))), tagOf(image));
   });
 
-  test('what is frozen has the name that is told beforehand', async () => {
+  test('a frozen image has the predicted name', async () => {
     const layer = await layerOf([{ name: 'added', content: 'layer' }]);
     const place = await project('frozen', {
       'docker/Dockerfile': `FROM ${base}\nCOPY a /a\n`,
@@ -149,7 +149,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(assertSuccess(await run('name', ...sif)).trim(), targetImage);
   });
 
-  test('build arguments and tests of definition files are part of the name', async () => {
+  test('build arguments and tests of definition files change the name', async () => {
     const place = await project('defined', {
       'image.def': `From: {{ IMAGE }}\nBootstrap: docker\n%test\n  true\n`,
     });
@@ -173,7 +173,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(stderr, /'buildCompression.level' can be 1 to 9 for gzip/);
   });
 
-  test('an image that is there is frozen when the command ends, and not before it is asked for', async () => {
+  test('an existing image is frozen when the command ends, and not requested before', async () => {
     const place = ['--freeze', '--push-to', `${registry.host}/team/asked`];
     const options = ['request', base, '--env', 'ASKED=1', ...place];
     const { targetImage } = JSON.parse(assertSuccess(await run(...options, '--dry-run')));
@@ -182,7 +182,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(await manifestStatus('team/asked', targetImage), 200);
   });
 
-  test('a terminal shows the steps as they go on, and how it ended', async () => {
+  test('a terminal shows the progress of the steps, and the outcome', async () => {
     const place = await project('live', {
       Dockerfile: `FROM ${base}\nCOPY a /a\nRUN for i in 1 2 3 4; do echo line-$i; sleep 0.5; done\n`,
       a: randomBytes(8).toString('hex'),
@@ -214,7 +214,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.match(cached.output(), /^127\.0\.0\.1:\d+\/ct\/\w+\/builds:[0-9a-f]{32}\r\n$/);
   });
 
-  test('a build that fails shows what it wrote last, also to who comes later', async () => {
+  test('a failed build shows its last output, also to later callers', async () => {
     const place = await project('failing', {
       Dockerfile: `FROM ${base}\nRUN echo it goes wrong; exit 42\n`,
     });
@@ -277,7 +277,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(assertSuccess(await run('logs', id)), followed, 'the same text');
   });
 
-  test('a server that goes away is told, and how to go on', async () => {
+  test('a lost server is reported, with a way to continue', async () => {
     const place = await project('away', { Dockerfile: `FROM ${base}\nRUN sleep 30\n` });
     await using doomed = await startSluice({
       config: {
@@ -299,7 +299,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     );
   });
 
-  test('a context that does not fit into the request is uploaded; one that is too large is refused with its largest entries', async () => {
+  test('a context that is too large for the request is uploaded; one above the limit is refused with its largest entries', async () => {
     const place = await project('large', {
       Dockerfile: `FROM ${base}\nCOPY src /src\n`,
       'data/raw/a.bin': randomBytes(400_000),
@@ -319,7 +319,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assertSuccess(await run('build', place, '--await'));
   });
 
-  test('a tar.gz file behind a URL does as well, with its Dockerfile named', async () => {
+  test('a context can be the URL of a tar.gz file, with the Dockerfile named', async () => {
     const { code, stderr } = await run('build', 'https://example.com/context.tar.gz');
     assert.deepEqual([code, /-f FILE/.test(stderr)], [2, true], stderr);
     const place = await project('remote', { Dockerfile: `FROM ${base}\nCOPY a /a\nCMD cat /a\n` });
@@ -329,7 +329,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(tagOf(assertSuccess(await run('name', ...options))), tagOf(image));
   });
 
-  test('a wrong command line is told', async () => {
+  test('an invalid command line is reported', async () => {
     const place = await project('wrong', {
       ...{ Dockerfile: 'FROM scratch\n', bad: '[]', odd: '{"env": "A=b"}' },
     });

@@ -95,7 +95,7 @@ suite('build contexts', { concurrency: 2 }, () => {
   const run = async ({ targetImage }: BuildAnswer) =>
     assertSuccess(await runWithPodman(root, targetImage));
 
-  test('a context that its client has filtered has a .dockerignore that is a file like others', async () => {
+  test('in a filtered context, .dockerignore is an ordinary file', async () => {
     const tar = await tarOf([
       [{ name: '.dockerignore' }, 'kept\n'],
       [{ name: 'kept' }, 'kept\n'],
@@ -107,7 +107,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.equal(await run(answer), '.dockerignore\nkept\n');
   });
 
-  test('COPY takes files, modes and links from it, and its .dockerignore is heeded', async () => {
+  test('COPY takes files, modes and links from it, and its .dockerignore is honoured', async () => {
     const tar = await tarOf([
       [{ name: '.dockerignore' }, '# none of these\n*.secret\n!kept.secret\nbuild\n'],
       [{ name: 'run', mode: 0o755 }, '#!/bin/sh\necho ran\n'],
@@ -143,7 +143,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.notEqual(changed.targetImage.split(':').at(-1), answer.targetImage.split(':').at(-1));
   });
 
-  test('a Conda file that comes with a Dockerfile is conda.yml in it', async () => {
+  test('a Conda file beside a Dockerfile is conda.yml in the context', async () => {
     const condaFile = base64('dependencies: [bwa]\n');
     const dockerfile = `FROM ${base}\nCOPY --chown=0:0 conda.yml /tmp/conda.yml\nCMD cat /tmp/conda.yml /context/*\n`;
     const alone = await request(`${dockerfile}RUN mkdir /context && touch /context/a\n`, {
@@ -168,7 +168,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.notEqual(other.targetImage.split(':').at(-1), alone.targetImage.split(':').at(-1));
   });
 
-  test('it may be behind a URL', async () => {
+  test('it may be at a URL', async () => {
     files.set('/context.tar.gz', gzipSync(await tarOf([[{ name: 'a' }, 'from afar\n']])));
     const dockerfile = `FROM ${base}\nCOPY a /\nCMD cat /a\n`;
     const location = `http://${webHost()}/context.tar.gz`;
@@ -178,7 +178,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     );
   });
 
-  test('what cannot be in it fails the build with a sentence', async () => {
+  test('an unacceptable context fails the build with a sentence', async () => {
     const tar = await tarOf([[{ name: 'null', type: 'character-device' }]]);
     const { targetImage, buildId } = await request(`FROM ${base}\nCOPY . /\n`, {
       buildContext: inline(gzipSync(tar)),
@@ -190,7 +190,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.match(log, /The build failed: The build context contains something other/);
   });
 
-  test('what a request says of it must be so, and it must be of use', async () => {
+  test('the fields of a context must be true and useful', async () => {
     const gzip = gzipSync(await tarOf([[{ name: 'a' }, 'a']]));
     const dockerfile = `FROM ${base}\n`;
     const refused = (more: object, message: RegExp) =>
@@ -212,7 +212,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     await refused({ namedContexts: { a: 1 } }, /400: .*'namedContexts\.a'/);
   });
 
-  test('a sweep leaves what a build needs that has not begun yet', async () => {
+  test('a sweep keeps the content of a build that has not started', async () => {
     await using busy = await startSluice({
       config: { ...configuration(), builds: { concurrent: 1 } },
     });
@@ -301,7 +301,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     );
   });
 
-  test('an uploaded context is taken from its owner only', async () => {
+  test('an uploaded context is accepted from its owner only', async () => {
     const asked = await sluice.fetch('/v1alpha1/contexts', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -336,7 +336,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     );
   });
 
-  test('named contexts take the place of images and of stages', async () => {
+  test('named contexts replace images and stages', async () => {
     const dockerfile = [
       'FROM unreachable.invalid/tool:1 AS tool',
       'FROM node:24 AS build',
@@ -358,7 +358,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.equal(await run(answer), '/copied\n/tool\n');
   });
 
-  test('what takes the place of an image is asked for in the right of the asker', async () => {
+  test('a replaced image is pulled with the rights of the caller', async () => {
     const named = (image: string) => ({ namedContexts: { 'node:24': image } });
     await assert.rejects(
       request('FROM node:24\n', named(`${closed.host}/corpus/busybox:oci`)),

@@ -101,7 +101,7 @@ suite('options of builds', { concurrency: 1 }, () => {
     assert.match(assertSuccess(named), new RegExp(`:${buildId.split('_')[0]}\n$`));
   });
 
-  test('without its cache a build runs again, and its name stands for the new image', async () => {
+  test('without its cache a build runs again, and its name refers to the new image', async () => {
     const dockerfile = `FROM ${base}\nRUN head -c 8 /dev/urandom > /random\n`;
     const first = await build(dockerfile, {});
     const cached = await build(dockerfile, {});
@@ -112,7 +112,7 @@ suite('options of builds', { concurrency: 1 }, () => {
     assert.equal((await build(dockerfile, {})).digest, again.digest);
   });
 
-  test('a secret is seen by its step alone, and no step takes what one with another secret has made', async () => {
+  test('a secret is visible to its step only, and steps with another secret do not share results', async () => {
     const dockerfile = [
       `FROM ${base}`,
       'RUN --mount=type=secret,id=token cat /run/secrets/token; wc -c < /run/secrets/token > /size',
@@ -208,7 +208,7 @@ suite('options of builds', { concurrency: 1 }, () => {
     }
   });
 
-  test('cache mounts are shared by the builds of one owner, where that is set', async () => {
+  test('builds of one owner share cache mounts if the operator has set it', async () => {
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
     const mount = 'RUN --mount=type=cache,target=/cache';
     const first = await build(`FROM ${base}\n${mount} echo kept > /cache/file\n`, {}, headers);

@@ -177,7 +177,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   });
 
   // Clients that wait ask for the status, except where the answer has `succeeded`.
-  test('a build that has failed does not look ready when it is requested again', async () => {
+  test('a failed build does not look ready when it is requested again', async () => {
     const { body, ...first } = await failing();
     const again = (await sluice.request(body)) as BuildAnswer;
     const { buildId } = first;
@@ -193,7 +193,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     }
   });
 
-  test('a dry run has an id, and no status', async () => {
+  test('a dry run has an id and no status', async () => {
     const { requestId } = await sluice.request({ containerImage: base, dryRun: true });
     assert.match(requestId, /^dry-run-/);
     const none = await sluice.fetch(`/v1alpha2/container/${requestId}/status`);
@@ -201,7 +201,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     assert.match(await none.text(), /dry run, which has no status/);
   });
 
-  test('a client that was redirected nine times gets an answer that says the build is running', async () => {
+  test('a client that was redirected nine times gets the answer that the build is running', async () => {
     const { targetImage, letOn } = await build();
     const answer = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),

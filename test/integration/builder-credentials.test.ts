@@ -50,7 +50,7 @@ async function copyImage(from: string, name: string, to: Sluice): Promise<void> 
   assert.equal(put.status, 201, await put.text());
 }
 
-test('several credentials for parts of one registry each go to their part', async () => {
+test('several credentials for parts of one registry are used for their parts', async () => {
   await using open = await startRegistry();
   await pushCorpus(open, ['busybox:oci']);
   await using parts = await startParts();

@@ -59,7 +59,7 @@ suite('a builder behind TLS', () => {
     }
   };
 
-  test('what is wrong between the two is said, without an address or a path', async () => {
+  test('TLS failures are reported without an address or a path', async () => {
     const expired = await makeClientCertificate(own, -1);
     const ca = own.authority;
     const cases: readonly [TlsFiles | undefined, RegExp | string][] = [
@@ -83,14 +83,14 @@ suite('a builder behind TLS', () => {
     }
   });
 
-  test('a certificate of the builder that has expired is said to have', async () => {
+  test('an expired certificate of the builder is reported', async () => {
     const old = await makeCertificates(directory.join('old'), ['127.0.0.1'], -1);
     await using expired = await startBuildkitd({ tls: old });
     const message = await failure(expired.tcpAddress, { ca: old.authority });
     assert.match(message, /the builder's certificate has expired/);
   });
 
-  test('a server builds with it, and takes new certificates without a restart', async () => {
+  test('a server builds with it, and uses new certificates without a restart', async () => {
     const [certificate, key] = [directory.join('client.pem'), directory.join('client.key')];
     const put = async (files: { certificate: string; key: string }) => {
       await copyFile(files.certificate, certificate);
@@ -124,7 +124,7 @@ suite('a builder behind TLS', () => {
     assert.doesNotMatch(sluice.output(), /PRIVATE KEY/);
   });
 
-  test('files that cannot be used end the start with a sentence', async () => {
+  test('unusable files prevent the start, with a sentence', async () => {
     const address = 'tcp://127.0.0.1:9';
     const ca = own.authority;
     const wrong = directory.join('wrong.pem');

@@ -96,7 +96,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.equal((await manifestOf(again.targetImage)).status, 200);
   });
 
-  test('requests for the same at the same instant share one build', async () => {
+  test('identical simultaneous requests share one build', async () => {
     const dockerfile = `FROM ${base}\nRUN sleep 1; echo shared\n`;
     const answers = await Promise.all(Array.from({ length: 8 }, () => request(dockerfile)));
     assert.equal(new Set(answers.map(({ buildId }) => buildId)).size, 1);
@@ -105,7 +105,7 @@ suite('builds', { concurrency: 2 }, () => {
     }
   });
 
-  test('credentials in the address of an ADD are nowhere to be read', async () => {
+  test('credentials in the address of an ADD appear nowhere', async () => {
     const address = 'http://robot:s3cr3t-t0ken@127.0.0.1:1/file';
     const { buildId, containerToken } = await request(`FROM ${base}\nADD ${address} /file\n`);
     await eventually(
@@ -126,7 +126,7 @@ suite('builds', { concurrency: 2 }, () => {
     for (const answer of answers) assert.ok(!/s3cr3t|robot/.test(answer), answer);
   });
 
-  test('what is asked for besides is put onto the built image when it is served', async () => {
+  test('a containerConfig is applied to the built image when it is served', async () => {
     const dockerfile = `FROM ${base}\nRUN echo changed\nENV OWN=1\n`;
     const config = { env: ['ADDED=2'], cmd: ['env'] };
     const { targetImage } = await request(dockerfile, { containerConfig: config });
@@ -141,7 +141,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.deepEqual(image.config.Cmd, ['env']);
   });
 
-  test('a build for two platforms is an index, and both are changed when served', async () => {
+  test('a build for two platforms is an index, and both images are changed when served', async () => {
     const { targetImage } = await request(`FROM ${multi}\nENV OWN=1\n`, {
       containerPlatform: 'linux/amd64,linux/arm64',
       containerConfig: { env: ['ADDED=2'] },
@@ -167,7 +167,7 @@ suite('builds', { concurrency: 2 }, () => {
     }
   });
 
-  test('a build that fails says why, to who pulls and to who asks', async () => {
+  test('a failed build reports the reason to pulls and to its caller', async () => {
     const dockerfile = `FROM ${base}\nRUN echo it goes wrong; exit 42\n`;
     const { targetImage, buildId } = await request(dockerfile);
     const answer = await manifestOf(targetImage);
@@ -190,7 +190,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.deepEqual([head.status, head.statusText], [400, phrase]);
   });
 
-  test('a Dockerfile that is wrong is told with its line', async () => {
+  test('an invalid Dockerfile is reported with its line', async () => {
     await assert.rejects(request(`FROM ${base}\nRUNN true\n`), /400: .*line 2: 'RUNN'/);
     // A frontend of somebody's own would run in the builder, and pull what nobody has checked.
     const frontend = request(`# syntax=evil.example.com/frontend:1\nFROM ${base}\n`);
@@ -208,7 +208,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.doesNotMatch(await logs(buildId), /docker-image:.*docker\/dockerfile/);
   });
 
-  test('a repository that cannot be pushed to is told by its field', async () => {
+  test('a repository without push access is reported with its field', async () => {
     for (const [repository, reason] of [
       [`${closed.host}/team/app`, 'refused access'],
       ['nosuchregistry.invalid/team/app', 'has no address'],
@@ -221,7 +221,7 @@ suite('builds', { concurrency: 2 }, () => {
     await assert.rejects(bare, /'buildRepository' is incomplete: write registry\/path/);
   });
 
-  test('for an image that is there its registry is asked once', async () => {
+  test('the registry of an existing image is asked once', async () => {
     const repository = 'asked/once';
     const dockerfile = `FROM ${base}\nRUN echo once\n`;
     const where = { buildRepository: `${registry.host}/${repository}` };
@@ -243,13 +243,13 @@ suite('builds', { concurrency: 2 }, () => {
     );
   });
 
-  test('base images are asked for in the right of the asker, whatever the builder has', async () => {
+  test('base images require the rights of the caller, whatever the builder has stored', async () => {
     for (const name of [`${closed.host}/corpus/busybox:oci`, `${registry.host}/corpus/none:1`]) {
       await assert.rejects(request(`FROM ${name}\n`), /400: .*base image .* is unavailable/);
     }
   });
 
-  test('what was built is nobody else’s to pull by its own name', async () => {
+  test('nobody else can pull a built image by its own name', async () => {
     const { targetImage, buildId } = await request(`FROM ${base}\nRUN echo private\n`);
     assert.equal((await manifestOf(targetImage)).status, 200);
     const [key = ''] = buildId.split('_');
@@ -268,7 +268,7 @@ suite('builds', { concurrency: 2 }, () => {
     }
   });
 
-  test('a hosted repository cannot be written to by naming it in a request', async () => {
+  test('a request cannot write to a hosted repository by naming it', async () => {
     for (const field of ['buildRepository', 'cacheRepository']) {
       await assert.rejects(
         request(`FROM ${base}\n`, { [field]: `${sluice.host}/secret/app` }),
@@ -277,7 +277,7 @@ suite('builds', { concurrency: 2 }, () => {
     }
   });
 
-  test('the log can be followed while the build runs', async () => {
+  test('the log can be followed during the build', async () => {
     const dockerfile = `FROM ${base}\nRUN for i in 1 2 3; do echo step-$i; sleep 2; done\n`;
     const { buildId } = await request(dockerfile);
     const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`);
@@ -296,7 +296,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.match(await events.text(), /^data: [\s\S]*event: end/);
   });
 
-  test('a build can be cancelled by its caller and by an administrator, and by nobody else', async () => {
+  test('only its caller and an administrator can cancel a build', async () => {
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
     const cancel = (id: string, more = {}) =>
       sluice.fetch(`/v1alpha1/builds/${id}`, { method: 'DELETE', ...more });
@@ -327,7 +327,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.deepEqual([late.code, late.stdout], [1, 'The build is finished\n']);
   });
 
-  test('when its builder dies a build goes to another one', async () => {
+  test('a build moves to another builder when its builder dies', async () => {
     await using doomed = await startBuildkitd();
     await using several = await startSluice({
       config: { ...configuration(), buildkit: [doomed.address, buildkitd.address] },
@@ -346,7 +346,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.match(log, /The connection to the builder was lost during the build: trying again/);
   });
 
-  test('without a builder a request says what to do, and everything else works', async () => {
+  test('without a builder a request gets a remedy, and everything else works', async () => {
     await using lonely = await startSluice({
       config: { ...configuration(), buildkit: ['off'] },
     });

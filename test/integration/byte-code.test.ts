@@ -48,7 +48,7 @@ const expected = [
   `sent.txt ${dated}`,
 ].join('\n');
 
-suite('dates in what is built', { concurrency: 1 }, () => {
+suite('dates in built images', { concurrency: 1 }, () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
   let images: CondaImages;
@@ -108,7 +108,7 @@ COPY sent.txt ./
   };
   const program = ['python3', '-c', examine];
 
-  test('a second build of the same has the same digest, and Python finds its byte code in it', async () => {
+  test('a repeated build has the same digest, and Python finds its byte code', async () => {
     const place = (name: string) => ({
       freeze: true,
       buildRepository: `${registry.host}/${name}`,
@@ -133,7 +133,7 @@ COPY sent.txt ./
     assert.equal(assertSuccess(await runWithPodman(root, second, { command: value })), '6 5\n');
   });
 
-  test('the same holds for a Singularity image', async () => {
+  test('the same is true for a Singularity image', async () => {
     const name = await request({
       ...{ format: 'sif', freeze: true },
       buildRepository: `${registry.host}/sif`,

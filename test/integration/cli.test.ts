@@ -64,7 +64,7 @@ suite('command line', { concurrency: 2 }, () => {
       assert.ok(answer.targetImage.includes(answer.containerToken));
     });
 
-    test('sets everything that it has options for', async () => {
+    test('sets every field that has an option', async () => {
       const words = await runtimeOf(
         await request(
           'cfg:full',
@@ -84,7 +84,7 @@ suite('command line', { concurrency: 2 }, () => {
       assert.deepEqual(json.Cmd, []);
     });
 
-    test('chooses a platform', async () => {
+    test('selects a platform', async () => {
       const answer = await request('multi:index', '--platform', 'linux/arm64');
       assert.equal(answer.digest, pushed.get('multi:index')?.image.children[1]?.digest);
     });
@@ -94,7 +94,7 @@ suite('command line', { concurrency: 2 }, () => {
       assert.match(stderr, /^Warning: The image has 127 layers/);
     });
 
-    test('packs a directory the same way wherever and whenever it is', async () => {
+    test('packs a directory identically at any place and time', async () => {
       const early = await fill(directory.join('early'), entries, new Date(1_000_000_000), 0);
       const late = await fill(directory.join('late'), [...entries].reverse(), new Date(), 12_345);
       const first = await request('cfg:full', '--layer', early);
@@ -114,7 +114,7 @@ suite('command line', { concurrency: 2 }, () => {
       assert.equal(digests.size, changes.length + 1);
     });
 
-    test('takes a tar.gz file as it is', async () => {
+    test('sends a tar.gz file unchanged', async () => {
       const file = directory.join('layer.tar.gz');
       await writeFile(file, injected.bytes);
       const { targetImage, digest } = await request('cfg:full', '--layer', file);
@@ -126,7 +126,7 @@ suite('command line', { concurrency: 2 }, () => {
       assert.equal(layers.at(-1)?.digest, injected.gzipDigest);
     });
 
-    test('tells what is wrong with a layer, an image or an answer', async () => {
+    test('reports errors of a layer, an image and an answer', async () => {
       const image = ['--image', reference('cfg:full')];
       const nothing = await run('request', ...image, '--layer', '/nonexistent');
       assert.deepEqual([nothing.code, nothing.stdout], [1, '']);
@@ -170,7 +170,7 @@ suite('command line', { concurrency: 2 }, () => {
     });
   });
 
-  test('a wrong command line exits with 2 and shows the usage', async () => {
+  test('an invalid command line exits with 2 and shows the usage', async () => {
     for (const [args, wording] of [
       [['request', '--imagine', 'x'], /--imagine[\s\S]*Usage: sluice request/],
       [['request', '--image'], /--image[\s\S]*Usage: sluice request/],
@@ -200,7 +200,7 @@ suite('command line', { concurrency: 2 }, () => {
     }
   });
 
-  test('a data directory that cannot be used is told in a sentence', async () => {
+  test('an unusable data directory is reported in a sentence', async () => {
     await using directory = await makeTempDir('cli-data');
     await writeFile(directory.join('sluice.db'), 'no database');
     for (const [args, wording] of [
@@ -215,7 +215,7 @@ suite('command line', { concurrency: 2 }, () => {
     }
   });
 
-  test('a server that does not run is told with what to do', async () => {
+  test('an unavailable server is reported with a remedy', async () => {
     const server = `http://127.0.0.1:${await freePort()}`;
     for (const args of [
       ['request', '--image', 'alpine'],

@@ -62,7 +62,7 @@ COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sluice; printf '%s\\n' "\${COMPREPLY[@]
     ['bash', ['--norc', '--noprofile', '-i'], ''],
     ['zsh', ['-f', '-i'], 'autoload -U compinit; compinit -u -D; '],
   ] as const) {
-    test(`${shell} completes a line that is typed`, { timeout: typingMs }, async ({ signal }) => {
+    test(`${shell} completes a typed line`, { timeout: typingMs }, async ({ signal }) => {
       const terminal = openTerminal([requireCommand(shell), ...args], { PS1: '> ' });
       const typed = async (keys: string, shown: RegExp) => {
         terminal.type(keys);

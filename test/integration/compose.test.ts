@@ -126,7 +126,7 @@ suite('docker compose up', () => {
     assert.equal(assertSuccess(await docker.run(image.trim())), 'built\n');
   });
 
-  test('a step finds neither the socket of the builder nor its processes, and has no raw sockets', async () => {
+  test('a step can reach neither the socket of the builder nor its processes, and has no raw sockets', async () => {
     const log = await stepSays(
       'ls -d /run/buildkit /builder; ps | grep -c buildki[t]d; grep CapBnd /proc/self/status; echo looked',
     );
@@ -140,7 +140,7 @@ suite('docker compose up', () => {
     assert.equal(BigInt(`0x${bounds}`) & rawSockets, 0n, log);
   });
 
-  test('a step reaches public addresses and no closed ones', async () => {
+  test('a step reaches public addresses, and no closed ones', async () => {
     const gateway = assertSuccess(
       await docker.docker([
         ...[
@@ -168,7 +168,7 @@ suite('docker compose up', () => {
     for (const at of closed) assert.match(log, new RegExp(`${at} wget: `), log);
   });
 
-  test('steps that run at the same time do not reach each other', async () => {
+  test('simultaneous steps cannot reach each other', async () => {
     const ports = 'cat /sys/class/net/sluice0/brif/*/isolated';
     const flags = assertSuccess(
       await docker.docker(['exec', 'sluice-buildkitd-1', 'sh', '-c', ports]),
@@ -176,7 +176,7 @@ suite('docker compose up', () => {
     assert.match(flags, /^(?:1\n)+$/);
   });
 
-  test('builds have no more memory than they are given, and the builder outlives them', async () => {
+  test('builds get no more memory than their limit, and the builder survives them', async () => {
     const { code, stdout, stderr } = await build(`FROM ${base}\nRUN tail /dev/zero\n`);
     assert.notEqual(code, 0);
     assert.match(stdout + stderr, /memory/);
@@ -189,7 +189,7 @@ suite('docker compose up', () => {
     assert.match(await stepSays('nslookup sluice'), /Name:\s+sluice/);
   });
 
-  test('what the builder itself fetches comes from public addresses only', async () => {
+  test('the builder itself downloads from public addresses only', async () => {
     const fetchIt = (address: string) =>
       docker.docker([
         ...['exec', 'sluice-buildkitd-1', 'wget', '-q', '-T', '3', '-O', '-'],
@@ -205,7 +205,7 @@ suite('docker compose up', () => {
     assert.notEqual(code, 0, stderr);
   });
 
-  test('it goes on when the container of Sluice is another one', async () => {
+  test('the builder continues when the container of Sluice is replaced', async () => {
     const other = ['up', '--detach', '--force-recreate', '--no-deps', 'sluice'];
     // Its address is taken meanwhile.
     assertSuccess(await compose(['stop', 'sluice']));
@@ -220,7 +220,7 @@ suite('docker compose up', () => {
     assertSuccess(await build(`FROM ${base}\nRUN echo again > /built\n`));
   });
 
-  test("the README's line starts a builder for a server on the machine", async () => {
+  test('the command in the README starts a builder for a server on the machine', async () => {
     const readme = await readFile(join(project, 'README.md'), 'utf8');
     const line = /^docker compose -f builder\/compose\.yaml .*$/m.exec(readme)?.[0] ?? '';
     assert.notEqual(line, '', 'the README has the line');

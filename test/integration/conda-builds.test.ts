@@ -43,7 +43,7 @@ clean) ;;
 esac
 `;
 
-suite('conda builds', () => {
+suite('Conda builds', () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
   let sluice: Sluice;
@@ -103,7 +103,7 @@ suite('conda builds', () => {
     assert.match(lock, /samtools=1\.20/);
   });
 
-  test('the order of packages does not make another image, their versions do', async () => {
+  test('the versions of packages change the image, their order does not', async () => {
     const first = await request({ entries: ['minimap2', 'bedtools=2'] });
     const same = await request({ entries: ['bedtools=2', 'minimap2'] });
     const other = await request({ entries: ['bedtools=3', 'minimap2'] });
@@ -111,7 +111,7 @@ suite('conda builds', () => {
     assert.notEqual(other.buildId.split('_')[0], first.buildId.split('_')[0]);
   });
 
-  test('a build context that comes along takes nothing from the recipe', async () => {
+  test('an added build context does not change the recipe', async () => {
     const { content } = await layerOf([
       { name: 'conda.yml', content: 'dependencies:\n  - "missing"\n' },
       { name: '.dockerignore', content: '*\n' },
@@ -126,7 +126,7 @@ suite('conda builds', () => {
     assert.equal(assertSuccess(ran), 'seqtk 1.4\n');
   });
 
-  test('an environment file does as well', async () => {
+  test('an environment file gives the same image', async () => {
     const environment = 'channels: [conda-forge]\ndependencies: [fastp=0.23]\n';
     const answer = await request({ environment: Buffer.from(environment).toString('base64') });
     const manifest = await fetch(
@@ -146,7 +146,7 @@ suite('conda builds', () => {
     return (details as { digest: string }).digest;
   };
 
-  test('the lock file is among the referrers of the image, here and where there is no list of them', async () => {
+  test('the lock file is a referrer of the image, also where the registry has no referrers API', async () => {
     const lockType = 'application/vnd.sluice.conda.lock.v1';
     const here = await request({ entries: ['lockme=1'] });
     const digest = await finished(here.buildId);
@@ -175,7 +175,7 @@ suite('conda builds', () => {
     assert.doesNotMatch(await logOf(here.buildId), /referrers API/);
   });
 
-  test('packages are frozen without a repository, as clients in use ask for them', async () => {
+  test('packages are frozen without a repository, as existing clients request it', async () => {
     // Every member that they send, also those that are not set.
     const frozen = await request(
       { entries: ['samtools=1.22'], channels: ['conda-forge', 'bioconda'] },
@@ -213,7 +213,7 @@ suite('conda builds', () => {
     assert.equal(assertSuccess(await apptainer.run(run)), 'samtools 1.21 view\n');
   });
 
-  test('packages that cannot be installed are told by the last lines of the log', async () => {
+  test('packages that cannot be installed are reported with the last lines of the log', async () => {
     const { targetImage, buildId } = await request({ entries: ['missing'] });
     const answer = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
@@ -223,7 +223,7 @@ suite('conda builds', () => {
     assert.equal((await lockOf(buildId)).status, 404);
   });
 
-  test('the command line names the images and how the result is called, with and without a server', async () => {
+  test('the command line sets the images and the naming, with and without a server', async () => {
     const environment = { SLUICE_SERVER: sluice.url };
     const options = [
       ...['--conda', 'bwa=0.7', '--mamba-image', manager, '--base-image', base],
@@ -238,7 +238,7 @@ suite('conda builds', () => {
     assert.match(stray.stderr, /--mamba-image requires --conda or --environment/);
   });
 
-  test('the command line takes a Dockerfile from its standard input, and tells how to follow', async () => {
+  test('the command line reads a Dockerfile from standard input, and explains how to follow the build', async () => {
     const environment = { SLUICE_SERVER: sluice.url };
     const dockerfile = `FROM ${base}\nRUN sleep 3; echo from the input\n`;
     const begun = await sluiceCommand(['build', '-f', '-'], environment, dockerfile);

@@ -61,7 +61,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
   ],
 };
 
-suite('conda packages', () => {
+suite('Conda packages', () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
   let served: CondaChannels;
@@ -136,7 +136,7 @@ suite('conda packages', () => {
     return lines.sort();
   };
 
-  test('the newest versions that fit are installed, with what they need, and run without the package manager', async () => {
+  test('the newest suitable versions are installed with their dependencies, and run without the package manager', async () => {
     const built = await request({ entries: ['samtools'] });
     assert.equal(
       await run(built, 'samtools', 'view'),
@@ -149,7 +149,7 @@ suite('conda packages', () => {
     assert.equal(await run(built, 'sh', '-c', left), '/opt/conda/conda-meta\n');
   });
 
-  test('a pin of one package decides about others', async () => {
+  test('a pinned package determines the versions of others', async () => {
     const pinned = await request({ entries: ['samtools=1.19'] });
     const said = 'samtools 1.19\nlibrary 1.2 below /opt/conda\n';
     assert.equal(await run(pinned, 'samtools'), said);
@@ -157,7 +157,7 @@ suite('conda packages', () => {
     assert.equal(await run(other, 'samtools'), said);
   });
 
-  test('channels have their order, and a package may name its own', async () => {
+  test('channels have an order, and a package may name its channel', async () => {
     const first = await request({ entries: ['both'], channels: ['conda-forge', 'bioconda'] });
     assert.match(await run(first, 'both'), /^both 1\n/);
     const turned = await request({ entries: ['both'], channels: ['bioconda', 'conda-forge'] });
@@ -171,7 +171,7 @@ suite('conda packages', () => {
     assert.match(await run(byAddress, 'both'), /^both 2\n/);
   });
 
-  test('a lock file makes the same environment again, by its address and by its content', async () => {
+  test('a lock file recreates the environment, by its address and by its content', async () => {
     const first = await request({ entries: ['samtools=1.20'] });
     const said = await run(first, 'samtools');
     const lock = await lockOf(first);
@@ -184,7 +184,7 @@ suite('conda packages', () => {
     }
   });
 
-  test('what every image gets is added to a lock file that is without it', async () => {
+  test('base packages are added to a lock file that lacks them', async () => {
     const bare = await request({ entries: ['accelerated'] }, { basePackages: '' });
     assert.match(await run(bare, 'accelerated'), /^accelerated 2\n/);
     const lock = await lockOf(bare);
@@ -200,7 +200,7 @@ suite('conda packages', () => {
     }
   });
 
-  test('a package that is not what the lock file says is not installed', async () => {
+  test('a package that differs from the lock file is not installed', async () => {
     const line = locked(`bioconda/${nativeSubdir}/samtools-1.20-0.conda`);
     const [url] = line.split('#');
     const entries = [`@EXPLICIT\n${url}#${'0'.repeat(32)}\n`];
@@ -208,7 +208,7 @@ suite('conda packages', () => {
     assert.match(refusal, /mismatch/i);
   });
 
-  test('the address of a package goes past the solver, which knows of it all the same', async () => {
+  test('a package with an address bypasses the solver, which still knows it', async () => {
     const line = locked(`bioconda/${nativeSubdir}/samtools-1.19-0.tar.bz2`);
     const built = await request({ entries: [line, 'library=1.2'] }, { basePackages: '' });
     assert.match(await run(built, 'samtools'), /^samtools 1\.19\nlibrary 1\.2/);
@@ -246,7 +246,7 @@ suite('conda packages', () => {
     assert.equal(await lockOf(again), lock);
   });
 
-  test('what cannot be solved fails with what the solver says', async () => {
+  test('an unsolvable environment fails with the message of the solver', async () => {
     const built = await request({ entries: ['samtools=1.20', 'library=1.2'] });
     const words = /samtools 1\.20[\s\S]*library >=1\.3,<2/;
     assert.match(await logOf(built), words);
@@ -258,7 +258,7 @@ suite('conda packages', () => {
     assert.match(details.reason, /No candidates were found for no-such-package/i);
   });
 
-  test('packages that need CUDA are installed where there is none', async () => {
+  test('packages that require CUDA are installed on a machine without it', async () => {
     const built = await request({ entries: ['accelerated'] });
     assert.match(await run(built, 'accelerated'), /^accelerated 2\n/);
     assert.match(await logOf(built), /A package needs CUDA: trying again/);

@@ -99,7 +99,7 @@ suite('corpus', () => {
     });
   }
 
-  test('without a configuration every root keeps its bytes', async () => {
+  test('without a containerConfig every root keeps its bytes', async () => {
     for (const [name, image] of pushed) {
       if (name.startsWith('schema1')) continue;
       for (const reference of [image.reference, byDigest(image)]) {
@@ -122,7 +122,7 @@ suite('corpus', () => {
     }
   });
 
-  test('an image of another platform than the one asked for is refused', async () => {
+  test('an image for another platform than the requested one is refused', async () => {
     const asked = { containerImage: known('multi:arm64only').reference };
     await assert.rejects(
       sluice.request({ ...asked, containerPlatform: 'linux/amd64' }),
@@ -132,7 +132,7 @@ suite('corpus', () => {
     assert.equal(answer.digest, known('multi:arm64only').image.children[0]?.digest);
   });
 
-  test('an index serves several platforms at once if it has them all', async () => {
+  test('an index serves several platforms at once if it has all of them', async () => {
     const containerPlatform = 'linux/arm64, linux/amd64';
     const ask = (name: string) =>
       sluice.request({ containerImage: known(name).reference, containerPlatform });
@@ -140,7 +140,7 @@ suite('corpus', () => {
     await assert.rejects(ask('busybox:oci'), /has no image for linux\/arm64; it has: linux\/amd64/);
   });
 
-  test('an inspection for no platform named is for linux/amd64, and names the parameter', async () => {
+  test('an inspection without a platform is for linux/amd64, and names the parameter', async () => {
     const inspect = async (name: string, query: string) => {
       const answer = await sluice.fetch(`/v1alpha1/inspect${query}`, {
         method: 'POST',
@@ -173,7 +173,7 @@ suite('corpus', () => {
     assert.match(one.configText ?? '', /"x\.unknown":\{"deep":\[null,\{"a":""\}\]\}/);
   });
 
-  test('the same request has the same digest again, and at a server with another state', async () => {
+  test('a repeated request has the same digest, also on a server with other data', async () => {
     await using other = await startSluice({ config: plainRegistries(registry.host) });
     for (const [name, first] of answers) {
       assert.equal((await request(name)).digest, first.digest, name);
@@ -186,7 +186,7 @@ suite('corpus', () => {
     assert.equal(answers.size, corpusNames().length);
   });
 
-  test('skopeo copies all of it', async () => {
+  test('skopeo copies all images', async () => {
     await using root = await openRoot('forky');
     for (const [name, { targetImage, digest }] of answers) {
       const into = `/tmp/${name.replace(':', '-')}`;

@@ -75,7 +75,7 @@ suite('daemonless clients', { concurrency: 2 }, () => {
   });
 
   for (const name of suites) {
-    test(`of ${name} have the bytes that were promised`, async () => {
+    test(`of ${name} receive the promised bytes`, async () => {
       await using root = await openRoot(name);
       for (const client of clientsOf(name)) {
         for (const one of cases) {
@@ -91,7 +91,7 @@ suite('daemonless clients', { concurrency: 2 }, () => {
       }
     });
 
-    test(`podman of ${name} runs it`, async () => {
+    test(`podman of ${name} runs the image`, async () => {
       await using root = await openRoot(name);
       for (const one of cases) {
         const { targetImage } = await requestCase(sluice, pushed, one);

@@ -112,7 +112,7 @@ suite('freeze', { concurrency: 2 }, () => {
     ).json() as Promise<Manifest>;
   };
 
-  test('an image is put into a private repository with its config and layers, without a token', async () => {
+  test('an image is frozen in a private repository with its config and layers, without a token', async () => {
     const body = {
       containerImage: nameOf('cfg:full'),
       containerConfig: change,
@@ -152,7 +152,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.match(await pulled.text(), new RegExp(`frozen: pull it as ${answer.targetImage}`));
   });
 
-  test('a repository behind a token service takes an image of all its platforms', async () => {
+  test('a repository behind a token service accepts an image of all its platforms', async () => {
     const answer = await freeze({
       containerImage: nameOf('multi:index'),
       containerConfig: { env: ['FROZEN=1'] },
@@ -173,7 +173,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.ok(manifests.length >= 2);
   });
 
-  test('within one registry blobs are taken over, not sent', async () => {
+  test('within one registry, blobs are mounted instead of sent', async () => {
     const answer = await freeze({
       containerImage: nameOf('busybox:oci'),
       containerConfig: { env: ['MOVED=1'] },
@@ -200,7 +200,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal(((await config.json()) as { architecture: string }).architecture, 'arm64');
   });
 
-  test('a Dockerfile is frozen with its config, and the same bytes come of it each time', async () => {
+  test('a Dockerfile is frozen with its config, and gives the same bytes each time', async () => {
     const body = (repository: string) => ({
       containerFile: Buffer.from(
         `FROM ${nameOf('busybox:oci')}\nRUN date > /made; echo one > /file\n`,
@@ -225,7 +225,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal(assertSuccess(await runWithPodman(root, one.targetImage)), '2 one\n');
   });
 
-  test('credentials that cannot push are told before anything begins', async () => {
+  test('credentials without push access are reported before anything starts', async () => {
     for (const body of [
       { containerImage: nameOf('busybox:oci') },
       { containerFile: Buffer.from(`FROM ${nameOf('busybox:oci')}\n`).toString('base64') },
@@ -239,7 +239,7 @@ suite('freeze', { concurrency: 2 }, () => {
     }
   });
 
-  test('a hosted repository takes frozen images of who may push to it only', async () => {
+  test('a hosted repository accepts frozen images only from callers who may push to it', async () => {
     const { status, message } = await refused({
       containerImage: nameOf('busybox:oci'),
       buildRepository: `${sluice.host}/team/app`,
@@ -248,7 +248,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.match(message, /'buildRepository'.*Cannot push to .* without credentials/);
   });
 
-  test('a served name is frozen with its changes, is no base image, and is not in the log', async () => {
+  test('a served name is frozen with its changes, cannot be a base image, and is not in the log', async () => {
     const { targetImage, containerToken } = await sluice.request({
       containerImage: nameOf('cfg:full'),
       containerConfig: change,
@@ -290,7 +290,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.match(frozen.message, /served name of a build, which 'freeze' cannot copy/);
   });
 
-  test('without a repository it goes where the operator says, and nothing private does', async () => {
+  test("without a repository, frozen images go to the operator's repository, except private ones", async () => {
     const port = await freePort();
     const place = `127.0.0.1:${port}/public/frozen`;
     await using directory = await makeTempDir('frozen');
@@ -368,7 +368,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal((await again.fetch(`/v2/public/frozen/manifests/${tag}`)).status, 200);
   });
 
-  test('what is missing is told', async () => {
+  test('a missing field is reported', async () => {
     const without = await refused({ containerImage: nameOf('busybox:oci') });
     assert.equal(without.status, 400);
     assert.match(without.message, /'freeze' requires 'buildRepository'/);

@@ -55,7 +55,7 @@ suite('container requests for hosted images', () => {
       containerConfig: { env: [`GREETING=${greeting}`] },
     });
 
-  test('the served image is the same as that of another registry', async () => {
+  test('the served image equals that of another registry', async () => {
     await using other = await startSluice({ config: plainRegistries(registry.host) });
     for (const name of images) {
       const source = sourceOf(name);
@@ -73,7 +73,7 @@ suite('container requests for hosted images', () => {
   });
 
   for (const name of suites) {
-    test(`podman and Docker of ${name} run it, and the server does not ask itself`, async () => {
+    test(`podman and Docker of ${name} run the image, and the server sends no requests to itself`, async () => {
       await using podman = await openRoot(name);
       await using docker = await startDocker({ suite: name });
       const known = (await sluice.requests()).length;
@@ -94,7 +94,7 @@ suite('container requests for hosted images', () => {
     });
   }
 
-  test('it stays what it was when its tag is pushed again', async () => {
+  test('the served image stays the same when its tag is pushed again', async () => {
     await push(sluice, 'cfg:full', 'public/moving:1');
     const answer = await greet(sluice, 'public/moving:1');
     await push(sluice, 'multi:index', 'public/moving:1');
@@ -105,7 +105,7 @@ suite('container requests for hosted images', () => {
     assert.ok(served.every(({ status }) => status === 200));
   });
 
-  test('what is not public is refused, whether it exists or not', async () => {
+  test('a private image is refused, whether it exists or not', async () => {
     const refuse = async (image: string) => {
       const error: unknown = await greet(sluice, image).then(
         () => assert.fail(`${image} was served`),
@@ -125,7 +125,7 @@ suite('container requests for hosted images', () => {
     return startSluice({ port, config: { accounts, registries } });
   };
 
-  test('with credentials for its own host, it serves what these may pull', async () => {
+  test('with credentials for its own host, the server serves the images that they may pull', async () => {
     await using server = await startWithCredentials(reader);
     await pushTo(server);
     const { targetImage } = await greet(server, 'team/cfg:full');
@@ -141,7 +141,7 @@ suite('container requests for hosted images', () => {
     await assert.rejects(greet(server, 'secret/app:1'), /^Error: 40[0134]: /);
   });
 
-  test('wrong credentials for its own host give no more than none', async () => {
+  test('wrong credentials for its own host give the rights of no credentials', async () => {
     await using server = await startWithCredentials({ ...reader, password: 'wrong' });
     await pushTo(server);
     await assert.rejects(greet(server, 'team/cfg:full'), /^Error: 40[0134]: /);

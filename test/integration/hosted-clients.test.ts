@@ -65,7 +65,7 @@ suite('clients and hosted repositories', { concurrency: 2 }, () => {
       });
     }
 
-    test(`podman and skopeo of ${name} mount the layers that another repository has`, async () => {
+    test(`podman and skopeo of ${name} mount layers of another repository`, async () => {
       await using root = await openLoggedIn(name);
       for (const client of ['podman', 'skopeo'] as const) {
         const source = sourceOf('cfg:full').reference;
@@ -82,7 +82,7 @@ suite('clients and hosted repositories', { concurrency: 2 }, () => {
     });
   }
 
-  test('crane and oras of forky mount what another repository has', async () => {
+  test('crane and oras of forky mount layers of another repository', async () => {
     await using root = await openLoggedIn('forky');
     for (const client of ['crane', 'oras'] as const) {
       const source = sourceOf('multi:index').reference;
@@ -114,7 +114,7 @@ suite('clients and hosted repositories', { concurrency: 2 }, () => {
   });
 
   for (const name of ['trixie', 'forky'] as const) {
-    test(`oras of ${name} pushes artifacts, and finds what refers to one`, async () => {
+    test(`oras of ${name} pushes artifacts and finds referrers`, async () => {
       await using root = await openLoggedIn(name);
       const oras = (...args: string[]) =>
         root.exec(['sh', '-c', 'cd /tmp && exec oras "$@"', 'sh', ...args]);
@@ -149,7 +149,7 @@ suite('clients and hosted repositories', { concurrency: 2 }, () => {
       }
     });
 
-    test(`cosign of ${name} signs an image, and finds its signature`, async () => {
+    test(`cosign of ${name} signs an image and finds its signature`, async () => {
       await using root = await openLoggedIn(name);
       const image = `${sluice.host}/team/signed-${name}:1`;
       assertSuccess(await copy(root, 'cosign', sourceOf('cfg:full').reference, image));

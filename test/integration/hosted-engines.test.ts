@@ -39,7 +39,7 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
       // Docker 20.10 has only its own store.
       if (name === 'bookworm' && store === 'containerd') continue;
 
-      test(`Docker of ${name} with ${store} pushes, and runs what it pulls back`, async () => {
+      test(`Docker of ${name} with ${store} pushes, pulls back and runs`, async () => {
         await using docker = await startDocker({ suite: name, store });
         assertSuccess(await docker.login(sluice.host, ci));
         for (const kind of ['full', 'full-docker']) {
@@ -64,7 +64,7 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
         }
       });
 
-      test(`Docker of ${name} with ${store} mounts layers, and pushes what was served`, async () => {
+      test(`Docker of ${name} with ${store} mounts layers, and pushes served images`, async () => {
         await using docker = await startDocker({ suite: name, store });
         assertSuccess(await docker.login(sluice.host, ci));
         const image = await fetchImage(docker, 'cfg:full');

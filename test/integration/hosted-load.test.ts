@@ -81,7 +81,7 @@ suite('pushes under load', () => {
     await nothingIsLeft();
   });
 
-  test('20 clients push images that share a layer, each to a repository of its own', async () => {
+  test('20 clients push images with a shared layer, each to its own repository', async () => {
     const shared = bigImage(16 * mebibyte).blobs.at(-1);
     assert.ok(shared);
     const before = new Set(await keptBlobs(sluice));

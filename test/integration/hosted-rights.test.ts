@@ -63,7 +63,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
 
   for (const name of suites) {
     for (const client of clientsOf(name)) {
-      test(`${client} of ${name} may do what its account may do`, async () => {
+      test(`${client} of ${name} has the rights of its account`, async () => {
         await using root = await openRoot(name);
         const repository = `team/${client}-${name}`;
         const push = (to: string) => copy(root, client, source.reference, at(to));
@@ -96,7 +96,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
       });
     }
 
-    test(`Docker of ${name} may do what its account may do`, async () => {
+    test(`Docker of ${name} has the rights of its account`, async () => {
       await using docker = await startDocker({ suite: name });
       const repository = `team/docker-${name}`;
       assertSuccess(await docker.pull(source.reference));
@@ -122,7 +122,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
     });
   }
 
-  test('an answer does not tell whether a repository exists', async () => {
+  test('an answer does not reveal whether a repository exists', async () => {
     await using root = await openRoot('forky');
     const token = async (scope: string, headers: Record<string, string>) => {
       const answer = await sluice.fetch(`/v2/token?scope=${scope}`, { headers });
@@ -165,7 +165,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
     }
   });
 
-  test('crane, skopeo and oras delete for the administrator only', async () => {
+  test('crane, skopeo and oras can delete for the administrator only', async () => {
     await using root = await openRoot('forky');
     const commands: Record<string, (reference: string) => readonly string[]> = {
       skopeo: reference => ['skopeo', 'delete', '--tls-verify=false', `docker://${reference}`],

@@ -127,7 +127,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     }
   }
 
-  test('the challenge names the token service, which takes any login for served names', async () => {
+  test('the challenge names the token service, which accepts any login for served names', async () => {
     const { targetImage } = await serve(guarded);
     const challenge = await guarded.fetch('/v2/');
     assert.equal(challenge.status, 401);
@@ -148,7 +148,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     assert.equal((await ask([])).status, 401);
   });
 
-  test('a served name needs no good refresh token either', async () => {
+  test('a served name works with an invalid refresh token', async () => {
     const { targetImage } = await serve(guarded);
     const repository = targetImage.slice(guarded.host.length + 1, targetImage.lastIndexOf(':'));
     // Docker sends what another registry at this address has once given it.

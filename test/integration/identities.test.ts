@@ -145,12 +145,12 @@ suite('identities', { concurrency: 1 }, () => {
     ['basic', () => closed],
     ['bearer', () => guarded],
   ] as const) {
-    test(`a private image is served to who has credentials for it (${what})`, async () => {
+    test(`a private image is served to callers with credentials for it (${what})`, async () => {
       const answer = await request(alice, { containerImage: nameOf('busybox:oci', registryOf()) });
       assert.ok((await pull(answer)) > 1);
     });
 
-    test(`it is refused to who has none, when it is known here by now (${what})`, async () => {
+    test(`it is refused to callers without credentials, also when it is cached here (${what})`, async () => {
       for (const token of [bob, '']) {
         const { status, message } = await refused(token, {
           containerImage: nameOf('busybox:oci', registryOf()),
@@ -161,7 +161,7 @@ suite('identities', { concurrency: 1 }, () => {
     });
   }
 
-  test('metadata of a private image is for who has credentials only', async () => {
+  test('metadata of a private image requires credentials', async () => {
     const inspect = (token: string) =>
       service.fetch('/v1alpha1/inspect', {
         method: 'POST',
@@ -175,7 +175,7 @@ suite('identities', { concurrency: 1 }, () => {
     assert.equal((await inspect(bob)).status, 403);
   });
 
-  test('another registry that names what is kept here does not get it', async () => {
+  test('another registry that names stored content does not get it', async () => {
     const index = await request(alice, { containerImage: nameOf('multi:index') });
     const { manifests } = (await (
       await fetch(service.at(index.targetImage, `manifests/${index.digest}`))
@@ -204,7 +204,7 @@ suite('identities', { concurrency: 1 }, () => {
     }
   });
 
-  test('images are built from private ones, pushed to private repositories, and frozen there', async () => {
+  test('images are built from private images, pushed to private repositories, and frozen there', async () => {
     const containerFile = Buffer.from(`FROM ${nameOf('busybox:oci')}\nRUN echo own\n`).toString(
       'base64',
     );
@@ -252,7 +252,7 @@ suite('identities', { concurrency: 1 }, () => {
     assert.equal((await refused(token, { containerImage })).status, 403, 'not outside of it');
   });
 
-  test('a token that is wrong, revoked or for another platform is told as such', async () => {
+  test('a token that is wrong, revoked or for another platform is reported as such', async () => {
     const containerImage = nameOf('busybox:oci');
     const wrong = await refused('wrong-token-of-nobody', { containerImage });
     assert.equal(wrong.status, 403);
@@ -271,7 +271,7 @@ suite('identities', { concurrency: 1 }, () => {
     }
   });
 
-  test('the platform of the service itself needs no other server', async () => {
+  test('the built-in platform works without another server', async () => {
     const local = await sluiceCommand(
       ['user', 'add', 'carol@own.example.org', '--data', service.data, '--json'],
       {},
@@ -300,7 +300,7 @@ suite('identities', { concurrency: 1 }, () => {
     await pull(await request(token, body));
   });
 
-  test('a dry run tells what would be done, and with which credentials', async () => {
+  test('a dry run shows the effects of a request, and the credentials it would use', async () => {
     const before = (await readBuilds()).length;
     const body = {
       containerFile: Buffer.from(`FROM ${nameOf('busybox:oci')}\nRUN echo dry\n`).toString(
@@ -334,7 +334,7 @@ suite('identities', { concurrency: 1 }, () => {
     assert.equal((await readBuilds()).length, before, 'nothing was built');
   });
 
-  test('credentials of a registry can be tried', async () => {
+  test('credentials of a registry can be checked', async () => {
     const valid = async (registry: string, password: string) => {
       const answer = await service.fetch('/v1alpha2/validate-creds', {
         method: 'POST',
@@ -351,7 +351,7 @@ suite('identities', { concurrency: 1 }, () => {
     assert.equal(await valid(closed.host, ''), 400);
   });
 
-  test('pulls and builds count for the organisation of who asked', async () => {
+  test('pulls and builds count for the organisation of the caller', async () => {
     const metrics = async (path: string) => {
       const authorization = `Basic ${Buffer.from('admin:service-secret').toString('base64')}`;
       const answer = await service.fetch(path, { headers: { authorization } });
@@ -364,7 +364,7 @@ suite('identities', { concurrency: 1 }, () => {
     assert.equal(builds.orgs['other.example.com'], undefined);
   });
 
-  test('many requests ask the platform a few times', async () => {
+  test('many requests cause few calls to the platform', async () => {
     const containerImage = nameOf('busybox:oci');
     const before = (await platform.requests()).length;
     for (let sent = 0; sent < 500; sent += 50) {

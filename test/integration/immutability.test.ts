@@ -78,7 +78,7 @@ for (const [first, second] of [
   });
 }
 
-test('what is here is served while the registry is down', async () => {
+test('stored content is served while the registry is down', async () => {
   await using registry = await startRegistry();
   await using data = await makeTempDir('data');
   const options = {
@@ -119,7 +119,7 @@ test('what is here is served while the registry is down', async () => {
   }
 });
 
-test('the bytes of the base are those of the registry', async () => {
+test('the bytes of the base match those of the registry', async () => {
   await using registry = await startRegistry();
   await push(registry, 'cfg:full');
   await using sluice = await startSluice({ config: plainRegistries(registry.host) });

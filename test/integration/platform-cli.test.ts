@@ -161,7 +161,7 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
 }
 
 suite('administration of the platform', { concurrency: 2 }, () => {
-  test('on a data directory that no server has seen yet', async () => {
+  test('on a new data directory', async () => {
     await using directory = await makeTempDir('platform-cli');
     const data = directory.join('new', 'data');
     const all = commands({ SLUICE_DATA: data });
@@ -181,7 +181,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assert.equal(answer.status, 200, 'the server that comes later knows them');
   });
 
-  test('on the data directory of a server that runs: it sees every change at once', async () => {
+  test('on the data directory of a running server, which sees every change at once', async () => {
     await using sluice = await startSluice();
     const all = commands({}, ['--data', sluice.data]);
     await all.done('user add ada@example.org');
@@ -208,7 +208,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assert.equal((await whoIs(sluice, other.token)).status, 403);
   });
 
-  test('on a server elsewhere, with an account of it', async () => {
+  test('on a remote server, with one of its accounts', async () => {
     await using sluice = await startSluice({ env: { SLUICE_ACCOUNTS: 'admin:s3cret' } });
     const at = (url: string, account?: string) =>
       commands(account === undefined ? {} : { SLUICE_ACCOUNT: account }, ['--server', url]);
@@ -238,7 +238,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assert.equal(sluice.output().includes('s3cret'), false);
   });
 
-  test('a server and commands that begin at once on nothing agree on schema and key', async () => {
+  test('a server and commands that start simultaneously on an empty directory agree on schema and key', async () => {
     await using directory = await makeTempDir('platform-cli');
     const data = directory.join('data');
     const all = commands({ SLUICE_DATA: data });
@@ -262,7 +262,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assert.equal((await sluice.fetch(path, { headers })).status, 200);
   });
 
-  test('a wrong command line changes nothing', async () => {
+  test('an invalid command line changes nothing', async () => {
     await using directory = await makeTempDir('platform-cli');
     const { run } = commands({ SLUICE_DATA: directory.join('data') });
     const assertWrong = async (args: string, message: RegExp) => {
@@ -286,7 +286,7 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     assert.deepEqual(readdirSync(directory.path), []);
   });
 
-  test('without data and without a named directory, user add makes no data directory', async () => {
+  test('without data and without --data, user add creates no data directory', async () => {
     await using directory = await makeTempDir('platform-cli');
     const result = await sluiceCommand(['user', 'add', 'a@b.example'], {}, '', directory.path);
     assertRefused(result, 1, /Name the data directory with --data/);

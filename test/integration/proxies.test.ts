@@ -59,7 +59,7 @@ after(async () => {
 });
 
 for (const kind of ['https', 'http'] as const) {
-  test(`manifests and blobs of a registry come through the proxy (${kind})`, async () => {
+  test(`manifests and blobs of a registry pass through the proxy (${kind})`, async () => {
     const upstream = kind === 'https' ? secured : plain;
     const big = pattern(20_000_000, `proxied ${kind}`);
     const image = upstream.image('proxied/app', [big, pattern(1000, 'small')]);
@@ -91,7 +91,7 @@ for (const kind of ['https', 'http'] as const) {
   });
 }
 
-test('a blob that breaks off behind the proxy is mended, and a slow client holds it back', async () => {
+test('an interrupted blob is resumed behind the proxy, and a slow client slows the transfer', async () => {
   const big = pattern(30_000_000, 'mended');
   const image = secured.image('mended/app', [big]);
   const path = `/blobs/${image.layers[0]?.digest}`;
@@ -145,7 +145,7 @@ test('hosts of NO_PROXY are connected to directly', async () => {
   assert.equal(proxy.requests.length, before);
 });
 
-test('closed addresses are refused behind the proxy too, and it is not asked for them', async () => {
+test('closed addresses are refused behind the proxy too, without a request to the proxy', async () => {
   const before = proxy.requests.length;
   for (const host of ['10.1.2.3', '169.254.169.254', '[::1]:5000', 'localhost:5001']) {
     const reply = await postJson(`${sluice.url}/v1alpha2/container`, {
@@ -174,7 +174,7 @@ test('a redirect to a closed address is refused behind the proxy too', async () 
   assert.deepEqual(asked, []);
 });
 
-test('with upstream.proxyNames the proxy is asked for names that are unknown here', async () => {
+test('with upstream.proxyNames the proxy gets names that do not resolve here', async () => {
   await using server = await startSluice({
     config: { ...configFor('relay'), upstream: { proxyNames: true } },
     env: variables(proxy),
@@ -189,7 +189,7 @@ test('with upstream.proxyNames the proxy is asked for names that are unknown her
   assertApiFault(await ask('localhost:5001/team/app:1'), 400, /closed network address/);
 });
 
-test('a proxy that is gone, or wants another login, is named', async () => {
+test('an unavailable proxy, and one that requires another login, are named', async () => {
   const image = secured.image('failing/app');
   const other = plain.image('failing/app');
   for (const [url, message] of [
@@ -214,7 +214,7 @@ test('a proxy that is gone, or wants another login, is named', async () => {
   }
 });
 
-test('the command line uses the proxy too, but for a server on the same machine', async () => {
+test('the command line uses the proxy too, except for a server on the same machine', async () => {
   const image = plain.image('commanded/app');
   const env = variables(proxy);
   const inspect = (server: string) =>

@@ -54,7 +54,7 @@ async function pullOnce(
 }
 
 suite('registries', { concurrency: 2 }, () => {
-  test('open', async () => {
+  test('without authentication', async () => {
     await using registry = await startFilled({});
     await pullThrough(registry, { config: settings(registry) });
   });
@@ -65,12 +65,12 @@ suite('registries', { concurrency: 2 }, () => {
       return JSON.stringify({ auths: { [host]: { auth } } });
     };
 
-    test('of the configuration', async () => {
+    test('from the configuration', async () => {
       await using registry = await startFilled({ auth: 'basic' });
       await pullThrough(registry, { config: settings(registry, account(registry)) });
     });
 
-    test('of DOCKER_AUTH_CONFIG', async () => {
+    test('from DOCKER_AUTH_CONFIG', async () => {
       await using registry = await startFilled({ auth: 'basic' });
       await pullThrough(registry, {
         config: settings(registry, { anonymous: true }),
@@ -78,7 +78,7 @@ suite('registries', { concurrency: 2 }, () => {
       });
     });
 
-    test("of Docker's file", async () => {
+    test("from Docker's configuration file", async () => {
       await using registry = await startFilled({ auth: 'basic' });
       await using directory = await makeTempDir('docker-config');
       await writeFile(directory.join('config.json'), dockerConfig(registry));
@@ -91,7 +91,7 @@ suite('registries', { concurrency: 2 }, () => {
     });
 
     for (const auth of ['basic', 'bearer'] as const) {
-      test(`that are wrong or missing with ${auth}: 403 with a sentence`, async () => {
+      test(`wrong or missing with ${auth}: 403 with a sentence`, async () => {
         await using registry = await startFilled({ auth });
         const wrong = { ...account(registry), password: 'not this one' };
         for (const [more, why] of [
@@ -116,7 +116,7 @@ suite('registries', { concurrency: 2 }, () => {
 
   suite('bearer authentication', () => {
     for (const answer of ['token', 'access_token', 'both'] as const) {
-      test(`whose service answers with ${answer}`, async () => {
+      test(`with a service that answers with ${answer}`, async () => {
         await using registry = await startFilled({ auth: 'bearer', token: { answer } });
         await pullThrough(registry, { config: settings(registry, account(registry)) });
         const { questions = [] } = registry.tokenService ?? {};
@@ -172,7 +172,7 @@ suite('registries', { concurrency: 2 }, () => {
     });
   });
 
-  test('TLS of a private authority, and only when it is configured', async () => {
+  test('TLS of a private authority is trusted only if it is configured', async () => {
     await using registry = await startFilled({ tls: true });
     const ca = registry.certificates?.authority;
     await pullThrough(registry, { config: settings(registry, { ca }) });
@@ -183,7 +183,7 @@ suite('registries', { concurrency: 2 }, () => {
     );
   });
 
-  test('a registry at a loopback address that is not configured is refused', async () => {
+  test('an unconfigured registry at a loopback address is refused', async () => {
     await using registry = await startFilled({});
     await using sluice = await startSluice();
     await assert.rejects(
@@ -196,7 +196,7 @@ suite('registries', { concurrency: 2 }, () => {
     );
   });
 
-  test('a mirror of Docker Hub, under every name of it', async () => {
+  test('a mirror of Docker Hub is used under every name of Docker Hub', async () => {
     await using registry = await startRegistry();
     const pusher = await Pusher.open(registry, 'library/alpine');
     const base = await makeImage('multi:index');

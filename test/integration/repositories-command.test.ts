@@ -32,7 +32,7 @@ suite('repositories', { concurrency: 1 }, () => {
   const listed = async (account?: string) =>
     JSON.parse(assertSuccess(await run('list --json', account))).repositories;
 
-  test('list shows what the account may pull', async () => {
+  test('list shows the repositories that the account may pull', async () => {
     assert.deepEqual(await listed(), ['public/app']);
     assert.deepEqual(await listed('reader:read'), ['public/app', 'team/app', 'team/tool']);
     const all = ['public/app', 'secret/app', 'team/app', 'team/tool'];
@@ -44,7 +44,7 @@ suite('repositories', { concurrency: 1 }, () => {
     assert.match(wrong.stderr, /name or the password is wrong/);
   });
 
-  test('the catalog has pages, and skips repositories that the caller may not pull', async () => {
+  test('the catalog has pages, and omits repositories that the caller may not pull', async () => {
     const found: string[] = [];
     let path: string | undefined = '/v2/_catalog?n=1';
     for (let pages = 0; path !== undefined; pages += 1) {

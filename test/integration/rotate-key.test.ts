@@ -77,7 +77,7 @@ async function ask(sluice: Sluice, token: string, body: object): Promise<void> {
 }
 
 suite('a new key', () => {
-  test('opens everything; the old one goes when no container request needs it', async () => {
+  test('opens all secrets; the old key is removed when no container request requires it', async () => {
     await using registry = await startRegistry();
     await using directory = await makeTempDir('rotate');
     const data = directory.join('data');
@@ -146,7 +146,7 @@ suite('a new key', () => {
     assert.match(stdout, /key\.rotate/);
   });
 
-  test('may be interrupted at any moment', async () => {
+  test('can be interrupted at any moment', async () => {
     await using directory = await makeTempDir('rotate');
     const data = directory.join('data');
     const path = (name: string) => join(data, name);

@@ -19,7 +19,7 @@ import { assertSuccess } from './served.ts';
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const patienceMs = 120_000;
 
-test('Sluice builds Sluice, and what it built is ready to serve', async () => {
+test('Sluice builds Sluice, and the result is ready to serve', async () => {
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();
   const base = `${registry.host}/node:24-bookworm-slim`;

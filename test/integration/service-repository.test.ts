@@ -8,7 +8,7 @@ import { startSluice } from '../world/sluice.ts';
 
 const administrator = { name: 'admin', password: 'secret' };
 
-test('the credentials of the service push nothing to where a request names', async () => {
+test("the server's own credentials do not push to repositories in requests", async () => {
   await using open = await startRegistry();
   await using closed = await startRegistry({ auth: 'basic' });
   const images = await pushCorpus(open, ['busybox:oci']);

@@ -109,7 +109,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     ['COPY', (image: string) => `COPY --from=${image} /bin/busybox /stolen`],
     ['RUN', (image: string) => `RUN --mount=from=${image},target=/s cp /s/bin/busybox /stolen`],
   ] as const) {
-    test(`ONBUILD ${name} of a base image takes nothing from an image that nobody was asked for`, async () => {
+    test(`ONBUILD ${name} of a base image takes nothing from an image that the caller may not pull`, async () => {
       const [, path = ''] = /^[^/]+\/(.*):[^:]+$/.exec(base.reference) ?? [];
       const repository = repositoryOf(path);
       const pinned = `${closed.host}/${path}@${secret.digest}`;
@@ -164,7 +164,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     return execFileSync('tar', ['-xzO', '--wildcards', '*made'], { input }).toString();
   };
 
-  test('what a recipe leaves in a cache mount is there for no other one', async () => {
+  test('files in a cache mount are not available to another recipe', async () => {
     const mount = 'RUN --mount=type=cache,target=/root/.cache';
     const left = `FROM ${base.reference}\n${mount} echo poison > /root/.cache/wheel\n`;
     assert.doesNotMatch(await logOf(privileged, await request(privileged, left)), /failed/);
@@ -172,7 +172,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     assert.equal(await madeIn(other, await request(other, found)), '');
   });
 
-  test('a cache that somebody else writes decides nothing, unless the operator trusts them all', async () => {
+  test('a cache that others can write is not used, unless the operator trusts all callers', async () => {
     const text = `FROM ${base.reference}\nRUN echo good > /made\n`;
     const cacheRepository = `${open.host}/somebody/cache`;
     await logOf(trusting, await request(trusting, text, { cacheRepository }));

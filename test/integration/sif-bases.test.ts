@@ -130,7 +130,7 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
       .filter(line => !/\/env\/(?:01-base|94-appsbase|95-apps)\.sh$/.test(line))
       .sort();
 
-  test('%post runs in the base, with its variables; links and modes are as they were', async () => {
+  test('%post runs in the base, with its variables; links and modes are unchanged', async () => {
     const target = await build(
       [
         ...['Bootstrap: localimage', `From: oras://${base}`, 'Stage: one', '%post'],
@@ -146,7 +146,7 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
   });
 
-  test('a file that was pushed to this server is a base, for who may pull it', async () => {
+  test('a pushed file on this server is a base for callers who may pull it', async () => {
     const env = { APPTAINER_DOCKER_USERNAME: 'admin', APPTAINER_DOCKER_PASSWORD: 'secret' };
     for (const repository of ['public/base', 'private/base']) {
       await run(['push', '--no-https', file, `oras://${sluice.host}/${repository}:1`], env);
@@ -160,7 +160,7 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     assert.match(await closed.text(), /The base image .*private\/base:1 is unavailable/);
   });
 
-  test('what cannot be a base is refused with the reason', async () => {
+  test('an unusable base is refused with the reason', async () => {
     const missing = await request(`Bootstrap: oras\nFrom: ${open.host}/no:1\n`, `${open.host}/x`);
     assert.equal(missing.status, 400);
     assert.match(await missing.text(), /The base image .*\/no:1 is unavailable/);

@@ -19,7 +19,7 @@ interface SifAnswer {
   readonly warnings?: readonly string[];
 }
 
-suite('singularity images', { concurrency: 1 }, () => {
+suite('Singularity images', { concurrency: 1 }, () => {
   let world: SifWorld;
   let open: Registry;
   let closed: Registry;
@@ -48,7 +48,7 @@ suite('singularity images', { concurrency: 1 }, () => {
   const run = async (args: readonly string[], user: ApptainerUser = 'root', env = {}) =>
     assertSuccess(await apptainer.run(args, { user, env }));
 
-  test('an image is converted without a build, and runs as root and as anybody', async () => {
+  test('an image is converted without a build, and runs as root and as any user', async () => {
     const body = {
       containerImage: nameOf('busybox:oci'),
       containerConfig: { env: ['GREETING=it\'s "$HOME" `x`'], cmd: ['sh', '-c', 'echo $GREETING'] },
@@ -84,7 +84,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.equal((await fetch(details.file)).status, 200);
   });
 
-  test('a private registry is pushed to and pulled from', async () => {
+  test('a private registry works as source and target', async () => {
     const answer = await request({
       containerImage: nameOf('busybox:oci'),
       buildRepository: `${closed.host}/sif/private`,
@@ -155,7 +155,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     );
   });
 
-  test('%test is run unless it is turned off, and build arguments are taken', async () => {
+  test('%test runs unless it is disabled, and build arguments are used', async () => {
     const definition = (test: string) =>
       [
         ...['From: {{ IMAGE }}', 'Bootstrap: docker', 'OSVersion: none', '%setup', '%arguments'],
@@ -185,7 +185,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.match(await finished(tested), /RUN .*\/dev\/sluice\/try/);
   });
 
-  test('what is asked for comes before what the definition file says', async () => {
+  test('the request takes precedence over the definition file', async () => {
     const definition = [
       `Bootstrap: docker\nFrom: ${nameOf('busybox:oci')}\nIncludeCmd: yes`,
       '%post\n  echo "export KIND=post" >> $APPTAINER_ENVIRONMENT',
@@ -206,7 +206,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.equal(await run(['run', '--no-https', answer.targetImage, 'own']), 'asked own\n');
   });
 
-  test('an image for arm64 is made here, and says so', async () => {
+  test('an image for arm64 is made here, and states its architecture', async () => {
     const answer = await request({
       containerImage: nameOf('multi:index'),
       containerPlatform: 'linux/arm64',
@@ -225,7 +225,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.match(container.sif.definition, /^bootstrap: docker\nfrom: .*\/corpus\/multi:index\n/);
   });
 
-  test('a hosted repository takes Singularity images of who may push to it', async () => {
+  test('a hosted repository accepts Singularity images only from callers who may push to it', async () => {
     const administrator = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
     const post = async (path: string, authorization: string, body: object) => {
       const answer = await sluice.fetch(`/platform${path}`, {
@@ -261,7 +261,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.equal(await run(['run', file]), 'hosted\n');
   });
 
-  test('what cannot be done is told', async () => {
+  test('unsupported requests are reported', async () => {
     const refused = async (body: object) => {
       const answer = await sluice.fetch('/v1alpha2/container', {
         method: 'POST',
@@ -304,7 +304,7 @@ suite('singularity images', { concurrency: 1 }, () => {
     assert.match(docker.text, /set 'format' to sif/);
   });
 
-  test('without mksquashfs a request says what is missing', async () => {
+  test('without mksquashfs a request reports what is missing', async () => {
     await using server = await startSluice({
       config: {
         sif: { mksquashfs: '/nonexistent/mksquashfs' },

@@ -56,7 +56,7 @@ async function request(url: string, image: string): Promise<string> {
   return `/v2${targetImage.slice(targetImage.indexOf('/'), targetImage.lastIndexOf(':'))}`;
 }
 
-test('npm start: ready from nothing, drains on SIGTERM, and knows its tokens again', async () => {
+test('npm start: ready from an empty directory, drains on SIGTERM, and knows its tokens again', async () => {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, ['big:64m']);
   const { reference, image } = pushed.get('big:64m') ?? assert.fail();
@@ -116,7 +116,7 @@ test('npm start: ready from nothing, drains on SIGTERM, and knows its tokens aga
   assert.equal(second.daemon.process.exitCode, 0);
 });
 
-test('the log stays JSON lines when a client leaves in mid-transfer', async () => {
+test('the log consists of JSON lines when a client disconnects during a transfer', async () => {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, ['big:64m']);
   const { reference, image } = pushed.get('big:64m') ?? assert.fail();
@@ -174,7 +174,7 @@ test('npm start without a builder installs one, and builds wait for it', async (
   }
 });
 
-test('a data directory that cannot be made is told, and ends the start', async () => {
+test('a data directory that cannot be created is reported, and prevents the start', async () => {
   const result = await sluiceCommand(['serve'], {
     SLUICE_DATA: '/proc/sluice',
     SLUICE_LISTEN: '127.0.0.1:0',

@@ -18,7 +18,7 @@ const project = fileURLToPath(new URL('../..', import.meta.url));
 const machinePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
-  test(`${signal}: for a moment the port still answers, and says that it is not ready`, async () => {
+  test(`${signal}: for a moment the port still answers, and reports that it is not ready`, async () => {
     await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
     assert.equal((await sluice.fetch('/readyz')).status, 200);
     const ended = once(sluice.process, 'exit');
@@ -33,7 +33,7 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
   });
 }
 
-test('SIGINT, which a person sends, is not made to wait', async () => {
+test('SIGINT stops the server without a delay', async () => {
   await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
   const ended = once(sluice.process, 'exit');
   sluice.process.kill('SIGINT');
@@ -66,7 +66,7 @@ async function checkout(directory: TempDir): Promise<string> {
 }
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-  test(`${signal} while a builder is being installed ends the compiler and leaves nothing`, async () => {
+  test(`${signal} during the installation of a builder ends the compiler and leaves nothing`, async () => {
     await using directory = await makeTempDir('installing');
     const tools = directory.join('tools');
     await mkdir(tools);

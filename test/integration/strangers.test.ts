@@ -58,7 +58,7 @@ async function logOf(sluice: Sluice, { buildId, message }: Answer): Promise<stri
   return (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
 }
 
-test('a stranger builds and pulls, and reaches neither the server nor another registry', async () => {
+test('a caller without a login builds and pulls, and reaches neither the server nor another registry', async () => {
   for (const name of ['slirp4netns', 'nft', 'mkfs.ext4']) requireCommand(name);
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
@@ -114,7 +114,7 @@ test('a stranger builds and pulls, and reaches neither the server nor another re
   }
 });
 
-test('where the builder cannot be contained, strangers are refused, and the log says what to install', async () => {
+test('if the builder cannot be contained, callers without a login are refused, and the log names the missing packages', async () => {
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
   await using directory = await makeTempDir('path');
@@ -139,7 +139,7 @@ test('where the builder cannot be contained, strangers are refused, and the log 
   assert.match(await logOf(sluice, known), /The build succeeded/);
 });
 
-test("strangers build on a builder of the operator's only where it is listed", async () => {
+test("callers without a login use an operator's builder only if it is listed", async () => {
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
   await using buildkitd = await startBuildkitd();

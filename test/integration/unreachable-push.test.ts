@@ -8,7 +8,7 @@ import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-test('a push that does not get through names its phase, the address and the way out', async () => {
+test('a failed push reports its phase, the address and the remedy', async () => {
   await using directory = await makeTempDir('push');
   await using buildkitd = await startBuildkitd();
   // Where the builder looks for the server, nobody listens.

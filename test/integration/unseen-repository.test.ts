@@ -9,7 +9,7 @@ import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.
 
 type Answer = ContainerAnswer & { readonly buildId: string; readonly cached: boolean };
 
-suite('a repository that nobody can see before it is there', () => {
+suite('a repository that is invisible before it exists', () => {
   let registry: Registry;
   let sluice: Sluice;
   let image: string;
@@ -65,7 +65,7 @@ suite('a repository that nobody can see before it is there', () => {
     })) as Answer;
   };
 
-  test('who may push to it begins it, and it is found from then on', async () => {
+  test('a caller with push access creates it, and it is found from then on', async () => {
     const begun = await freeze('team/new');
     assert.equal(begun.cached, false);
     const path = `/v1alpha1/builds/${begun.buildId}/logs?follow=true`;
@@ -74,7 +74,7 @@ suite('a repository that nobody can see before it is there', () => {
     assert.deepEqual([again.cached, again.buildId], [true, begun.buildId], log);
   });
 
-  test('who may not is refused', async () => {
+  test('a caller without push access is refused', async () => {
     isOpen = false;
     await assert.rejects(freeze('team/other'), /403: .*'buildRepository': .* refused access/);
   });

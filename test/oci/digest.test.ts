@@ -6,7 +6,7 @@ import { documentOf } from '../../src/oci/document.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { digests } from './arbitraries.ts';
 
-test('digests: the parts put together are the digest', () => {
+test('digests: the parts joined together are the digest', () => {
   fc.assert(
     fc.property(digests, digest => {
       const { algorithm, hex } = splitDigest(digest);
@@ -16,7 +16,7 @@ test('digests: the parts put together are the digest', () => {
   );
 });
 
-test('digests: what is computed is a digest, and tells any two contents apart', () => {
+test('digests: computed values are digests, and differ for different content', () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.uint8Array(), (one, other) => {
       for (const algorithm of ['sha256', 'sha512'] as const) {

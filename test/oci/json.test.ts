@@ -8,7 +8,7 @@ import { jsonObjects } from './arbitraries.ts';
 const parse = (text: string) => parseLossless(Buffer.from(text), 'manifest');
 const again = (text: string) => writeJson(parse(text)).toString();
 
-test('JSON: what a compact writer wrote is written again byte for byte', () => {
+test('JSON: the text of a compact writer is written again byte for byte', () => {
   fc.assert(
     fc.property(jsonObjects, text => {
       assert.equal(again(text), text);
@@ -42,27 +42,27 @@ test('JSON: every kind of number keeps its digits', () => {
   }
 });
 
-test('JSON: a copy by spreading keeps what a number was spelled as', () => {
+test('JSON: a copy by spreading keeps the spelling of numbers', () => {
   const { first, ...rest } = parse('{"first":1,"n":1.10,"o":{"n":1e400}}');
   assert.equal(first, 1);
   assert.equal(writeJson({ ...rest, last: 1 }).toString(), '{"n":1.10,"o":{"n":1e400},"last":1}');
 });
 
-test('JSON: spacing goes, values and order stay', () => {
+test('JSON: whitespace is removed, values and order stay', () => {
   assert.equal(
     again(' {\n "b" : [ 1 , 2.50 ] ,\t"\\u0061" : "\\/\\u00e9" } '),
     '{"b":[1,2.50],"a":"/é"}',
   );
 });
 
-test('JSON: of two members with one name the last counts, and keeps its own digits', () => {
+test('JSON: of two members with one name the last one counts, and keeps its own digits', () => {
   assert.equal(again('{"a":1.10,"b":1,"a":9007199254740993}'), '{"a":9007199254740993,"b":1}');
   assert.equal(again('{"a":9007199254740993,"a":1}'), '{"a":1}');
   assert.equal(again('{"a":{"b":1.0,"c":2.0},"a":{"c":3.00}}'), '{"a":{"c":3.00}}');
   assert.equal(again('{"a":[1.0,2.0],"a":{"c":3.00}}'), '{"a":{"c":3.00}}');
 });
 
-test('JSON: names that are special to JavaScript are plain members', () => {
+test('JSON: names that are special in JavaScript are ordinary members', () => {
   const text = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"toJSON":1}';
   assert.equal(again(text), text);
   assert.equal(writeJson({ ...parse(text) }).toString(), text);
@@ -98,7 +98,7 @@ test('JSON: anything but an object is refused with a sentence', () => {
   });
 });
 
-test('JSON: nesting that cannot be written is refused when it is read', () => {
+test('JSON: nesting that is too deep to write is refused when it is read', () => {
   for (const depth of [100, 1000, 3000, 5000, 8000, 20_000, 200_000, 1_000_000]) {
     for (const text of [
       `{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`,
@@ -114,14 +114,14 @@ test('JSON: nesting that cannot be written is refused when it is read', () => {
   }
 });
 
-test('JSON: what is an object', () => {
+test('JSON: objects are recognised', () => {
   assert.deepEqual(asObject({ a: 1 }), { a: 1 });
   for (const value of [undefined, null, [], 'a', 1, parse('{"n":1.10}').n]) {
     assert.equal(asObject(value), undefined);
   }
 });
 
-test('JSON: reading alone gives the same values, with plain numbers', () => {
+test('JSON: the reader alone returns the same values, with plain numbers', () => {
   fc.assert(
     fc.property(jsonObjects, text => {
       assert.deepEqual(parseJson(Buffer.from(text), 'config'), JSON.parse(text));
@@ -132,7 +132,7 @@ test('JSON: reading alone gives the same values, with plain numbers', () => {
   assert.throws(() => parseJson(Buffer.from('{'), 'config'), OciSyntaxError);
 });
 
-test('JSON: members are found as Go finds them, in any case and the last of several', () => {
+test('JSON: members are found as Go finds them, in any letter case, the last of several', () => {
   assert.equal(memberName({ Env: 1 }, 'Env'), 'Env');
   assert.equal(memberName({ env: 1 }, 'Env'), 'env');
   assert.equal(memberName({ Env: 1, ENV: 2 }, 'Env'), 'ENV');

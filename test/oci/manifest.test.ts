@@ -14,7 +14,7 @@ const index = { schemaVersion: 2, manifests: [] };
 const document = (body: object, served: string) =>
   documentOf(Buffer.from(JSON.stringify(body)), served);
 
-test("a document's own word counts, then the type it was served with, then its members", () => {
+test('the mediaType of a document counts, then its Content-Type, then its members', () => {
   const { ociManifest, ociIndex, dockerManifest } = mediaTypes;
   assert.equal(
     manifestType(document({ ...manifest, mediaType: ociManifest }, ociIndex)),
@@ -27,19 +27,19 @@ test("a document's own word counts, then the type it was served with, then its m
   assert.equal(parseManifest(document(index, 'text/plain')).kind, 'index');
 });
 
-test('schema 1 is told apart by its type and by its version', () => {
+test('schema 1 is recognised by its type and by its version', () => {
   assert.equal(parseManifest(document({}, mediaTypes.dockerSchema1Signed)).kind, 'schema1');
   assert.equal(parseManifest(document({ schemaVersion: 1 }, 'application/json')).kind, 'schema1');
 });
 
-test('null stands for what is absent, as Go writes it', () => {
+test('null stands for an absent value, as Go writes it', () => {
   const parsed = parseManifest(document({ ...manifest, layers: null }, mediaTypes.ociManifest));
   assert.deepEqual(parsed.kind === 'manifest' && parsed.layers, []);
   const empty = parseManifest(document({ ...index, manifests: null }, mediaTypes.ociIndex));
   assert.deepEqual(empty.kind === 'index' && empty.manifests, []);
 });
 
-test('an image is told from an artifact by the type of its config', () => {
+test('the type of the config distinguishes an image from an artifact', () => {
   const kinds = [
     mediaTypes.ociConfig,
     mediaTypes.dockerConfig,
@@ -62,12 +62,12 @@ for (const [what, body] of [
   ['a version of 3', { ...manifest, schemaVersion: 3 }],
   ['layers that are no list', { ...manifest, layers: {} }],
 ] as const) {
-  test(`a manifest with ${what} is refused with the place`, () => {
+  test(`a manifest with ${what} is refused with the position`, () => {
     assert.throws(() => parseManifest(document(body, mediaTypes.ociManifest)), /malformed at '\w+/);
   });
 }
 
-test('what is no JSON object is refused', () => {
+test('text that is not a JSON object is refused', () => {
   for (const text of ['', '[]', 'null', '{"a":', '"text"']) {
     assert.throws(
       () => parseManifest(documentOf(Buffer.from(text), mediaTypes.ociManifest)),

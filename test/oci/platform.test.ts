@@ -38,7 +38,7 @@ function selected(wanted: string, ...offers: string[]): string | undefined {
   return found ? formatPlatform({ ...found, variant: found.variant ?? '' }) : undefined;
 }
 
-test('platforms: the usual spellings of the two that are supported', () => {
+test('platforms: the usual spellings of the two supported platforms', () => {
   for (const text of ['linux/amd64', 'amd64', 'x86_64', 'linux/x86_64', 'Linux/AMD64', 'x86-64']) {
     assert.deepEqual(parsePlatform(text), { os: 'linux', architecture: 'amd64' }, text);
   }
@@ -77,7 +77,7 @@ test('platforms: everything else is refused with a sentence', () => {
   }
 });
 
-test('platforms: what is written is read again as the same', () => {
+test('platforms: a formatted platform parses to the same platform', () => {
   for (const text of ['linux/amd64', 'linux/arm64']) {
     assert.equal(formatPlatform(parsePlatform(text)), text);
   }
@@ -111,7 +111,7 @@ const different = [
   ['linux/amd64', ''],
 ] as const;
 
-test('platforms: which are the same and which are not, in both directions', () => {
+test('platforms: equal and different platforms, in both directions', () => {
   for (const [one, other] of same) {
     assert.ok(matchesPlatform(platform(one), platform(other)), `${one} ${other}`);
     assert.ok(matchesPlatform(platform(other), platform(one)), `${other} ${one}`);
@@ -122,7 +122,7 @@ test('platforms: which are the same and which are not, in both directions', () =
   }
 });
 
-test('platforms: the entry taken from an index', () => {
+test('platforms: the entry selected from an index', () => {
   assert.equal(selected('linux/amd64'), undefined);
   assert.equal(selected('linux/amd64', 'linux/arm64', 'windows/amd64', 'linux/386'), undefined);
   assert.equal(selected('linux/amd64', 'linux/arm64', 'linux/amd64'), 'linux/amd64');
@@ -132,7 +132,7 @@ test('platforms: the entry taken from an index', () => {
   assert.equal(selected('linux/arm64', 'linux/arm/v7', 'linux/arm64'), 'linux/arm64');
 });
 
-test('platforms: without an exact match the next below is taken, then the next above', () => {
+test('platforms: without an exact match, the next lower variant is selected, then the next higher one', () => {
   assert.equal(selected('linux/amd64', 'linux/amd64/v4', 'linux/amd64/v2'), 'linux/amd64/v2');
   assert.equal(
     selected('linux/amd64/v3', 'linux/amd64/v4', 'linux/amd64', 'linux/amd64/v2'),
@@ -144,7 +144,7 @@ test('platforms: without an exact match the next below is taken, then the next a
   assert.equal(selected('linux/amd64', 'linux/amd64/odd'), 'linux/amd64/odd');
 });
 
-test('platforms: of entries for one platform the first is taken, and attestations never', () => {
+test('platforms: of entries for one platform the first is selected, and never an attestation', () => {
   const attestation = entry('linux/amd64', {
     annotations: { 'vnd.docker.reference.type': 'attestation-manifest' },
   });
@@ -161,7 +161,7 @@ test('platforms: of entries for one platform the first is taken, and attestation
   assert.ok(isAttestation(entry('linux/unknown')));
 });
 
-test('platforms: the selected entry is an exact one whenever there is one', () => {
+test('platforms: an exact entry is selected whenever there is one', () => {
   const offers = fc.constantFrom(
     ...new Set([...same.flat(), ...different.flat()].filter(text => text !== '')),
   );

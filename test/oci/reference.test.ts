@@ -45,7 +45,7 @@ const references: fc.Arbitrary<Reference> = fc
     ...(digest === undefined ? {} : { digest }),
   }));
 
-test('references: what is written is read again as the same', () => {
+test('references: a formatted reference parses to the same reference', () => {
   fc.assert(
     fc.property(references, reference => {
       assert.deepEqual(parseReference(formatReference(reference)), reference);
@@ -53,7 +53,7 @@ test('references: what is written is read again as the same', () => {
   );
 });
 
-test('references: reading settles after one round, and never fails but with a sentence', () => {
+test('references: parsing is stable after one round, and fails only with a sentence', () => {
   const pieces = fc.constantFrom('a', 'B', '.', '-', '_', '/', ':', '@', '0', 'sha256:', '[', ']');
   fc.assert(
     fc.property(
@@ -76,7 +76,7 @@ test('references: reading settles after one round, and never fails but with a se
   );
 });
 
-test('references: docker.io has one name, in all its spellings', () => {
+test('references: docker.io has one name in all its spellings', () => {
   const plain = { registry: 'docker.io', repository: 'library/alpine', tag: '3.20' };
   for (const text of [
     'alpine:3.20',
@@ -95,7 +95,7 @@ test('references: docker.io has one name, in all its spellings', () => {
   assert.equal(canonicalRegistry('GHCR.io'), 'ghcr.io');
 });
 
-test('references: what is a registry and what is not', () => {
+test('references: registry hosts and other first segments', () => {
   const parts = (text: string) => {
     const { registry, repository, tag, digest } = parseReference(text);
     return [registry, repository, tag, digest];
@@ -187,7 +187,7 @@ test('references: names and tags alone', () => {
   assert.ok(!isTag('a\n'));
 });
 
-test('references: hostile names are refused in no time', () => {
+test('references: hostile names are refused quickly', () => {
   for (const text of [
     `${'a-'.repeat(100_000)}!`,
     `${'a_'.repeat(60)}!/b`,

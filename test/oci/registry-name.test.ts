@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { registryHost } from '../../src/oci/registry-name.ts';
 
-test('the host of what names a registry, or a part of one', () => {
+test('the host of the name of a registry, or of a part of one', () => {
   for (const [text, host] of [
     ['quay.io', 'quay.io'],
     ['QUAY.io/team', 'quay.io'],
@@ -18,7 +18,7 @@ test('the host of what names a registry, or a part of one', () => {
   }
 });
 
-test('other names are not one, whatever they would be in an image name', () => {
+test('other names are not registries, whatever they would be in an image name', () => {
   const texts = [
     '',
     '/',

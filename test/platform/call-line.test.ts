@@ -29,7 +29,7 @@ function lineOf(windows: readonly Window[], longestWaitMs = Number.POSITIVE_INFI
   return { clock, made, enter };
 }
 
-test('no span of time sees more calls than it may, and nobody overtakes', async () => {
+test('no span of time has more calls than the limit, and nobody overtakes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 120 }),
@@ -61,7 +61,7 @@ test('no span of time sees more calls than it may, and nobody overtakes', async 
   );
 });
 
-test('nobody waits who need not', async () => {
+test('nobody waits without need', async () => {
   const { clock, enter } = lineOf([{ count: 20, ms: 1000 }]);
   for (let call = 0; call < 20; call += 1) assert.equal(await enter(), 0);
   assert.equal(await enter(), 1000);
@@ -70,7 +70,7 @@ test('nobody waits who need not', async () => {
   assert.equal(await enter(), 0);
 });
 
-test('an hour at full speed is held to the limit of the hour', async () => {
+test('an hour at full speed stays within the limit of the hour', async () => {
   const { made, enter } = lineOf([
     { count: 20, ms: 1000 },
     { count: 1000, ms: 3_600_000 },
@@ -80,7 +80,7 @@ test('an hour at full speed is held to the limit of the hour', async () => {
   assert.equal(made[1000], 3_600_000);
 });
 
-test('who would wait longer than anybody waits is told when to come again', async () => {
+test('a caller who would wait too long gets the time to try again', async () => {
   const forever = new Promise<void>(() => {});
   const line = createCallLine({
     windows: [{ count: 2, ms: 10_000 }],
@@ -98,7 +98,7 @@ test('who would wait longer than anybody waits is told when to come again', asyn
   );
 });
 
-test('a call counts until it is answered: it may arrive as late as that', async () => {
+test('a call counts until it is answered, because it may arrive that late', async () => {
   const { made, enter } = lineOf([{ count: 2, ms: 1000 }]);
   await enter('token', 700);
   await enter('token', 10);
@@ -116,7 +116,7 @@ test('a call counts until it is answered: it may arrive as late as that', async 
   await next;
 });
 
-test('who leaves the line need not be waited for to the end', async () => {
+test('a caller who leaves the queue does not delay others', async () => {
   const line = createCallLine({ windows: [{ count: 1, ms: 60_000 }], longestWaitMs: 120_000 });
   await line.enter('token');
   const leaving = new AbortController();

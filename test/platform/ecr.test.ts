@@ -34,7 +34,7 @@ async function start(assumeRoles = false) {
   return { aws, clock, login, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-test('an access key is exchanged for a password, at the region of the registry', async () => {
+test('an access key is exchanged for a password, in the region of the registry', async () => {
   await using at = await start();
   const password = await at.login(ireland, keys('AKIAGOOD'), 'mine');
   assert.deepEqual(password, { kind: 'password', username: 'AWS', password: 'password-1' });
@@ -45,7 +45,7 @@ test('an access key is exchanged for a password, at the region of the registry',
   );
 });
 
-test('the public gallery has passwords of its own', async () => {
+test('the public gallery has its own passwords', async () => {
   await using at = await start();
   assert.equal((await at.login(gallery, keys('AKIAGOOD'), 'mine')).kind, 'password');
   assert.deepEqual(
@@ -54,7 +54,7 @@ test('the public gallery has passwords of its own', async () => {
   );
 });
 
-test('a password is asked for once, until shortly before it expires', async () => {
+test('a password is requested once, until shortly before it expires', async () => {
   await using at = await start();
   at.aws.accounts.add('AKIAOTHER');
   at.aws.expiresAt = Math.ceil(at.clock.now / 1000) * 1000 + 3_600_000;
@@ -73,7 +73,7 @@ test('a password is asked for once, until shortly before it expires', async () =
   assert.equal(at.aws.calls.length, 4);
 });
 
-test('a role is taken with the keys that came with it, and its external id', async () => {
+test('a role is assumed with its keys and its external id', async () => {
   await using at = await start();
   at.aws.roles.set(role, 'external-1');
   assert.equal(
@@ -93,7 +93,7 @@ test('a role is taken with the keys that came with it, and its external id', asy
   );
 });
 
-test("this server's own identity takes roles only where the operator lets it", async () => {
+test("this server's own identity assumes roles only if the operator allows it", async () => {
   await using closed = await start();
   await assert.rejects(
     closed.login(ireland, keys(undefined, role, 'external-1'), 'r'),
@@ -120,7 +120,7 @@ test("this server's own identity takes roles only where the operator lets it", a
   );
 });
 
-test('AWS refusing and AWS failing are told apart, without its words', async () => {
+test('refusals and failures of AWS are distinguished, without quoting AWS', async () => {
   await using at = await start();
   const secrets = ['AKIABAD', 'the-secret-key', 'may not'];
   await assert.rejects(
@@ -140,7 +140,7 @@ test('AWS refusing and AWS failing are told apart, without its words', async () 
   assert.equal((await at.login(ireland, keys('AKIAGOOD'), 'mine')).kind, 'password');
 });
 
-test('AWS is reached by the one way out', async () => {
+test('requests to AWS use the common transport', async () => {
   await using aws = await startScriptedAws();
   const transport = createTransport(new Map(), { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
   const login = createEcrLogin({ transport, assumeRoles: false, endpoint: aws.url });

@@ -37,7 +37,7 @@ test('one platform has one name, however its address is written', () => {
   }
 });
 
-test('the operator says which platform is the usual one', () => {
+test('the operator sets the default platform', () => {
   const endpoints = createEndpoints({
     own,
     byDefault: 'http://10.0.0.5:8080/platform/',
@@ -56,7 +56,7 @@ test('the operator says which platform is the usual one', () => {
   assert.equal(named.resolve().isOwn, true);
 });
 
-test('no other platform than the allowed ones is found', () => {
+test('only allowed platforms are found', () => {
   const endpoints = createEndpoints({
     own,
     byDefault: undefined,
@@ -123,7 +123,7 @@ test('an address that clients always send may stand for another platform', () =>
   }
 });
 
-test('the list takes addresses and hosts', () => {
+test('the list accepts addresses and hosts', () => {
   for (const entry of [
     'tower.example',
     'tower.example:8443',

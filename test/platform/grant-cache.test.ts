@@ -11,7 +11,7 @@ function counting() {
   };
 }
 
-test('an answer is kept for its life and not longer', async () => {
+test('an answer is cached for its lifetime and no longer', async () => {
   let now = 0;
   const cache = createGrantCache(() => now);
   const load = counting();
@@ -22,7 +22,7 @@ test('an answer is kept for its life and not longer', async () => {
   assert.equal(await cache.get('a', 'user', 1000, load), 2);
 });
 
-test('equal questions at once are one, those of others are not', async () => {
+test('identical simultaneous questions are asked once, those of other callers separately', async () => {
   const cache = createGrantCache();
   const load = counting();
   const answers = await Promise.all([
@@ -34,7 +34,7 @@ test('equal questions at once are one, those of others are not', async () => {
   assert.deepEqual(answers, [1, 1, 2, 3]);
 });
 
-test('a failure is not kept', async () => {
+test('a failure is not cached', async () => {
   const cache = createGrantCache();
   await assert.rejects(
     cache.get('a', 'user', 1000, () => Promise.reject(new Error('down'))),
@@ -43,7 +43,7 @@ test('a failure is not kept', async () => {
   assert.equal(await cache.get('a', 'user', 1000, async () => 5), 5);
 });
 
-test('what was asked before a grant was forgotten is not kept after', async () => {
+test('an answer requested before its grant was forgotten is not cached', async () => {
   const cache = createGrantCache();
   const early = Promise.withResolvers<string>();
   const asked = cache.get('a', 'user', 1000, () => early.promise);
@@ -57,7 +57,7 @@ test('what was asked before a grant was forgotten is not kept after', async () =
   assert.equal(await cache.get('b', 'user', 1000, async () => 'again'), other);
 });
 
-test('one answer can be dropped, and nothing else with it', async () => {
+test('one answer can be dropped alone', async () => {
   const cache = createGrantCache();
   const load = counting();
   await cache.get('a', 'user', 1000, load);

@@ -13,7 +13,7 @@ function mostWithin(calls: readonly SeenCall[], ms: number): number {
   return Math.max(...most);
 }
 
-test('1,000 requests of some people and workspaces make few calls, and none fails', async () => {
+test('1,000 requests of a few users and workspaces make few calls, and none fails', async () => {
   await using scripted = await startScriptedPlatform();
   await using world = await makePlatformWorld({ url: scripted.url });
   const people = 5;
@@ -48,7 +48,7 @@ test('1,000 requests of some people and workspaces make few calls, and none fail
   assert.equal(scripted.calls.length, people * (1 + 2 * workspaces));
 });
 
-test('one token never makes more calls than the platform allows, and they wait instead of failing', async () => {
+test('one token never makes more calls than the platform allows, and calls wait instead of failing', async () => {
   await using scripted = await startScriptedPlatform();
   await using world = await makePlatformWorld({ url: scripted.url });
   scripted.users.set('token', { id: 1, userName: 'u', email: null });
@@ -70,7 +70,7 @@ test('one token never makes more calls than the platform allows, and they wait i
   assert.ok(performance.now() - begun >= 2900, 'they took their time');
 });
 
-test('the hour has its limit too, and a wait that nobody would wait is told at once', async () => {
+test('the hour has a limit too, and a wait that is too long is reported at once', async () => {
   await using scripted = await startScriptedPlatform();
   await using world = await makePlatformWorld({
     url: scripted.url,

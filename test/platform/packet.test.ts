@@ -10,7 +10,7 @@ const { publicKey, privateKey } = generate();
 const spki = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
 const refusal = { message: 'The packet is malformed, or was encrypted for another key' };
 
-test('any text comes back as it was', () => {
+test('any text is encrypted and decrypted unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 5000 }), text => {
       assert.equal(openPacket(sealPacket(text, spki), privateKey), text);
@@ -19,14 +19,14 @@ test('any text comes back as it was', () => {
   );
 });
 
-test('a packet for somebody else is refused, and always in the same words', () => {
+test('a packet for another key is refused, always with the same message', () => {
   const other = generate().privateKey;
   for (let tries = 0; tries < 20; tries += 1) {
     assert.throws(() => openPacket(sealPacket('{"password":"secret"}', spki), other), refusal);
   }
 });
 
-test('what is no packet is refused', () => {
+test('text that is not a packet is refused', () => {
   const [version = '', kind = '', key = '', data = ''] = sealPacket('text', spki).split('\\');
   const swapped = sealPacket('other', spki).split('\\')[3] ?? '';
   for (const parts of [

@@ -38,7 +38,7 @@ async function start(settings: Parameters<typeof makePlatformWorld>[0] = {}) {
   return { world, url, address, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-test('a platform that nobody can reach is asked over the socket it opened', async () => {
+test('a platform that cannot be reached is asked over the socket that it opened', async () => {
   await using at = await start();
   const peer = await pair(at.address, userInfo);
   assert.equal((await at.world.platform.user(grant)).userName, 'alice');
@@ -54,7 +54,7 @@ test('a platform that nobody can reach is asked over the socket it opened', asyn
   peer.socket.close();
 });
 
-test('keys come encrypted for the pairing they were asked with', async () => {
+test('keys are encrypted for the pairing of the request', async () => {
   await using at = await start();
   const keys = {
     discriminator: 'container-reg',
@@ -73,7 +73,7 @@ test('keys come encrypted for the pairing they were asked with', async () => {
   peer.socket.close();
 });
 
-test('keys for another pairing cannot be read, and the message tells what to do', async () => {
+test('keys for another pairing cannot be read, and the message has a remedy', async () => {
   await using at = await start();
   const store = createPairingStore(at.world.database);
   const other = await createPairingKeys({ store, box: createSecretBox(Buffer.alloc(32, 7)) }).lease(
@@ -88,7 +88,7 @@ test('keys for another pairing cannot be read, and the message tells what to do'
   peer.socket.close();
 });
 
-test('a refresh goes over the socket too, its cookies come back', async () => {
+test('a refresh uses the socket too, and returns its cookies', async () => {
   await using at = await start();
   const peer = await pair(at.address, ({ method, uri, auth, body, headers }) => {
     if (method === 'GET') {
@@ -109,7 +109,7 @@ test('a refresh goes over the socket too, its cookies come back', async () => {
   peer.socket.close();
 });
 
-test('nobody pairs who may not', async () => {
+test('unauthorised platforms cannot pair', async () => {
   await using at = await start();
   for (const [address, status, message] of [
     [pairingUrl(at.url, 'wrong', endpoint), 403, /token is wrong/],
@@ -136,7 +136,7 @@ test('nobody pairs who may not', async () => {
   );
 });
 
-test('a key pair is for a day, then comes another with an id of its own', async () => {
+test('a key pair lasts a day, then another one follows with its own id', async () => {
   await using at = await start();
   const clock = { now: Date.now() };
   const store = createPairingStore(at.world.database);
@@ -166,7 +166,7 @@ test('a key pair is for a day, then comes another with an id of its own', async 
   assert.notEqual(third.id, second.id);
 });
 
-test('the private key is not in the database', async () => {
+test('the private key is not in the database in plain text', async () => {
   await using at = await start();
   const peer = await pair(at.address, userInfo);
   const bytes = at.world.database.serialize();
@@ -179,7 +179,7 @@ test('the private key is not in the database', async () => {
   peer.socket.close();
 });
 
-test('heartbeats are answered as long as the key pair is there', async () => {
+test('heartbeats are answered while the key pair exists', async () => {
   await using at = await start();
   const peer = await pair(at.address, userInfo);
   peer.say({ '@type': 'pairing-heartbeat', msgId: 'beat-1' });
@@ -192,7 +192,7 @@ test('heartbeats are answered as long as the key pair is there', async () => {
   again.socket.close();
 });
 
-test('nonsense is passed over, or ends the socket and nothing else', async () => {
+test('malformed messages are skipped, or end only their socket', async () => {
   await using at = await start();
   const peer = await pair(at.address, userInfo);
   for (const text of [
@@ -228,7 +228,7 @@ test('a socket that breaks during a request is replaced by another one', async (
   steady.socket.close();
 });
 
-test('a platform that does not answer over its socket is late', async () => {
+test('a platform that does not answer over its socket times out', async () => {
   await using at = await start({ timeout: 200 });
   const peer = await pair(at.address, () => undefined);
   await assert.rejects(
@@ -238,7 +238,7 @@ test('a platform that does not answer over its socket is late', async () => {
   peer.socket.close();
 });
 
-test('several sockets of one platform take turns, up to a number', async () => {
+test('several sockets of one platform take turns, up to a limit', async () => {
   await using at = await start();
   const peers = await Promise.all(Array.from({ length: 3 }, () => pair(at.address, userInfo)));
   for (const name of ['1', '2', '3']) {
@@ -250,7 +250,7 @@ test('several sockets of one platform take turns, up to a number', async () => {
   for (const { socket } of [...peers, ...more]) socket.close();
 });
 
-test('a socket whose other end has vanished is given up', async () => {
+test('a socket with a vanished peer is closed', async () => {
   await using at = await start();
   const { endpoints } = at.world.client;
   const store = createPairingStore(at.world.database);
@@ -276,7 +276,7 @@ test('a socket whose other end has vanished is given up', async () => {
   assert.equal(await lively.closed(), 1001);
 });
 
-test('neither tokens nor keys are in the log', async () => {
+test('the log contains neither tokens nor keys', async () => {
   await using at = await start();
   const peer = await pair(at.address, userInfo);
   await at.world.platform.user(grant);

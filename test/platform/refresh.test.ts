@@ -54,7 +54,7 @@ const withCookies =
     });
   };
 
-test('an expired token is renewed once, for however many that ask', async () => {
+test('an expired token is renewed once for all waiting callers', async () => {
   await using at = await start((call, response) =>
     withCookies(() => at.scripted.users)(call, response),
   );
@@ -68,7 +68,7 @@ test('an expired token is renewed once, for however many that ask', async () => 
   assert.equal((await at.platform.user(at.grant)).userName, 'alice');
 });
 
-test('401 and 403 alike mean expired', async () => {
+test('401 and 403 both mean an expired token', async () => {
   await using at = await start((call, response) =>
     withCookies(() => at.scripted.users)(call, response),
   );
@@ -80,7 +80,7 @@ test('401 and 403 alike mean expired', async () => {
   assert.equal((await at.platform.user(at.grant)).id, '7');
 });
 
-test('the tokens may also come in the body, and the old refresh token may stay', async () => {
+test('the tokens may be in the body, and the old refresh token may stay valid', async () => {
   await using at = await start((_, response) => {
     at.scripted.users.set('second-access', alice);
     send(response, 200, { access_token: 'second-access', token_type: 'bearer' });
@@ -96,7 +96,7 @@ test('the tokens may also come in the body, and the old refresh token may stay',
   assert.equal(at.scripted.count('POST /api/oauth/access_token'), 2);
 });
 
-test('a request with the old tokens uses the new ones, and only who has the refresh token does', async () => {
+test('a request with the old tokens uses the new ones, if it has the refresh token', async () => {
   await using at = await start((call, response) =>
     withCookies(() => at.scripted.users)(call, response),
   );
@@ -113,7 +113,7 @@ test('a request with the old tokens uses the new ones, and only who has the refr
   );
 });
 
-test('a refresh token that is refused is told, without the tokens', async () => {
+test('a refused refresh token is reported, without the tokens', async () => {
   for (const status of [400, 401, 403]) {
     await using at = await start((_, response) =>
       send(response, status, { message: 'first-refresh is no good' }),
@@ -129,7 +129,7 @@ test('a refresh token that is refused is told, without the tokens', async () => 
   }
 });
 
-test('a renewal that brings nothing is the failure of the platform', async () => {
+test('a renewal without new tokens is a failure of the platform', async () => {
   await using at = await start((_, response) => send(response, 200, {}));
   await assert.rejects(
     at.platform.user(at.grant),
@@ -153,7 +153,7 @@ test('a missing right renews nothing', async () => {
   assert.equal(at.scripted.count('POST'), 0);
 });
 
-test('no token is in a log line or in a file', async () => {
+test('no log line and no file contains a token', async () => {
   await using at = await start((call, response) =>
     withCookies(() => at.scripted.users)(call, response),
   );

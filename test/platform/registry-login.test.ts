@@ -13,7 +13,7 @@ const account = (username: string, password: string, kind = 'container-reg') =>
   ({ kind, username, password, registry: undefined }) as CredentialKeys;
 const login = (username: string, password: string) => ({ kind: 'password', username, password });
 
-test('user names and tokens are sent to each registry as it wants them', () => {
+test('user names and tokens are sent in the form that each registry expects', () => {
   for (const [host, keys, expected] of [
     ['docker.io', account('lab', 'dckr_pat'), login('lab', 'dckr_pat')],
     ['docker.io', account('', 'dckr_pat'), undefined],
@@ -46,7 +46,7 @@ test('user names and tokens are sent to each registry as it wants them', () => {
   }
 });
 
-test('for ECR a user name is an access key or a role', () => {
+test('for ECR, a user name is an access key or a role', () => {
   const none = {
     accessKey: undefined,
     secretKey: undefined,
@@ -74,7 +74,7 @@ test('for ECR a user name is an access key or a role', () => {
   assert.equal(loginFor('registry.example', { ...aws, accessKey: 'a', secretKey: 'b' }), undefined);
 });
 
-test('keys are written and read alike', () => {
+test('keys are written and read consistently', () => {
   for (const keys of [
     { kind: 'container-reg', username: 'u', password: 'p', registry: 'quay.io/x' },
     { kind: 'container-reg', username: 'u', password: 'p', registry: undefined },
@@ -89,7 +89,7 @@ test('keys are written and read alike', () => {
   }
 });
 
-test('keys that nobody knows are no failure, and what is none is none', () => {
+test('keys of unknown kinds cause no failure, and malformed ones are ignored', () => {
   assert.deepEqual(
     readKeys({ discriminator: 'container-reg', username: 'u', password: 'p', x: [] }),
     {

@@ -8,7 +8,7 @@ import {
 } from '../../src/platform/credentials/registry-match.ts';
 import type { CredentialEntry } from '../../src/platform/workflow-platform.ts';
 
-test('what an entry is for is read however it is written', () => {
+test('the registry of an entry is recognised in every notation', () => {
   for (const [text, host, path] of [
     [undefined, 'docker.io', ''],
     ['', 'docker.io', ''],
@@ -31,7 +31,7 @@ test('what an entry is for is read however it is written', () => {
   }
 });
 
-test('credentials for a name that is not a registry are for nothing, and not for Docker Hub', () => {
+test('credentials for a name that is not a registry match nothing, and not Docker Hub', () => {
   for (const name of ['harbor', 'quayio', '0', 'lab/tools', '1.2', 'https://harbor/v2/']) {
     assert.equal(credentialScope(name), undefined, name);
     const entries = [entry('own', name)];
@@ -62,7 +62,7 @@ const entries = [
   entry('ghcr', 'ghcr.io/lab', 'github'),
 ];
 
-test('the exact host, then the longest path, then an account of the cloud', () => {
+test('the exact host precedes the longest path, which precedes a cloud account', () => {
   for (const [registry, repository, ids] of [
     ['docker.io', 'library/alpine', ['hub']],
     ['registry-1.docker.io', 'lab/tool', ['hub-lab', 'hub']],

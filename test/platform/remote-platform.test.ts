@@ -32,7 +32,7 @@ const oddAnswers: ReadonlyArray<Parameters<ScriptedPlatform['on']>[1]> = [
   (_, response) => send(response, 404, { message: 'nothing here' }),
 ];
 
-test('who a token belongs to is asked in the manner of the platform', async () => {
+test('the user of a token is requested in the form of the platform', async () => {
   await using at = await start();
   assert.deepEqual(await at.platform.user(at.grant), {
     id: '7',
@@ -46,7 +46,7 @@ test('who a token belongs to is asked in the manner of the platform', async () =
   assert.equal(call?.headers.accept, 'application/json');
 });
 
-test('credentials are those of the user, or of the workspace', async () => {
+test('credentials are those of the user or of the workspace', async () => {
   await using at = await start();
   at.scripted.credentials.set('7', [
     { id: 'a1', name: 'mine', provider: 'container-reg', keys: { registry: 'quay.io' }, extra: 1 },
@@ -81,7 +81,7 @@ test('credentials are those of the user, or of the workspace', async () => {
   ]);
 });
 
-test('a list in pages is read to its end, and one that goes round in circles is left', async () => {
+test('a list in pages is read to its end, and an endless one is abandoned', async () => {
   await using at = await start();
   const all = Array.from({ length: 25 }, (_, number) => ({ id: `c${number}` }));
   at.scripted.on('GET /api/credentials', ({ query }, response) => {
@@ -103,7 +103,7 @@ test('a list in pages is read to its end, and one that goes round in circles is 
   assert.equal((await at.platform.credentials(at.grant, '2')).length, 5);
 });
 
-test('keys come in clear from a platform that has not paired', async () => {
+test('keys are unencrypted from a platform that is not paired', async () => {
   await using at = await start();
   at.scripted.keys.set('a1', {
     discriminator: 'container-reg',
@@ -131,7 +131,7 @@ test('keys come in clear from a platform that has not paired', async () => {
   );
 });
 
-test('an id that is none never becomes part of an address', async () => {
+test('an invalid id never becomes part of an address', async () => {
   await using at = await start();
   for (const id of ['', '..', '../user-info', 'a/b', 'a?b', 'a%2fb', 'x'.repeat(200)]) {
     await assert.rejects(
@@ -143,7 +143,7 @@ test('an id that is none never becomes part of an address', async () => {
   assert.equal(at.scripted.calls.length, 0);
 });
 
-test('answers are kept for each token and workspace, and equal questions are asked once', async () => {
+test('answers are cached for each token and workspace, and identical questions are asked once', async () => {
   await using at = await start();
   at.scripted.users.set('token-of-bob', { id: 8, userName: 'bob', email: null });
   at.scripted.credentials.set('8', []);
@@ -180,7 +180,7 @@ test('a wrong token is refused, with a sentence and without the token', async ()
   assert.ok(at.scripted.calls.every(call => call.token === 'wrong-token'));
 });
 
-test('a revoked token ends everything that was known by it', async () => {
+test('a revoked token ends everything that was cached for it', async () => {
   await using at = await start();
   at.scripted.keys.set('a1', { discriminator: 'container-reg', password: 'pw' });
   await at.platform.user(at.grant);
@@ -197,7 +197,7 @@ test('a revoked token ends everything that was known by it', async () => {
   );
 });
 
-test('a token without a right to one thing is still good for the others', async () => {
+test('a token without one right is still valid for others', async () => {
   await using at = await start();
   at.scripted.keys.set('a1', { discriminator: 'container-reg', password: 'pw' });
   const refusal = isFault('denied', /does not let this token read/);
@@ -213,7 +213,7 @@ test('a token without a right to one thing is still good for the others', async 
   assert.equal(at.scripted.count('/a2/'), before);
 });
 
-test('what is wrong at the platform is told apart', async () => {
+test('failures of the platform are distinguished', async () => {
   await using at = await start();
   const cases: ReadonlyArray<readonly [number, string, RegExp]> = [
     [400, 'bad-request', /refused the request \(400\): workspace \*\*\* is odd Error ID: 1$/],
@@ -240,7 +240,7 @@ test('what is wrong at the platform is told apart', async () => {
   }
 });
 
-test('a platform that is silent, or falls silent, is not waited for', async () => {
+test('a platform that does not answer, or stops answering, times out', async () => {
   await using at = await start({ timeout: 300 });
   const isLate = isFault('upstream-timeout', /in time/, token);
   at.scripted.on('/user-info', () => {});
@@ -249,7 +249,7 @@ test('a platform that is silent, or falls silent, is not waited for', async () =
   await assert.rejects(at.platform.user(at.grant), isLate);
 });
 
-test('a platform that is gone is a failure of its own', async () => {
+test('an unavailable platform is reported as such', async () => {
   await using world = await makePlatformWorld({ url: 'http://127.0.0.1:1/api' });
   const grant = { endpoint: '', accessToken: token };
   await assert.rejects(
@@ -258,7 +258,7 @@ test('a platform that is gone is a failure of its own', async () => {
   );
 });
 
-test('what passes is waited for', async () => {
+test('temporary failures are retried', async () => {
   await using at = await start();
   let fails = 0;
   at.scripted.on('/user-info', ({ token: shown }, response) => {
@@ -281,7 +281,7 @@ test('what passes is waited for', async () => {
   );
 });
 
-test('no platform but the allowed ones hears of a token', async () => {
+test('only allowed platforms receive a token', async () => {
   await using at = await start();
   await using other = await startScriptedPlatform();
   other.users.set(token, alice);
@@ -300,7 +300,7 @@ test('no platform but the allowed ones hears of a token', async () => {
   assert.equal((await allowing.platform.user(grant)).userName, 'alice');
 });
 
-test('the platform of this process answers for its own address, and without one', async () => {
+test('the built-in platform answers for its own address, and without one', async () => {
   const user = { id: '1', userName: 'own', email: undefined };
   const own = { user: async () => user, credentials: async () => [], keys: () => assert.fail() };
   await using world = await makePlatformWorld({}, own);

@@ -76,7 +76,7 @@ async function found(platform: Platform, image: string, workspace?: string) {
   );
 }
 
-test('the workspace comes before the user, and a longer path before a shorter one', async () => {
+test('the workspace precedes the user, and a longer path a shorter one', async () => {
   const platform = platformOf({
     '': [account('me', 'quay.io'), account('me-deep', 'quay.io/team/app'), account('me-hub')],
     '42': [account('we', 'quay.io'), account('we-team', 'quay.io/team')],
@@ -94,7 +94,7 @@ test('the workspace comes before the user, and a longer path before a shorter on
   }
 });
 
-test('it tells which credentials it found, and serves as a source of them', async () => {
+test('the selection reports its credentials, and serves as a source of them', async () => {
   const kept = { ...account('robot', 'quay.io'), name: 'the robot', description: 'x' };
   const selection = createSelection({ platform: platformOf({ '42': [kept] }), ecr });
   const credentials = { kind: 'password', username: 'robot', password: 'pw' };
@@ -109,7 +109,7 @@ test('it tells which credentials it found, and serves as a source of them', asyn
   assert.equal(await selection.credentialsOf(grant)('quay.io', 'team/app'), undefined);
 });
 
-test('credentials that cannot be read do not stand in the way of others', async () => {
+test('unreadable credentials do not block others', async () => {
   for (const fault of [denied(), new Fault('not-found', 'gone')]) {
     const platform = platformOf({
       '': [{ registry: 'quay.io/team', keys: fault }, account('next', 'quay.io')],
@@ -118,7 +118,7 @@ test('credentials that cannot be read do not stand in the way of others', async 
   }
 });
 
-test('a bad token, a workspace without access and a platform that fails are told', async () => {
+test('a bad token, a workspace without access and a failing platform are reported', async () => {
   const unreadable: Kept[] = [{ registry: 'quay.io', keys: denied() }, account('next', 'quay.io')];
   await assert.rejects(
     found(platformOf({ '': unreadable }, false), 'quay.io/x'),
@@ -138,14 +138,14 @@ test('a bad token, a workspace without access and a platform that fails are told
   );
 });
 
-test('a secret is not sent where it says itself it does not belong', async () => {
+test('a secret is not sent to a registry outside its own scope', async () => {
   const platform = platformOf({
     '': [{ registry: 'evil.example', keys: keysFor('robot', 'quay.io') }],
   });
   assert.equal(await found(platform, 'evil.example/x'), undefined);
 });
 
-test('credentials that are no use for the registry they name are told by name', async () => {
+test('unusable credentials for a registry are reported by name', async () => {
   const platform = platformOf({
     '': [
       {

@@ -28,7 +28,7 @@ function makePairs(boxKey = 1) {
   return { database, store, clock, pairs: pairsWith(boxKey), pairsWith };
 }
 
-test('a refresh is made once for all who wait, and they all get the new pair', async () => {
+test('a refresh runs once for all waiting callers, and all get the new pair', async () => {
   const { pairs } = makePairs();
   const spent: string[] = [];
   const answer = Promise.withResolvers<typeof renewed>();
@@ -45,7 +45,7 @@ test('a refresh is made once for all who wait, and they all get the new pair', a
   assert.equal(spent.length, 1);
 });
 
-test('the newest pair is kept, and a request with the old tokens does not bring them back', async () => {
+test('the newest pair is kept, and a request with the old tokens does not restore them', async () => {
   const { pairs, pairsWith } = makePairs();
   const spent: string[] = [];
   const refreshTo = (pair: typeof renewed) => async (token: string) => {
@@ -68,7 +68,7 @@ test('renewed tokens are for their own grant only', async () => {
   assert.equal((await pairs.current(key, withoutRefresh)).accessToken, 'access-1');
 });
 
-test('what is kept cannot be read without the key, and another key means starting over', async () => {
+test('stored pairs cannot be read without the key, and another key discards them', async () => {
   const { database, pairs, pairsWith } = makePairs();
   await pairs.renew(key, grant, own, async () => renewed);
   const bytes = database.serialize().toString('latin1');
@@ -78,7 +78,7 @@ test('what is kept cannot be read without the key, and another key means startin
   assert.deepEqual(await pairsWith(2).current(key, grant), own);
 });
 
-test('a refused refresh drops the pair, one that failed does not', async () => {
+test('a refused refresh drops the pair, a failed one does not', async () => {
   const { pairs, store } = makePairs();
   await pairs.renew(key, grant, own, async () => renewed);
   const fail = (kind: 'denied' | 'unavailable') =>
@@ -91,7 +91,7 @@ test('a refused refresh drops the pair, one that failed does not', async () => {
   assert.equal(await store.find(key), undefined);
 });
 
-test('a pair goes thirty days after it was renewed last', async () => {
+test('a pair expires thirty days after its last renewal', async () => {
   const { clock, pairs } = makePairs();
   await pairs.renew(key, grant, own, async () => renewed);
   clock.now = 20 * day;

@@ -67,7 +67,7 @@ const addToken: Work = async (sluice, at, note) => {
   note({ kind: 'access token', value: accessKey });
 };
 
-test('what was acknowledged is there after the power was cut, at 50 moments', async () => {
+test('acknowledged content survives a power failure, at 50 moments', async () => {
   await using disk = await makePowerDisk();
   await using registry = await startRegistry();
   await pushCorpus(registry, ['cfg:full']);

@@ -28,7 +28,7 @@ function lingering(content: ContentStore) {
   return { content: { ...content, ingest }, moved: moved.promise, tell: told.resolve };
 }
 
-test('who comes while the copy is being put in its place reads it there', async () => {
+test('a reader that comes while the copy is moved to its place reads it there', async () => {
   await using directory = await makeTempDir('blob-cache');
   const { content, moved, tell } = lingering(await openContentDirectory(directory.join('content')));
   const database = openDatabase(directory.join('sluice.db'));

@@ -4,7 +4,7 @@ import { startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { eventually } from '../world/eventually.ts';
 
-test('an expired token is told apart from an unknown one', async () => {
+test('expired and unknown tokens are distinguished', async () => {
   await using world = await startFaultWorld({ tokenLife: '4s' });
   const image = world.upstreams.relay.image('team/app');
   const pull = await world.serve(image);

@@ -43,7 +43,7 @@ test('tags/list has the tags that the served name answers', async () => {
   assert.equal(head.headers['content-length'], get.headers['content-length']);
 });
 
-test('referrers are those of the registry, and the tags that stand in for them are passed through', async () => {
+test('referrers are those of the registry, and their fallback tags are passed through', async () => {
   const { relay } = world.upstreams;
   const hex = image.digest.slice('sha256:'.length);
   const index = Buffer.from('{"schemaVersion":2,"manifests":[]}');

@@ -21,7 +21,7 @@ const entry = ({ mediaType, digest, bytes }: Document) => ({
   size: bytes.length,
 });
 
-test('the parts of an image below an index are known to all who ask for them at once', async () => {
+test('simultaneous requests for parts of an image below an index all succeed', async () => {
   const child = document(manifestType, {
     config: part('config'),
     layers: [part('one'), part('two')],

@@ -17,7 +17,7 @@ const tag = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,20}$/);
 const digest = fc.stringMatching(/^[0-9a-f]{64}$/).map(hex => `sha256:${hex}`);
 const token = fc.stringMatching(/^[a-z2-7]{32}$/);
 
-test('what a client writes by the grammar is read back, whatever the repository is called', () => {
+test('any grammatical path of a client is parsed, whatever the repository name', () => {
   fc.assert(
     fc.property(token, repository, tag, digest, (id, name, byTag, byDigest) => {
       for (const [kind, reference] of [
@@ -36,7 +36,7 @@ test('what a client writes by the grammar is read back, whatever the repository 
   );
 });
 
-test('whatever else comes is a fault of the registry dialect, and nothing odd gets through', () => {
+test('any other path is a fault in the registry dialect, and nothing unusual gets through', () => {
   const piece = fc.oneof(
     component,
     fc.constantFrom('..', '.', '', '%2e%2e', '%00', '%', 'A', ' '),

@@ -48,7 +48,7 @@ async function assertEnds(pull: Pull, routes: readonly string[]): Promise<void> 
   }
 }
 
-suite('the right behind what is kept', { concurrency: 4 }, () => {
+suite('the right to stored content', { concurrency: 4 }, () => {
   let closed: Registry;
   let buildkitd: Buildkitd;
   const token = { isClosed: false };
@@ -128,7 +128,7 @@ suite('the right behind what is kept', { concurrency: 4 }, () => {
     });
   }
 
-  test('ends when the token service of the registry lets the user in no longer', async () => {
+  test('ends when the token service of the registry no longer lets the user in', async () => {
     const own = { isClosed: false };
     await using registry = await startRegistry({ auth: 'bearer', token: own });
     await pushCorpus(registry, ['busybox:oci']);
@@ -156,7 +156,7 @@ suite('the right behind what is kept', { concurrency: 4 }, () => {
     await assertServed(pull, routes);
   });
 
-  test('ends for what was built of a private image', async () => {
+  test('ends for an image built from a private image', async () => {
     await using sluice = await start();
     const user = await userOf(sluice, closed, 'ada@example.org');
     const dockerfile = `FROM ${closed.host}/corpus/busybox:oci\nLABEL of=${sluice.port}\n`;
@@ -227,7 +227,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     upstream.on(part, (_request, response) => response.writeHead(status).end());
 
   for (const status of [401, 403]) {
-    test(`ends what it refuses with ${status}`, async () => {
+    test(`ends for an image that it refuses with ${status}`, async () => {
       await using world = await startFaultWorld({ rightLife });
       const { pull, routes } = await serve(world);
       answer(world.upstreams.cache, '/v2/team/app/', status);
@@ -235,7 +235,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     });
   }
 
-  test('ends an image whose repository is not shown any more, not one that has lost its tag', async () => {
+  test('ends for an image in a hidden repository, not for one that has lost its tag', async () => {
     await using world = await startFaultWorld({ rightLife });
     const { cache } = world.upstreams;
     const { pull, routes, image } = await serve(world);
@@ -250,7 +250,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     await assertEnds(pull, routes);
   });
 
-  test('ends nothing that is public while it does not answer, nor after a restart', async () => {
+  test('does not end for public images while it does not answer, or after a restart', async () => {
     await using world = await startFaultWorld({ rightLife });
     const { pull, routes, at } = await serve(world);
     const { cache } = world.upstreams;
@@ -272,7 +272,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     await assertServed(at(again), routes);
   });
 
-  test('is asked a few times, however many pull, and nobody waits for it', async () => {
+  test('is asked a few times, however many clients pull, and nobody waits for it', async () => {
     await using world = await startFaultWorld({
       rightLife: '6s',
       limits: { pulls: { anonymous: 'off' } },
@@ -313,7 +313,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
       },
     ],
   ] as const) {
-    test(`a transfer under way ${what}`, { timeout: 60_000 }, async () => {
+    test(`a running transfer ${what}`, { timeout: 60_000 }, async () => {
       await using world = await startFaultWorld({ rightLife, accounts: { admin: 'word' } });
       const { sluice, upstreams } = world;
       const bytes = pattern(1_000_000, 'slow');

@@ -59,7 +59,7 @@ const parts = () => [
   ['relayed layer', `blobs/${image.layers[0]?.digest}`, octets, digestOf(layerBytes)],
 ];
 
-test('GET and HEAD of every part have the same exact headers', async () => {
+test('GET and HEAD of every part have identical headers', async () => {
   assert.equal(manifest.headers['content-type'], 'application/vnd.oci.image.manifest.v1+json');
   for (const [what, route = '', type, digest = ''] of parts()) {
     const got = await call(at(route));
@@ -86,7 +86,7 @@ test('GET and HEAD of every part have the same exact headers', async () => {
   }
 });
 
-test('no answer is compressed, whatever the client takes', async () => {
+test('no answer is compressed, whatever the client accepts', async () => {
   for (const [what, route = ''] of parts()) {
     const headers = { 'accept-encoding': 'gzip, zstd, br, deflate' };
     const reply = await call(at(route), { headers });
@@ -113,7 +113,7 @@ test('If-None-Match', async () => {
   }
 });
 
-test('ranges of blobs, wherever they come from', async () => {
+test('ranges of blobs, from every source', async () => {
   for (const [bytes, digest] of [
     [layerBytes, image.layers[0]?.digest],
     [emptyLayer, digestOf(emptyLayer)],
@@ -175,7 +175,7 @@ test('ranges of blobs, wherever they come from', async () => {
   }
 });
 
-test('a range of a cached blob that is not here yet', async () => {
+test('a range of a cached blob that is not stored yet', async () => {
   const { cache } = world.upstreams;
   const bytes = pattern(1_000_000, 'cached range');
   const cached = cache.image('team/ranges', [bytes]);
@@ -191,7 +191,7 @@ test('a range of a cached blob that is not here yet', async () => {
   assert.deepEqual(middle.body, bytes.subarray(500_000, 500_010));
 });
 
-test('the API root sends who could log in to the token service; served names need no token', async () => {
+test('the API root refers clients with a login to the token service; served names need no token', async () => {
   for (const headers of [
     {},
     { authorization: 'Basic Og==' },
@@ -234,7 +234,7 @@ test('other tags, digests and repositories are not served', async () => {
   });
 });
 
-test('unknown and revoked tokens are told apart', async () => {
+test('unknown and revoked tokens are distinguished', async () => {
   const expected = { status: 404, code: 'NAME_UNKNOWN' };
   for (const token of ['a'.repeat(32), 'x', 'A'.repeat(32), `${'a'.repeat(31)}0`]) {
     const reply = await call(`${world.sluice.url}/v2/ct/${token}/team/app/manifests/latest`);
@@ -259,7 +259,7 @@ test('unknown and revoked tokens are told apart', async () => {
   assertRegistryFault(gone, { ...expected, message: /token was revoked at 20.*Z: make a new/ });
 });
 
-test('a served name can be pulled only', async () => {
+test('a served name can only be pulled', async () => {
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
     for (const route of ['manifests/latest', 'blobs/uploads/', `blobs/${digestOf(emptyLayer)}`]) {
       const headers = { 'content-length': 1 };
@@ -288,7 +288,7 @@ test('escaped digests and query strings', async () => {
   assert.deepEqual(blob.body, emptyLayer);
 });
 
-test('paths that are none', async () => {
+test('invalid paths', async () => {
   const [, , , token = ''] = pathOf('x').split('/');
   const base = `/v2/ct/${token}`;
   for (const [path, status] of [
@@ -327,7 +327,7 @@ test('paths that are none', async () => {
   }
 });
 
-test('what is no HTTP at all gets an answer', async () => {
+test('bytes that are not HTTP get an answer', async () => {
   const hello = Buffer.from('160301005a0100005603035f', 'hex');
   const { port } = world.sluice;
   assert.match(await raw(port, hello), /^HTTP\/1\.1 400 /);

@@ -62,7 +62,7 @@ const start = async (anonymous: object, more: object = {}) => {
   };
 };
 
-test('bytes are counted by network and in all', async () => {
+test('bytes are counted for each network and in total', async () => {
   await using world = await start({ maxNetworkBytes: '1 MiB', maxBytes: '2500 KiB' });
   const { sluice, image } = world;
   const ask = async (number: number, address?: string) => {
@@ -83,7 +83,7 @@ test('bytes are counted by network and in all', async () => {
   await refused(await ask(7, '192.0.2.4'), 507, /keeps 2560000 bytes.*anonymous\.maxBytes/);
 });
 
-test('a layer that is removed by a sweep takes no room any more', async () => {
+test('a layer that a sweep removes no longer counts', async () => {
   await using world = await start({ maxNetworkBytes: '1 MiB' });
   const { sluice, image } = world;
   const ask = async (number: number) => {
@@ -99,7 +99,7 @@ test('a layer that is removed by a sweep takes no room any more', async () => {
   assert.equal((await ask(2)).status, 200);
 });
 
-test('files and requests are counted; callers with an access token are not', async () => {
+test('files and requests are counted, except those of callers with an access token', async () => {
   await using world = await start({ maxNetworkFiles: 12, maxNetworkRequests: 4 });
   const { sluice, image } = world;
   const user = ['user', 'add', 'ada@example.org', '--data', sluice.data];
@@ -130,7 +130,7 @@ test('files and requests are counted; callers with an access token are not', asy
   for (const answer of bad) assert.equal(answer.status, 429);
 });
 
-test('what is only looked at leaves nothing on the disk', async () => {
+test('an inspection or dry run leaves nothing on the disk', async () => {
   await using world = await start({});
   const { sluice, image } = world;
   const inspected = await sluice.fetch('/v1alpha1/inspect', {

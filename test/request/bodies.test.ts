@@ -29,7 +29,7 @@ const withLayers = (...layers: object[]) => ({ containerConfig: { layers } });
 
 const url = () => `${world.sluice.url}/v1alpha2/container`;
 
-test('a body that is no JSON object', async () => {
+test('a body that is not a JSON object', async () => {
   for (const [body, message] of [
     ['{"containerImage": "alpine", "platformAccessToken": hunter2 }', /not valid JSON/],
     ['', /body is empty/],
@@ -51,7 +51,7 @@ test('a body of another type', async () => {
   assertApiFault(reply, 415, /must be JSON: send Content-Type: application\/json/);
 });
 
-test('a body of 20 MB is refused, whether its length was told or not', async () => {
+test('a body of 20 MB is refused, with and without a stated length', async () => {
   const body = Buffer.alloc(20_000_000, ' ');
   const headers = { 'content-type': 'application/json' };
   for (const length of [{ 'content-length': body.length }, { 'transfer-encoding': 'chunked' }]) {
@@ -60,7 +60,7 @@ test('a body of 20 MB is refused, whether its length was told or not', async () 
   }
 });
 
-test('a client that leaves in mid-body is no error', async () => {
+test('a client that disconnects during its body causes no error', async () => {
   const sent = request(url(), {
     method: 'POST',
     agent: false,
@@ -73,7 +73,7 @@ test('a client that leaves in mid-body is no error', async () => {
   assert.equal((await world.ask({ containerImage })).status, 200);
 });
 
-test('older names of members mean the same', async () => {
+test('older names of members have the same meaning', async () => {
   const refused = await world.ask({ containerImage, towerAccessToken: 'hunter2' });
   assertApiFault(refused, 403, /access token is invalid/);
   const elsewhere = await world.ask({
@@ -96,7 +96,7 @@ test('older names of members mean the same', async () => {
   assertApiFault(malformed, 400, /'towerWorkspaceId': expected a whole number/);
 });
 
-test('what is right is taken', async () => {
+test('valid bodies are accepted', async () => {
   for (const body of [
     { unknownField: { deep: true }, containerConfig: { unknown: 1 } },
     { platformWorkspaceId: 12, timestamp: '2026-01-31T12:00:00Z', fingerprint: 'f' },
@@ -131,7 +131,7 @@ test('what is right is taken', async () => {
   }
 });
 
-test('__proto__ is an unknown field like others', async () => {
+test('__proto__ is an unknown field like any other', async () => {
   const reply = await postJson(url(), `{"__proto__":{"containerImage":"${containerImage}"}}`);
   assertApiFault(reply, 400, /is required when 'containerImage' is omitted/);
 });

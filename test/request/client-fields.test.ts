@@ -81,14 +81,14 @@ for (const [body, message] of warned) {
 }
 
 for (const body of silent) {
-  test(`answered without a word: ${JSON.stringify(body)}`, async () => {
+  test(`answered without a warning: ${JSON.stringify(body)}`, async () => {
     const reply = await world.ask({ containerImage, ...body });
     assert.equal(reply.status, 200, reply.body.toString());
     assert.equal(JSON.parse(reply.body.toString()).warnings, undefined);
   });
 }
 
-test('fields of fields are looked at too, and the hints of clients to themselves are none', async () => {
+test('nested fields are checked too, and hints that clients send for themselves are not reported', async () => {
   const packages = { type: 'CONDA', entries: ['a'], pixiOpts: { pixiImage: 'x' }, chanels: ['b'] };
   const reply = await world.ask({ packages, dryRun: true });
   const { warnings = [] } = JSON.parse(reply.body.toString());
@@ -104,7 +104,7 @@ test('fields of fields are looked at too, and the hints of clients to themselves
   ]);
 });
 
-test('the deprecated endpoint warns too', async () => {
+test('the deprecated endpoint also warns', async () => {
   const body = { containerImage, frezee: true };
   const reply = await postJson(`${world.sluice.url}/container-token`, body);
   assert.match(JSON.parse(reply.body.toString()).warnings[0], /did you mean 'freeze'/);
@@ -122,7 +122,7 @@ test('of many unknown fields ten are named', async () => {
   assertApiFault(refused, 400, /'scanMode' cannot be honoured/);
 });
 
-test('the nearest name is a slip away, or none', () => {
+test('a suggestion is at most one slip away', () => {
   const known = ['freeze', 'format', 'containerImage'];
   assert.equal(nearestName('frezee', known), 'freeze');
   assert.equal(nearestName('FREEZE', known), 'freeze');
@@ -158,7 +158,7 @@ const sentByClients = [
   ),
 ];
 
-test('the page on fields has all that clients send', () => {
+test('the page on fields covers everything that clients send', () => {
   const page = readFileSync(new URL('../../docs/fields.md', import.meta.url), 'utf8');
   for (const field of sentByClients) {
     assert.match(page, new RegExp(`^\\| \`${field.replace(/[[\].]/g, '\\$&')}\` \\| `, 'm'), field);

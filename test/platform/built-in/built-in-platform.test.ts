@@ -8,7 +8,7 @@ const kind = (wanted: FaultKind) => (error: unknown) =>
   error instanceof Fault && error.kind === wanted;
 
 suite('users and tokens', () => {
-  test('a token tells whose it is; its value is told once and found nowhere in the database', async () => {
+  test('a token identifies its user; its value is shown once and is not in the database', async () => {
     const { platform, database, makeUser } = makePlatform();
     const { user, grant } = await makeUser('Ada@Example.org');
     assert.match(grant.accessToken, /^sluice_[0-9a-f]{40}$/);
@@ -24,7 +24,7 @@ suite('users and tokens', () => {
     assert.equal(bytes.includes(Buffer.from(grant.accessToken.slice(7), 'hex')), false);
   });
 
-  test('a token that is wrong, revoked, expired, or of a removed user is refused', async () => {
+  test('a wrong, revoked or expired token, and one of a removed user, are refused', async () => {
     const { platform, clock, makeUser } = makePlatform();
     const { user, token, grant } = await makeUser('ada@example.org');
     const other = await makeUser('bob@example.org');
@@ -49,7 +49,7 @@ suite('users and tokens', () => {
     await assert.rejects(platform.user(other.grant), kind('denied'));
   });
 
-  test('the use of a token is noted by its day, with one write a day', async () => {
+  test("the day of a token's last use is recorded, with one write a day", async () => {
     const { platform, database, clock, makeUser } = makePlatform();
     const { user, grant } = await makeUser('ada@example.org');
     const usedDay = async () => (await platform.tokens.list(user.id, page)).entries[0]?.usedDay;
@@ -66,7 +66,7 @@ suite('users and tokens', () => {
     assert.equal(changes(), before + 1);
   });
 
-  test('tokens that have ended are listed for a month, and take no room afterwards', async () => {
+  test('expired tokens are listed for a month, and do not count afterwards', async () => {
     const { platform, clock, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     const day = 24 * 3_600_000;
@@ -81,14 +81,14 @@ suite('users and tokens', () => {
     assert.ok(total >= 30 && total <= 33, String(total));
   });
 
-  test('a use that cannot be noted is no reason to refuse it', async () => {
+  test('a token is accepted even if its use cannot be recorded', async () => {
     const { platform, database, makeUser } = makePlatform();
     const { grant } = await makeUser('ada@example.org');
     database.pragma('query_only = true');
     assert.equal((await platform.user(grant)).userName, 'ada');
   });
 
-  test('addresses and names are held to their form, and each is there once', async () => {
+  test('addresses and names are validated, and unique', async () => {
     const { platform, clock, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     for (const email of ['', 'ada', 'a@b c', '@b.org', 'a@', 'a@b..c', 'a\n@b.org', 'a@b@c']) {
@@ -109,7 +109,7 @@ suite('users and tokens', () => {
     await assert.rejects(() => platform.workspaces.add('genomics'), kind('in-use'));
   });
 
-  test('the id of a removed user or workspace is never given again', async () => {
+  test('the id of a removed user or workspace is never reused', async () => {
     const { platform, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     const workspace = await platform.workspaces.add('one');
@@ -157,7 +157,7 @@ suite('credentials', () => {
     { kind: 'gitlab', username: 'ada', password: 's3cret' },
   ];
 
-  test('what was put in comes out, of every kind; lists have no secret of it', async () => {
+  test('stored credentials of every kind are returned unchanged; lists contain no secrets', async () => {
     const { platform, database, makeUser } = makePlatform();
     const { user, grant } = await makeUser('ada@example.org');
     for (const keys of everyKind) {
@@ -221,7 +221,7 @@ suite('credentials', () => {
     }
   });
 
-  test('accounts of git hosts and clouds are for the registry that is named with them', async () => {
+  test('accounts of git hosts and clouds apply to the registry in their entry', async () => {
     const { platform, makeUser } = makePlatform();
     const { user, grant } = await makeUser('ada@example.org');
     const owner = { kind: 'user', id: user.id } as const;
@@ -239,7 +239,7 @@ suite('credentials', () => {
     }
   });
 
-  test('keys that are of no use are refused, without a word of them in the message', async () => {
+  test('unusable keys are refused, and the message does not repeat them', async () => {
     const { platform, makeUser } = makePlatform();
     const owner = { kind: 'user', id: (await makeUser('ada@example.org')).user.id } as const;
     const aws = {
@@ -279,7 +279,7 @@ suite('credentials', () => {
     );
   });
 
-  test('personal ones are for their user, those of a workspace for its members, and for nobody else', async () => {
+  test('personal credentials are for their user, those of a workspace for its members', async () => {
     const { platform, makeUser } = makePlatform();
     const [ada, bob] = [await makeUser('ada@example.org'), await makeUser('bob@example.org')];
     const workspace = await platform.workspaces.add('genomics');
@@ -324,7 +324,7 @@ suite('credentials', () => {
     await assert.rejects(platform.keys(ada.grant, shared.id, number), kind('denied'));
   });
 
-  test('credentials end with their owner', async () => {
+  test('credentials are removed with their owner', async () => {
     const { platform, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     const workspace = await platform.workspaces.add('genomics');
@@ -344,7 +344,7 @@ suite('credentials', () => {
     assert.equal((await platform.vault.list(undefined, page)).total, 0);
   });
 
-  test('a secret that was moved to another owner in the database does not open', async () => {
+  test('a secret that was moved to another owner in the database cannot be opened', async () => {
     const { platform, database, makeUser } = makePlatform();
     const [ada, bob] = [await makeUser('ada@example.org'), await makeUser('bob@example.org')];
     const keys = { ...login, registry: 'quay.io' };
@@ -353,7 +353,7 @@ suite('credentials', () => {
     await assert.rejects(() => platform.vault.keys(id), /cannot be read/);
   });
 
-  test('nobody fills the disk with tokens or credentials', async () => {
+  test('nobody can fill the disk with tokens or credentials', async () => {
     const { platform, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     const owner = { kind: 'user', id: user.id } as const;
