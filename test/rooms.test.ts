@@ -119,7 +119,7 @@ test('every import stays within its room and those above, and within its package
   assert.deepEqual(complaints, []);
 });
 
-test('the rule finds what it forbids', () => {
+test('the test finds violations of the rule', () => {
   const rooms = readRooms();
   assert.match(complaint(rooms, 'oci/digest.ts', '../http/observe.ts') ?? '', /oci\/digest\.ts/);
   assert.match(complaint(rooms, 'images/augment/env.ts', 'undici') ?? '', /undici/);
@@ -144,7 +144,7 @@ test('importing the BuildKit client does not load gRPC', () => {
   assert.deepEqual([...packages], []);
 });
 
-test('no imports go in a circle, those of types among them', () => {
+test('no imports go in a circle, type imports included', () => {
   const graph = new Map(
     globSync('**/*.ts', { cwd: src }).map(path => [path, importedFiles(path)] as const),
   );

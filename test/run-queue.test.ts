@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RunQueue } from '../src/foundation/run-queue.ts';
 
-test('all reads run, in order, and never more at once than the limit', async () => {
+test('all reads run in order, and never more at once than the limit', async () => {
   const queue = new RunQueue(3);
   let running = 0;
   let most = 0;

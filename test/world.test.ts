@@ -24,7 +24,7 @@ const full = `${fullLines.join('\n')}\n`;
 suite('registry', () => {
   const challenges = { none: null, basic: /^Basic /, bearer: /^Bearer / };
   for (const auth of ['none', 'basic', 'bearer'] as const) {
-    test(`asks for ${auth} authentication, and takes the account's`, async () => {
+    test(`requires ${auth} authentication, and accepts the account's`, async () => {
       await using registry = await startRegistry({ auth });
       const answer = await fetch(`${registry.url}/v2/`);
       const challenge = answer.headers.get('www-authenticate');
@@ -39,7 +39,7 @@ suite('registry', () => {
     });
   }
 
-  test('gives everybody a token to pull when told so, and nobody one to push', async () => {
+  test('gives everybody a pull token if configured, and nobody a push token', async () => {
     await using registry = await startRegistry({ auth: 'bearer', token: { anonymousPull: true } });
     await pushCorpus(registry, ['cfg:full']);
     await using root = await openRoot('bookworm');
@@ -59,7 +59,7 @@ suite('registry', () => {
     );
   });
 
-  test('passes on what another registry has', async () => {
+  test('proxies the content of another registry', async () => {
     await using origin = await startRegistry();
     await pushCorpus(origin, ['cfg:full']);
     await using mirror = await startRegistry({ mirrorOf: origin.url });
@@ -111,7 +111,7 @@ suite('clients', () => {
       }
     });
 
-    test(`containerd of ${name} pulls both ways and runs`, async () => {
+    test(`containerd of ${name} pulls both ways and runs the image`, async () => {
       const files = await trustFiles(secured);
       await using containerd = await startContainerd({ suite: name, files });
       const options = { tls: true, account: secured };
@@ -123,7 +123,7 @@ suite('clients', () => {
     for (const store of ['overlay2', 'containerd'] as const) {
       // Docker 20.10 has only its own store.
       if (name === 'bookworm' && store === 'containerd') continue;
-      test(`Docker of ${name} with ${store} pulls both ways and runs`, async () => {
+      test(`Docker of ${name} with ${store} pulls both ways and runs the image`, async () => {
         const files = await trustFiles(secured);
         await using docker = await startDocker({ suite: name, store, files });
         assertSuccess(await docker.login(secured.host, secured));
@@ -136,7 +136,7 @@ suite('clients', () => {
     }
   }
 
-  test('two engines of one suite run at once', async () => {
+  test('two engines run at once in one suite', async () => {
     await using first = await startDocker({ suite: 'bookworm' });
     await using second = await startDocker({ suite: 'bookworm' });
     const runs = [first, second].map(engine => engine.run(`${plain.host}/${image}`));
@@ -163,7 +163,7 @@ suite('nothing is left behind', () => {
     assert.deepEqual(directories.flatMap(remains), []);
   });
 
-  test('after a kill in the middle of a run', async () => {
+  test('after a kill during a run', async () => {
     const here = new URL('.', import.meta.url).href;
     const script = `
       const { startRegistry } = await import('${here}world/registry.ts');
@@ -197,7 +197,7 @@ suite('nothing is left behind', () => {
   });
 });
 
-test('what is missing is named together with the command that installs it', () => {
+test('a missing tool is named together with the command that installs it', () => {
   const { SLUICE_TOOLS } = process.env;
   process.env.SLUICE_TOOLS = '/nonexistent';
   try {

@@ -8,7 +8,7 @@ import {
   tokenLabel,
 } from '../../src/request/tokens/container-token.ts';
 
-test('tokens are 160 random bits in lower-case letters and digits', () => {
+test('tokens are 160 random bits as lower-case letters and digits', () => {
   const tokens = Array.from({ length: 5000 }, createToken);
   assert.equal(new Set(tokens).size, tokens.length);
   for (const token of tokens) {
@@ -28,7 +28,7 @@ test('tokens are 160 random bits in lower-case letters and digits', () => {
   }
 });
 
-test('what is no token', () => {
+test('texts that are not tokens', () => {
   for (const text of [
     '',
     'a',
@@ -41,7 +41,7 @@ test('what is no token', () => {
   }
 });
 
-test('neither hash nor label gives the token away', () => {
+test('neither the hash nor the label reveals the token', () => {
   const token = createToken();
   assert.equal(hashToken(token).length, 32);
   assert.match(tokenLabel(token), /^[0-9a-f]{12}$/);

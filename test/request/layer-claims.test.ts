@@ -10,7 +10,7 @@ import { createContentRowStore } from '../../src/storage/rows/images/content-row
 import { createFetchedLayerStore } from '../../src/storage/rows/images/fetched-layer-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-test('the cache keeps a copy that a request takes as its layer at the same moment', async () => {
+test('the cache keeps a copy that a request uses as its layer at the same moment', async () => {
   await using directory = await makeTempDir('content');
   const database = openDatabase(':memory:');
   const content = await openContentDirectory(directory.path, {

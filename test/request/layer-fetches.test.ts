@@ -26,7 +26,7 @@ function world(limits: Partial<FetchLimits> = {}) {
 const turn = () => new Promise(resolve => setTimeout(resolve, 5));
 const tooMany = (error: unknown) => error instanceof Fault && error.status === 503;
 
-test('a fetch ends once its last caller has left', async () => {
+test('a download ends when its last caller has disconnected', async () => {
   const { ask, open } = world({ lingerMs: 20 });
   const [one, other] = [new AbortController(), new AbortController()];
   const first = ask('a', { network: 'n', signal: one.signal });
@@ -46,7 +46,7 @@ test('a fetch ends once its last caller has left', async () => {
   assert.equal(await again, 'done');
 });
 
-test('a client that asks again in time finds the fetch that it has left', async () => {
+test('a client that returns in time finds the download that it has left', async () => {
   const { ask, open } = world({ lingerMs: 100 });
   const left = new AbortController();
   const first = ask('a', { network: 'n', signal: left.signal });
@@ -60,13 +60,13 @@ test('a client that asks again in time finds the fetch that it has left', async 
   assert.equal(await again, 'done');
 });
 
-test('a fetch ends in time', async () => {
+test('a download ends at its timeout', async () => {
   const { ask, open } = world({ timeoutMs: 20 });
   await assert.rejects(ask('a', { network: 'n' }), /takes longer than/);
   assert.equal(open.size, 0);
 });
 
-test('one network has so many fetches at once, and all strangers so many', async () => {
+test('the number of downloads is limited for each network, and for all callers without a login', async () => {
   const { ask, open } = world({ perCaller: 2, atOnce: 3 });
   for (const key of ['1', '2']) void ask(key, { network: 'one' });
   await assert.rejects(ask('3', { network: 'one' }), tooMany);

@@ -21,7 +21,7 @@ after(() => world[Symbol.asyncDispose]());
 const ask = (location: string, more: object = {}) =>
   world.ask({ containerImage: base, containerConfig: { layers: [{ location }] }, ...more });
 
-test('a layer URL does not reach what the operator opened for a registry', async () => {
+test('a layer URL cannot reach addresses that the operator opened for a registry', async () => {
   const { relay } = world.upstreams;
   relay.put('admin/secrets.tar.gz', 'application/gzip', emptyLayer);
   const port = relay.host.split(':').at(-1);
@@ -41,7 +41,7 @@ test('a layer URL does not reach what the operator opened for a registry', async
   }
 });
 
-test('nor does a build context, or a dry run', async () => {
+test('neither can a build context or a dry run', async () => {
   const { relay } = world.upstreams;
   const location = `http://${relay.host}/v2/admin/secrets.tar.gz`;
   const containerFile = Buffer.from(`FROM ${base}`).toString('base64');
@@ -51,7 +51,7 @@ test('nor does a build context, or a dry run', async () => {
   }
 });
 
-test('a blob of a listed registry is a layer to who may pull it', async () => {
+test('a blob of a listed registry is a layer for callers who may pull it', async () => {
   const { relay } = world.upstreams;
   const image = relay.image('team/layers', [emptyLayer]);
   const [layer] = image.layers;
@@ -59,7 +59,7 @@ test('a blob of a listed registry is a layer to who may pull it', async () => {
   assert.equal(reply.status, 200, reply.body.toString());
 });
 
-test('a blob of a hosted repository needs the right of the caller, each time', async () => {
+test('a blob of a hosted repository requires the right of the caller each time', async () => {
   const { sluice } = world;
   const authorization = `Basic ${Buffer.from('admin:open sesame').toString('base64')}`;
   const { digest } = await push(emptyLayer);

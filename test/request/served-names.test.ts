@@ -53,7 +53,7 @@ suite('served names', () => {
     assert.equal((await inspect(plain.targetImage)).digest, image.digest);
   });
 
-  test('can be changed again, and the changes are made one after another', async () => {
+  test('can be changed again, and the changes apply one after another', async () => {
     const first = await request(image.name, { env: ['A=1', 'B=1'], entrypoint: ['/one'], layers });
     const second = await request(first.targetImage, { env: ['B=2'], entrypoint: ['/two'], layers });
     assert.doesNotMatch(second.targetImage, new RegExp(first.containerToken));
@@ -79,7 +79,7 @@ suite('served names', () => {
     assertApiFault(again, 400, /The image is a served name\. The container token was revoked/);
   });
 
-  test('are told apart from what is none', async () => {
+  test('are distinguished from other names', async () => {
     const { targetImage, containerToken } = await request(image.name);
     for (const [name, message] of [
       [
@@ -100,7 +100,7 @@ suite('served names', () => {
     assert.ok(!world.sluice.output().includes(containerToken), 'the token is in the log');
   });
 
-  test('cannot be changed without end', async () => {
+  test('cannot be changed without limit', async () => {
     let { targetImage } = await request(image.name, { env: ['A=0'] });
     for (const env of ['A=1', 'A=2', 'A=3']) {
       ({ targetImage } = await request(targetImage, { env: [env] }));
@@ -117,7 +117,7 @@ suite('served names', () => {
     assert.match((await request(targetImage)).targetImage, /^oras:/);
   });
 
-  test('are of no use here where pulls require a login', async () => {
+  test('cannot be used here where pulls require a login', async () => {
     await using closed = await startSluice({
       config: {
         access: { pulls: 'login' },

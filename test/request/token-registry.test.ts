@@ -25,7 +25,7 @@ function issueOne(registry: ReturnType<typeof createTokenRegistry>, env = ['A=1'
   }));
 }
 
-test('another process finds the same request by the token, which the database does not hold', async () => {
+test('another process finds the same request by its token, which is not in the database', async () => {
   const database = openDatabase(':memory:');
   const issued = await issueOne(
     createTokenRegistry(createRequestStore(database), hourMs, unlimited),
@@ -47,7 +47,7 @@ const refused = (message: RegExp) => (error: unknown) => {
   return true;
 };
 
-test('unknown, expired and revoked are told apart, in each process', async () => {
+test('unknown, expired and revoked tokens are distinguished in each process', async () => {
   const database = openDatabase(':memory:');
   const store = createRequestStore(database);
   const registry = createTokenRegistry(store, hourMs, unlimited);
@@ -77,7 +77,7 @@ test('unknown, expired and revoked are told apart, in each process', async () =>
   assert.equal((await registry.describe(token)).token, token, 'remembered for a while');
 });
 
-test('large requests that are asked for do not stay in memory', async () => {
+test('large requests do not stay in memory after a look-up', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const database = openDatabase(':memory:');

@@ -41,7 +41,7 @@ test('a file that unpacks to hundreds of times its size is refused', async () =>
   );
 });
 
-test('a large file is hashed as a small one is', async () => {
+test('a large file is hashed like a small one', async () => {
   for (const size of [1024, 512 * 1024, 512 * 1024 + 1, 3 * MiB]) {
     const tar = Buffer.alloc(size);
     const file = gzipSync(tar);
@@ -51,7 +51,7 @@ test('a large file is hashed as a small one is', async () => {
   }
 });
 
-test('the layers of a request have one limit for what they unpack to', async () => {
+test('the layers of a request share one limit for their unpacked size', async () => {
   const file = gzipSync(Buffer.alloc(MiB));
   const digest = limited(2 * MiB + 1);
   await digest([file]);
@@ -59,7 +59,7 @@ test('the layers of a request have one limit for what they unpack to', async () 
   await assert.rejects(digest([file]), tooLarge(/2097153 bytes allowed for all layers/));
 });
 
-test('a caller has one turn to unpack, and all have two', async () => {
+test('a caller can unpack one file at a time, and all callers together two', async () => {
   const take = createUnpackTurns();
   const order: string[] = [];
   const asked = ['a', 'a', 'b', 'c'].map(async (network, position) => {

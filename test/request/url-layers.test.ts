@@ -31,7 +31,7 @@ const ask = (repository: string, layer: object) =>
     containerConfig: { layers: [layer] },
   });
 
-test('a layer behind a URL is fetched once, verified, and served from here', async () => {
+test('a layer at a URL is downloaded once, verified, and served from here', async () => {
   files.put('files/good.tar.gz', 'application/gzip', emptyLayer);
   const image = world.upstreams.relay.image('layers/good');
   const layer = {
@@ -61,7 +61,7 @@ for (const [field, value] of [
   ['tarDigest', `sha256:${'b'.repeat(64)}`],
   ['gzipSize', 1],
 ] as const) {
-  test(`a lie about ${field} is told as such`, async () => {
+  test(`a wrong ${field} is reported`, async () => {
     files.put(`files/${field}.tar.gz`, 'application/gzip', emptyLayer);
     const reply = await ask('layers/lie', {
       location: layerUrl(`${field}.tar.gz`),
@@ -72,7 +72,7 @@ for (const [field, value] of [
   });
 }
 
-test('a URL layer that is too large is refused, whether its length is told or not', async () => {
+test('a layer URL with too much content is refused, with and without a stated length', async () => {
   const large = pattern(200_000, 'large');
   files.put('files/large.tar.gz', 'application/gzip', large);
   files.on('/files/chunked.tar.gz', (_request, response) => response.end(large));
@@ -100,7 +100,7 @@ test('a URL layer that is too large is refused, whether its length is told or no
   faultIds.push(assertApiFault(reply, 413, /unpacks to more than the 1048576 bytes allowed/));
 });
 
-test('a URL layer that cannot be fetched is told with its host and the reason', async () => {
+test('a failed download of a layer is reported with its host and the reason', async () => {
   files.on('/files/cut.tar.gz', (_request, response) => {
     response.writeHead(200, { 'content-length': 1000 });
     response.write(emptyLayer, () => response.destroy());
@@ -126,7 +126,7 @@ test('a URL layer that cannot be fetched is told with its host and the reason', 
   }
 });
 
-test('a layer named after an architecture is for images of that one only', async () => {
+test('a layer named after an architecture applies to images of that architecture only', async () => {
   files.put('files/tool-arm64.tar.gz', 'application/gzip', emptyLayer);
   files.put('files/tool-amd64.tar.gz', 'application/gzip', emptyLayer);
   const image = world.upstreams.relay.image('layers/platform');
@@ -143,7 +143,7 @@ test('a layer named after an architecture is for images of that one only', async
   }
 });
 
-test('a layer that comes too slowly is given up, and its server is left', async () => {
+test('a layer that arrives too slowly is aborted, and its server disconnected', async () => {
   let open = 0;
   files.on('/files/slow', (_request, response) => {
     open += 1;

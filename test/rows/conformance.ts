@@ -43,7 +43,7 @@ function testRequests(withRows: WithRows): void {
   const row = (expiresAt: number) => ({ createdAt: 1, expiresAt, body: '{}' });
   const hash = (text: string) => Buffer.from(text);
 
-  test('of two callers who revoke a request, one succeeds', () =>
+  test('of two simultaneous revocations of a request, one succeeds', () =>
     withRows(async ({ requests }) => {
       await requests.insert(hash('one'), row(10));
       const revoked = await Promise.all([
@@ -83,7 +83,7 @@ function testBuilds(withRows: WithRows): void {
     ...{ owner, isTrusted: false, grant: null },
   });
 
-  test('of callers who enter a build of one image at once, one enters it and all get it', () =>
+  test('of simultaneous callers for one image, one creates the build and all get it', () =>
     withRows(async ({ builds }) => {
       const owners = ['a', 'b', 'c', 'd'];
       const entered = await Promise.all(
@@ -94,7 +94,7 @@ function testBuilds(withRows: WithRows): void {
       assert.equal((await builds.unfinished(0, 10)).length, 1);
     }));
 
-  test('a caller who missed a build that has ended gets it, and one who saw it begins another', () =>
+  test('a caller who missed the end of a build gets it, and one who saw it starts another build', () =>
     withRows(async ({ builds }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
       await builds.start(row.id, 2);
@@ -106,7 +106,7 @@ function testBuilds(withRows: WithRows): void {
       assert.equal((await builds.latest(row.target))?.id, again.row.id);
     }));
 
-  test('a finished build stays for as long as a request needs it', () =>
+  test('a finished build stays as long as a request refers to it', () =>
     withRows(async ({ builds, requests }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
       await builds.finish(row.id, failed, 3, 10);
@@ -124,7 +124,7 @@ function testBuilds(withRows: WithRows): void {
 }
 
 function testPeople(withRows: WithRows): void {
-  test('of callers who add the same user or workspace at once, one succeeds', () =>
+  test('of simultaneous additions of the same user or workspace, one succeeds', () =>
     withRows(async ({ users, workspaces }) => {
       const added = await Promise.all([1, 2, 3].map(at => users.insert('ada@example.org', at)));
       assert.equal(added.filter(user => user !== undefined).length, 1);
@@ -135,7 +135,7 @@ function testPeople(withRows: WithRows): void {
       assert.equal((await users.list(page)).total, 1);
     }));
 
-  test('a user has no more tokens than allowed, whoever adds them at once', () =>
+  test('a user has no more tokens than allowed, also after simultaneous additions', () =>
     withRows(async ({ users, accessTokens }) => {
       const user = (await users.insert('ada@example.org', 1))?.id ?? 0;
       const add = (name: string, owner = user) =>
@@ -158,7 +158,7 @@ function testPeople(withRows: WithRows): void {
       assert.equal(removed.filter(token => token !== undefined).length, 1);
     }));
 
-  test('members, tokens and credentials end with their user', () =>
+  test('members, tokens and credentials are removed with their user', () =>
     withRows(async ({ users, workspaces, accessTokens, credentials }) => {
       const user = (await users.insert('ada@example.org', 1))?.id ?? 0;
       const workspace = (await workspaces.insert('lab', 1))?.id ?? 0;
@@ -190,7 +190,7 @@ function testHosted(withRows: WithRows): void {
     assert.equal(await contentRows.arrive(digest), true);
   };
 
-  test('a manifest needs its parts, and keeps them', () =>
+  test('a manifest requires its parts, and keeps them', () =>
     withRows(async rows => {
       const { hosted } = rows;
       await arrive(rows, blob);
@@ -214,7 +214,7 @@ function testHosted(withRows: WithRows): void {
       assert.equal(await hosted.totalBytes(), 0);
     }));
 
-  test('pushes at the same moment do not pass a limit together', () =>
+  test('simultaneous pushes cannot exceed a limit together', () =>
     withRows(async rows => {
       const { hosted } = rows;
       const digests = ['a', 'b', 'c'].map(text => digestOf(text));
@@ -230,7 +230,7 @@ function testHosted(withRows: WithRows): void {
 }
 
 function testNotes(withRows: WithRows): void {
-  test('what is added at the same moment is counted and kept', () =>
+  test('simultaneous additions are counted and kept', () =>
     withRows(async ({ usage, auditLog, anonymousUse }) => {
       for (let count = 0; count < 5; count += 1) usage.add('pulls', '2026-01-01', 'a.org');
       await Promise.all([usage.flush(), usage.flush()]);
@@ -247,7 +247,7 @@ function testNotes(withRows: WithRows): void {
       assert.deepEqual(await anonymousUse.of('192.0.2.1'), { requests: 0, files: 2, bytes: 10 });
     }));
 
-  test('secrets, readings of the clock and the id are replaced, not doubled', () =>
+  test('secrets, readings of the clock and the id are replaced, not duplicated', () =>
     withRows(async ({ tokenPairs, sealed, clockReadings, identity, settle }) => {
       const grant = Buffer.from('grant').toString('base64url');
       await tokenPairs.put(grant, 'one', 1);
@@ -269,7 +269,7 @@ function testNotes(withRows: WithRows): void {
       assert.equal((await clockReadings.read())?.wallMs, 4);
     }));
 
-  test('a layer of packages is replaced by its key, and goes when it was not used for a time', () =>
+  test('a layer of packages is replaced by its key, and removed when it was not used for a time', () =>
     withRows(async ({ packageLayers }) => {
       const key = (text: string) => digestOf(text).slice('sha256:'.length);
       const hourMs = 3_600_000;

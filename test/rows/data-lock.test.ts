@@ -7,7 +7,7 @@ import { lockData } from '../../src/storage/directory/data-lock.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-test('a data directory is one server’s alone, until that is gone, however it ended', async () => {
+test('a data directory belongs to one server until that server has ended, in any way', async () => {
   await using directory = await makeTempDir('lock');
   const program = `
     const { lockData } = await import(process.argv[1]);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-test('the directory that is made for a database is for its owner alone', async () => {
+test('the directory of a new database is readable for its owner only', async () => {
   await using directory = await makeTempDir('database');
   const made = directory.join('one/two');
   openDatabase(`${made}/sluice.db`).close();

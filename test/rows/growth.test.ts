@@ -65,7 +65,7 @@ async function purgeBuilds(store: BuildStore): Promise<void> {
 }
 
 suite(`${scale / 2} million rows`, () => {
-  test('nothing that is asked or cleared away holds the event loop', async t => {
+  test('queries and deletions do not block the event loop', async t => {
     await using directory = await makeTempDir('growth');
     const database = openDatabase(directory.join('sluice.db'), {});
     const now = Date.now();
@@ -150,7 +150,7 @@ suite(`${scale / 2} million rows`, () => {
     await database.end();
   });
 
-  test('work in small steps can be ended, and leaves the lock to others in between', async () => {
+  test('work in small steps can be ended, and releases the lock between the steps', async () => {
     await using directory = await makeTempDir('growth');
     const path = directory.join('sluice.db');
     const database = openDatabase(path, {});
@@ -172,7 +172,7 @@ suite(`${scale / 2} million rows`, () => {
     await database.end();
   });
 
-  test('a lock that another process holds for a while is waited for', async () => {
+  test('a lock of another process is waited for', async () => {
     await using directory = await makeTempDir('growth');
     const path = directory.join('sluice.db');
     const [database, other] = [openDatabase(path, {}), openDatabase(path)];

@@ -9,7 +9,7 @@ import { makeTempDir } from '../world/temp-dir.ts';
 
 const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
 
-test('the state is for its owner alone, whatever was there before', async () => {
+test('the state is readable for its owner only, whatever its modes were before', async () => {
   await using directory = await makeTempDir('modes');
   const data = directory.join('data');
   await mkdir(join(data, 'content'), { recursive: true, mode: 0o777 });

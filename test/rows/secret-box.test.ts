@@ -6,7 +6,7 @@ import { readKeyFile } from '../../src/storage/directory/key-file.ts';
 import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-test('a sealed secret comes back, and differs each time it is sealed', () => {
+test('a sealed secret can be opened, and differs each time it is sealed', () => {
   const box = createSecretBox(randomBytes(32));
   const [one, other] = [box.seal('s3cret ü', 'row 1'), box.seal('s3cret ü', 'row 1')];
   assert.notEqual(one, other);
@@ -14,7 +14,7 @@ test('a sealed secret comes back, and differs each time it is sealed', () => {
   assert.equal(box.open(one, 'row 1'), 's3cret ü');
 });
 
-test('a secret does not open for another place, with another key, or changed', () => {
+test('a secret cannot be opened for another place, with another key, or after a change', () => {
   const box = createSecretBox(randomBytes(32));
   const sealed = box.seal('s3cret', 'row 1');
   const changed = `${sealed.slice(0, -2)}${sealed.endsWith('AA') ? 'BB' : 'AA'}`;
@@ -25,7 +25,7 @@ test('a secret does not open for another place, with another key, or changed', (
   assert.throws(() => box.open('plain', 'row 1'), /cannot be read/);
 });
 
-test('what an older key has sealed opens beside the new one, also without the name of its key', () => {
+test('a secret of an older key can be opened beside the new key, also without a key name', () => {
   const [key, newer] = [randomBytes(32), randomBytes(32)];
   const old = createSecretBox(key);
   const sealed = old.seal('s3cret', 'row 1');
@@ -44,7 +44,7 @@ test('what an older key has sealed opens beside the new one, also without the na
   assert.throws(() => old.open(again, 'row 1'), /cannot be read/);
 });
 
-test('the key is made once, for its owner alone, and a damaged one is refused', async () => {
+test('the key is created once, for its owner only, and a damaged key is refused', async () => {
   await using directory = await makeTempDir('key');
   const path = directory.join('secrets.key');
   const key = readKeyFile(path);

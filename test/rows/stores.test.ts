@@ -64,7 +64,7 @@ test('usage: counted at once, written together, summed by day and organisation',
   again.close();
 });
 
-test('cached blobs: the least recently used is the oldest', async () => {
+test('cached blobs: the least recently used one is the oldest', async () => {
   const database = openDatabase(':memory:');
   const store = createCachedBlobStore(database);
   const [a, b, c] = ['a', 'b', 'c'].map(text => digestOf(text));
@@ -84,7 +84,7 @@ test('cached blobs: the least recently used is the oldest', async () => {
   assert.equal(await store.total(), 40);
 });
 
-test('cached blobs: a copy is of the registries that have sent it', async () => {
+test('cached blobs: a copy belongs to the registries that have sent it', async () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const blob = digestOf('blob');
   await store.enter({ ...copy, digest: blob, size: 4, places: ['one.example.com'], at: 1 });
@@ -97,7 +97,7 @@ test('cached blobs: a copy is of the registries that have sent it', async () => 
   assert.equal(await store.isFrom(blob, 'one.example.com'), false);
 });
 
-test('cached blobs: what something else needs is not a mere copy', async () => {
+test('cached blobs: content with other references is not only a copy', async () => {
   const store = createCachedBlobStore(openDatabase(':memory:'));
   const [here, before, after, free] = ['here', 'before', 'after', 'free'].map(text =>
     digestOf(text),
@@ -131,7 +131,7 @@ test('fetched layers: found by their location, which is not in the database', as
   assert.ok(!database.serialize().includes('hush'));
 });
 
-test('a database that a newer version wrote is refused', async () => {
+test('a database of a newer version is refused', async () => {
   await using directory = await makeTempDir('store');
   const path = directory.join('sluice.db');
   const database = openDatabase(path);

@@ -48,7 +48,7 @@ async function assertServed(data: string): Promise<void> {
   expect(await new Repository(sluice, 'team/app').get('manifests/one'), 200);
 }
 
-test('a data directory that lacks a part is refused, with what to do; whole again, it is served', async () => {
+test('an incomplete data directory is refused with a remedy, and served when it is complete again', async () => {
   await using directory = await makeTempDir('whole-data');
   const data = await fill(directory, 'data');
   const without = async (part: string, reason: RegExp): Promise<void> => {
@@ -80,7 +80,7 @@ test('a data directory that lacks a part is refused, with what to do; whole agai
   await assertServed(data);
 });
 
-test('the key of the registry tokens and the place of uploads are made where they are missing', async () => {
+test('a missing key of the registry tokens, and a missing upload directory, are created', async () => {
   await using directory = await makeTempDir('whole-data');
   const data = await fill(directory, 'data');
   await rm(join(data, 'registry-token.key'));
@@ -92,7 +92,7 @@ test('the key of the registry tokens and the place of uploads are made where the
   await new Repository(sluice, 'team/app').pushImage('three', [pattern(1000, 'three')]);
 });
 
-test("another directory's database beside the content is refused until it is adopted", async () => {
+test('a database of another directory is refused until the content is adopted', async () => {
   await using directory = await makeTempDir('whole-data');
   const data = await fill(directory, 'data');
   const other = await fill(directory, 'other');
@@ -111,7 +111,7 @@ test("another directory's database beside the content is refused until it is ado
   await new Repository(sluice, 'team/app').pushImage('one', [layer]);
 });
 
-test('the first start may be cut short anywhere: the next one goes on', async () => {
+test('the first start may be interrupted at any point: the next one continues', async () => {
   await using directory = await makeTempDir('whole-data');
   const data = directory.join('data');
   (await startSluice({ data })).stop();

@@ -21,7 +21,7 @@ function openTable() {
 
 const settleFirst = async () => {};
 
-test('what is written at once shares a transaction and a flush; what fails is undone alone', async () => {
+test('simultaneous writes share a transaction and a flush; a failed one is undone alone', async () => {
   const { database, add, all } = openTable();
   let flushes = 0;
   const flush = async () => {
@@ -69,7 +69,7 @@ test('a write is acknowledged after the flush that follows it, a commit before',
   await writing;
 });
 
-test('a row is written once what it refers to is on the disk', async () => {
+test('a row is written once its content is on the disk', async () => {
   const { database, add, all } = openTable();
   const settled = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let asked = 0;
@@ -104,7 +104,7 @@ test('a write whose flush fails is not acknowledged', async () => {
   );
 });
 
-test('a write waits for a lock until its patience ends, without holding anything else', async () => {
+test('a write waits for a lock until its timeout, without blocking anything else', async () => {
   await using directory = await makeTempDir('writer');
   const database = openDatabase(directory.join('sluice.db'), {});
   database.exec('CREATE TABLE numbers (number INTEGER UNIQUE)');
@@ -128,7 +128,7 @@ test('a write waits for a lock until its patience ends, without holding anything
   await database.end();
 });
 
-test('the log of a database that is written to all the time begins again', async () => {
+test('the log of a database with continuous writes is restarted', async () => {
   await using directory = await makeTempDir('writer');
   const path = directory.join('sluice.db');
   const database = openDatabase(path, {});

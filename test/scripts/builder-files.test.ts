@@ -15,7 +15,7 @@ test('the builder closes the addresses that Sluice closes', async () => {
   );
 });
 
-test('its image is a release by its version, and has not the holes that are known', async () => {
+test('its image is a release by its version, and has none of the known vulnerabilities', async () => {
   const service = await read('builder/service.yaml');
   const [, major, minor] =
     /image: \$\{SLUICE_BUILDKIT_IMAGE:-moby\/buildkit:v(\d+)\.(\d+)\.\d+\}/.exec(service) ?? [];

@@ -45,7 +45,7 @@ function differences({ own, theirs }: Trees): Record<string, (string | undefined
   );
 }
 
-test('the tree of an image with everything is the one that Apptainer makes', async () => {
+test('Apptainer makes the same tree of an image with every kind of entry', async () => {
   const trees = await treesOf([...(await nastyLayers()), tarLayer(devices)]);
   assert.ok(Object.keys(trees.theirs).length > 100);
   const expected = Object.fromEntries(
@@ -63,7 +63,7 @@ test('the tree of an image with everything is the one that Apptainer makes', asy
   });
 });
 
-test('the tree of a distribution is the one that Apptainer makes', async () => {
+test('Apptainer makes the same tree of a distribution', async () => {
   await using directory = await makeTempDir('distribution');
   const changes = tarLayer([
     { name: 'usr/share/.wh.doc', content: '' },
@@ -88,7 +88,7 @@ const base: readonly TarPart[] = [
   { name: 'climbing', type: 'symlink', link: '../../../real' },
 ];
 
-test('layers that tools write in other ways make the tree that Apptainer makes of them', async () => {
+test('Apptainer makes the same tree of layers from other tools', async () => {
   const upper: readonly (readonly TarPart[])[] = [
     [{ name: 'linked/new', content: '1' }],
     [{ name: 'absolute/new', content: '2' }],

@@ -12,7 +12,7 @@ import { type TarPart, tarLayer } from './tar-file.ts';
 const file = (content: string | Buffer, mode = '0644') =>
   `file ${mode} ${Buffer.byteLength(content)} ${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
 
-test('labels and variables that a build has left are part of what the image is', async () => {
+test('labels and variables of a build are in the image', async () => {
   await using conversion = await convert([
     tarLayer([{ name: '.singularity.d/env/90-environment.sh', content: '#!/bin/sh\nexport A=1' }]),
     tarLayer([{ name: './.build.labels', content: '# comment\n\nVersion 1.0 beta\nEmpty\n' }]),
@@ -54,7 +54,7 @@ function sparse(
   };
 }
 
-test('files with holes are whole', async () => {
+test('sparse files are complete', async () => {
   const content = Buffer.alloc(3_000_000);
   content.write('begin', 0);
   content.write('middle', 1_500_000);
@@ -88,7 +88,7 @@ const olderSparse = {
   'GNU.sparse.numbytes': '3',
 };
 
-test('attributes of users are kept, and others are not', async () => {
+test('user attributes are kept, other attributes are not', async () => {
   const user = 'SCHILY.xattr.user';
   await using conversion = await convert([
     tarLayer([
@@ -134,7 +134,7 @@ for path in sys.argv[1:]:
   );
 });
 
-test('what compression does not make smaller is stored as it is', async () => {
+test('incompressible data is stored uncompressed', async () => {
   const noise = randomBytes(3_000_000);
   const layer = tarLayer([{ name: 'noise', content: noise }]);
   await using conversion = await convert([layer, tarLayer([])]);
@@ -149,7 +149,7 @@ test('what compression does not make smaller is stored as it is', async () => {
   assert.equal((await readFile(other.sif.path)).readUInt16LE(start + 24) & 0b1010, 0);
 });
 
-test('a file system is compressed by zstd where that is asked for', async () => {
+test('a file system is compressed by zstd on request', async () => {
   const layer = tarLayer([{ name: 'text', content: 'compressible '.repeat(4000) }]);
   await using conversion = await convert([layer], { compression: { mode: 'zstd', level: 9 } });
   const start = (await conversion.describe()).squashfs?.offset ?? 0;
@@ -158,7 +158,7 @@ test('a file system is compressed by zstd where that is asked for', async () => 
   assert.equal((await conversion.tree()).text, file('compressible '.repeat(4000)));
 });
 
-test('a conversion without room for unpacked layers unpacks them twice', async () => {
+test('without space for unpacked layers, a conversion unpacks them twice', async () => {
   const layer = tarLayer([{ name: 'text', content: 'compressible '.repeat(400_000) }]);
   await using usual = await convert([layer]);
   // A quarter is for layers that are unpacked once.

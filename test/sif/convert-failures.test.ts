@@ -75,7 +75,7 @@ const broken: Readonly<Record<string, { layer: Layer; message: RegExp }>> = {
 };
 
 for (const [name, { layer, message }] of Object.entries(broken)) {
-  test(`a layer that is ${name} is told of`, async () => {
+  test(`a layer that is ${name} is reported`, async () => {
     const error = await failure([good, layer, good]);
     assert.match(error.message, message);
     assert.equal((error as Fault).kind, 'bad-request');
@@ -109,7 +109,7 @@ const wrong: Readonly<Record<string, { bytes: Buffer; message: RegExp }>> = {
 };
 
 for (const [name, { bytes, message }] of Object.entries(wrong)) {
-  test(`a registry that sends ${name} than the manifest tells is not believed`, async () => {
+  test(`a registry that sends ${name} than the manifest states is detected`, async () => {
     const sent = sourceOf([{ content: contentOf(mediaTypes.ociLayer, bytes), diffId: '' }]);
     const [layer] = sent.layers;
     assert.ok(layer);
@@ -123,7 +123,7 @@ for (const [name, { bytes, message }] of Object.entries(wrong)) {
   });
 }
 
-test('a layer that cannot be had ends the other fetches', async () => {
+test('an unavailable layer ends the other downloads', async () => {
   const unreachable = new Error('the registry is gone');
   let ending: unknown;
   let isOther = false;
@@ -193,7 +193,7 @@ test('a file that grows beyond the disk space ends the conversion', async () => 
   assert.match(error.message, /exceeds the limit of 20000000 bytes of disk space/);
 });
 
-test('without mksquashfs it is told what to install, before anything is fetched', async () => {
+test('without mksquashfs, the error says what to install, before anything is downloaded', async () => {
   const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
   const error = await failure(source, { mksquashfs: '/nowhere/mksquashfs' });
   assert.equal((error as Fault).kind, 'not-provided');
@@ -208,7 +208,7 @@ async function fake(path: string, script: string, version = '4.5.1'): Promise<st
   return path;
 }
 
-test('a mksquashfs that is too old is told of', async () => {
+test('an outdated mksquashfs is reported', async () => {
   await using directory = await makeTempDir('fake');
   const mksquashfs = await fake(directory.join('mksquashfs'), '', '4.4');
   const error = await failure([good], { mksquashfs });
@@ -237,7 +237,7 @@ const endings: Readonly<Record<string, { script: string; kind: string; message: 
 };
 
 for (const [name, { script, kind, message }] of Object.entries(endings)) {
-  test(`a mksquashfs that ${name} is told of`, async () => {
+  test(`a mksquashfs that ${name} is reported`, async () => {
     await using directory = await makeTempDir('fake');
     const mksquashfs = await fake(directory.join('mksquashfs'), script);
     const big = tarLayer([{ name: 'big', content: Buffer.alloc(4e6) }]);
@@ -249,13 +249,13 @@ for (const [name, { script, kind, message }] of Object.entries(endings)) {
 
 const reason = new Error('somebody has changed their mind');
 
-test('a conversion that is cancelled before it begins does nothing', async () => {
+test('a conversion that is cancelled before it starts does nothing', async () => {
   const signal = AbortSignal.abort(reason);
   const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
   assert.equal(await failure(source, { signal }), reason);
 });
 
-test('a conversion that is cancelled while it fetches ends at once', async () => {
+test('a conversion that is cancelled during the download ends at once', async () => {
   const controller = new AbortController();
   const source: SifSource = {
     ...sourceOf([random, good]),
@@ -269,7 +269,7 @@ test('a conversion that is cancelled while it fetches ends at once', async () =>
   assert.equal(await failure(source, { signal: controller.signal }), reason);
 });
 
-test('a conversion that is cancelled while it squashes ends mksquashfs', async () => {
+test('a conversion that is cancelled during the squashing ends mksquashfs', async () => {
   await using directory = await makeTempDir('fake');
   const pid = directory.join('pid');
   const real = requireCommand('mksquashfs');
@@ -292,7 +292,7 @@ test('a conversion that is cancelled while it squashes ends mksquashfs', async (
   assert.ok(!words.includes('mksquashfs'), 'mksquashfs still runs');
 });
 
-test('a conversion that is cancelled when all is written ends mksquashfs', async () => {
+test('a conversion that is cancelled after all data is written ends mksquashfs', async () => {
   await using directory = await makeTempDir('fake');
   const written = directory.join('written');
   const script = `cat >/dev/null; echo >${written}; exec sleep 60`;

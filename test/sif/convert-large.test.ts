@@ -33,7 +33,7 @@ async function convertApart(directory: string, layer: string): Promise<Converted
   return JSON.parse(stdout);
 }
 
-test('200000 small files take little memory, and are all there', async () => {
+test('200000 small files use little memory, and are all included', async () => {
   await using directory = await makeTempDir('small-files');
   const layer = directory.join('layer');
   await pipeline(manySmallFiles, createGzip({ level: 1 }), createWriteStream(layer));

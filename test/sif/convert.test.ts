@@ -17,7 +17,7 @@ import { layerOfTar, tarLayer, tarOf } from './tar-file.ts';
 const file = (content: string, mode = '0644') =>
   `file ${mode} ${Buffer.byteLength(content)} ${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
 
-test('layers of all compressions become one tree, whatever is in them', async () => {
+test('layers of all compressions become one tree, for any content', async () => {
   await using conversion = await convert([...(await nastyLayers()), tarLayer(devices)]);
   const tree = await conversion.tree();
   const long = `${'very-long-name-'.repeat(6)}/${'x'.repeat(200)}`;
@@ -77,7 +77,7 @@ test('layers of all compressions become one tree, whatever is in them', async ()
   assert.deepEqual(found, expected);
 });
 
-test('the file is what is told of it, and describes the image', async () => {
+test('the file matches its description, and describes the image', async () => {
   const created = '2024-02-29T12:00:00Z';
   const config = { created, config: { Env: ['A=1'], Labels: { maker: 'me' } } };
   const layers = [tarLayer([{ name: 'a', content: 'x' }])];
@@ -112,7 +112,7 @@ test('the file is what is told of it, and describes the image', async () => {
   }
 });
 
-test('everything belongs to root, whoever makes it; hard links and times stay', async () => {
+test('everything belongs to root for every user; hard links and times stay', async () => {
   const parts = [
     { name: 'one', content: 'shared', uid: 1000, mtime: 1_000_000_000 },
     { name: 'two', type: 'link', link: 'one' },
@@ -149,7 +149,7 @@ test('everything belongs to root, whoever makes it; hard links and times stay', 
   assert.equal(newer?.[2], '1735689600.0000000000');
 });
 
-test('a layer is read by what it is, under every media type', async () => {
+test('a layer is read by its content, under every media type', async () => {
   const tar = tarOf([
     { name: 'dir/', type: 'directory' },
     { name: 'dir/file', content: 'x' },
@@ -181,7 +181,7 @@ test('a layer is read by what it is, under every media type', async () => {
   }
 });
 
-test('the same image gives the same bytes: at another time, by more threads, in another order', async () => {
+test('the same image gives the same bytes: at another time, with more threads, in another order', async () => {
   const layers = [...(await nastyLayers()), tarLayer([{ name: 'future', mtime: 4_000_000_000 }])];
   await using first = await convert(layers, { processors: 1 });
   await sleep(1100);
@@ -200,7 +200,7 @@ test('the same image gives the same bytes: at another time, by more threads, in 
   assert.notEqual(other.sif.digest, first.sif.digest);
 });
 
-test('times of files stay where an image, or one of its files, says that it is of the future', async () => {
+test('file times stay if an image, or one of its files, is dated in the future', async () => {
   const future = new Date(Date.now() + 3_600_000);
   const made = { created: future.toISOString(), architecture: 'amd64', config: {} };
   const layer = tarLayer([
@@ -219,7 +219,7 @@ test('times of files stay where an image, or one of its files, says that it is o
   assert.equal(await timeOf('future'), 1_700_000_000);
 });
 
-test('the environment that a script of the image sets is told, where it is in the image', async () => {
+test('the environment that a script of the image sets is reported, if it is in the image', async () => {
   const path = '.singularity.d/env/91-environment.sh';
   const first = tarLayer([{ name: path, content: 'export A=1\n' }]);
   const second = tarLayer([
@@ -241,7 +241,7 @@ test('the environment that a script of the image sets is told, where it is in th
   assert.equal(await told(tarLayer([])), undefined);
 });
 
-test('images without layers, without files, or made at no time or a wrong one', async () => {
+test('images without layers, without files, without a date, or with a wrong one', async () => {
   const empty = tarLayer([]);
   for (const config of [{}, { created: '0001-01-01T00:00:00Z' }, { created: 'yesterday' }]) {
     await using conversion = await convert(sourceOf([empty], { config }));
@@ -251,7 +251,7 @@ test('images without layers, without files, or made at no time or a wrong one', 
   assert.equal((await conversion.tree())['.singularity.d/env'], 'directory 0755');
 });
 
-test('a layer that is on disk is read there and stays', async () => {
+test('a layer on disk is read there and stays', async () => {
   const [local, remote] = [tarLayer([{ name: 'a' }]), tarLayer([{ name: 'b' }])];
   await using directory = await makeTempDir('local');
   const path = directory.join('layer');
@@ -272,7 +272,7 @@ test('a layer that is on disk is read there and stays', async () => {
   assert.equal((await readFile(path)).length, local.content.size);
 });
 
-test('what an image has of its own where runtime files go', async () => {
+test("an image's own files at the paths of runtime files", async () => {
   const layer = tarLayer([
     { name: 'conf/', type: 'directory' },
     { name: 'etc', type: 'symlink', link: 'conf' },

@@ -156,7 +156,7 @@ const listed = [
   .map(name => `${name}\n`)
   .join('');
 
-test('apps are what they are in an image of apptainer build', async () => {
+test('apps equal those of an image of apptainer build', async () => {
   const text = `Bootstrap: docker
 From: ${world.base}
 %appfiles count
@@ -213,13 +213,13 @@ From: ${world.base}
   assert.match(await run('inspect', '--app', 'count', sif), /Version: 1\.0/);
 });
 
-test('%test ends the build when it fails, and can be turned off', async () => {
+test('%test ends the build when it fails, and can be disabled', async () => {
   const text = `Bootstrap: docker\nFrom: ${world.base}\n%environment\n  export SET=3\n%test\n  exit $SET\n`;
   await assert.rejects(build(translateDefinition(text).dockerfile), /exit code: 3/);
   await build(translateDefinition(text, { runsTest: false }).dockerfile);
 });
 
-test('%post ends the build at the first command that fails, and takes a shell of its own', async () => {
+test('%post ends the build at the first command that fails, and may use its own shell', async () => {
   const failing = `Bootstrap: docker\nFrom: ${world.base}\n%post\n  false\n  true\n`;
   await assert.rejects(build(translateDefinition(failing).dockerfile), /exit code: 1/);
   const own = `Bootstrap: docker\nFrom: ${world.base}\n%post -c /bin/busybox ash -u\n  echo $0 >/said\n`;
@@ -227,7 +227,7 @@ test('%post ends the build at the first command that fails, and takes a shell of
   assert.match(await readFile(join(tree, 'said'), 'utf8'), /post\n$/);
 });
 
-test('files go where apptainer build puts them', async () => {
+test('files are copied to the same places as by apptainer build', async () => {
   const text = `Bootstrap: docker
 From: ${world.base}
 Stage: one
@@ -294,7 +294,7 @@ async function filesOf(tree: string): Promise<readonly string[]> {
   return (await Promise.all(shown)).filter(name => !usual.test(name)).sort();
 }
 
-test('what apptainer inspect says of an image is what it says of its own build', async () => {
+test('apptainer inspect prints the same as for its own build', async () => {
   const pushed = await pushCorpus(world.registry, ['cfg:full']);
   const text = `# Comment
 Bootstrap: docker

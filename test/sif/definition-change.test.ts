@@ -12,7 +12,7 @@ const definition = {
   ...{ runscript: '#!/bin/sh\nown\n', environment: 'export A=own\n' },
 };
 
-test('what is asked for comes before what a definition file says', () => {
+test('the request takes precedence over a definition file', () => {
   const started = { ...definition, runscript: undefined };
   assert.deepEqual(changeDefinition(definition, { entrypoint: ['x'] }), started);
   assert.deepEqual(changeDefinition(definition, { cmd: ['x'] }), started);
@@ -21,7 +21,7 @@ test('what is asked for comes before what a definition file says', () => {
   assert.deepEqual(set, { ...definition, requestedEnvironment });
 });
 
-test('variables that are asked for come before those of %environment and of %post', async () => {
+test('requested variables take precedence over those of %environment and of %post', async () => {
   await using directory = await makeTempDir('definition-change');
   const { environment: _, ...plain } = definition;
   /** What A is in the image, where the caller has one too. */
@@ -49,6 +49,6 @@ test('variables that are asked for come before those of %environment and of %pos
   assert.equal(await valueIn(plain), 'of the caller');
 });
 
-test('what is not asked for stays as it is', () => {
+test('fields without a request stay unchanged', () => {
   assert.deepEqual(changeDefinition(definition, {}), definition);
 });

@@ -25,7 +25,7 @@ for (const name of definitionNames()) {
   });
 }
 
-test('a definition file is told by its first header', () => {
+test('the first header identifies a definition file', () => {
   for (const text of [
     header,
     `\n# comment\n  BOOTSTRAP : docker`,
@@ -50,7 +50,7 @@ test('a definition file is told by its first header', () => {
   }
 });
 
-test('what cannot be built is refused with the line and the reason', () => {
+test('an unsupported definition file is refused with the line and the reason', () => {
   const cases: readonly [string, RegExp][] = [
     ['', /line 1: it is empty/],
     ['From: alpine', /line 1: its first header is not 'Bootstrap:'/],
@@ -123,7 +123,7 @@ test('what cannot be built is refused with the line and the reason', () => {
 
 const root = '$SINGULARITY_ROOTFS';
 
-test('%setup that only makes directories and copies below the root is run in the image', () => {
+test('%setup that only creates directories and copies below the root runs in the image', () => {
   for (const setup of [
     `mkdir -p ${root}/data && mkdir \${APPTAINER_ROOTFS}/more/; touch "${root}/a file"`,
     `#!/bin/sh\n set -e\n # comment\n cp -r src/* ./more '${'a b'}' ${root}/opt || true`,
@@ -237,7 +237,7 @@ test('a Singularity image of a registry is a base under a name for the builder',
   assert.equal(plain.runtime.isOnSif, undefined);
 });
 
-test('headers that have no meaning are ignored, and a value goes on behind a backslash', () => {
+test('headers without meaning are ignored, and a backslash continues a value', () => {
   const { dockerfile, runtime } = translateDefinition(
     'From: docker.io/library/\\\n  alpine:3.20\nMirrorURL: x\nOtherURL1: y\nFingerprints: z\nBootstrap: docker\n%pre\n',
   );
@@ -245,7 +245,7 @@ test('headers that have no meaning are ignored, and a value goes on behind a bac
   assert.equal(runtime.headers.from, 'docker.io/library/alpine:3.20');
 });
 
-test('build arguments come before those of the file, and one that is not used is told', () => {
+test('build arguments take precedence over those of the file, and an unused one is reported', () => {
   const text = 'Bootstrap: docker\nFrom: alpine:{{ V }}\n%arguments\nV=1\n%post\n echo {{ W }}\n';
   const { dockerfile, warnings } = translateDefinition(text, {
     buildArgs: { V: '2', W: 'w', X: 'x' },
@@ -277,7 +277,7 @@ test('a Conda file that comes with a definition file is copied from the build co
   assert.deepEqual(origin.files, { 'conda.yml': 'dependencies: [bwa]\n' });
 });
 
-test('texts that are hard to read take no long time', () => {
+test('texts that are hard to parse take little time', () => {
   const long = 300_000;
   for (const text of [
     ' '.repeat(long),
@@ -328,7 +328,7 @@ const script = fc.array(
   { minLength: 1 },
 );
 
-test('a script goes into the Dockerfile as it is, and nothing of it becomes an instruction', () => {
+test('a script is copied unchanged into the Dockerfile, and cannot become an instruction', () => {
   fc.assert(
     fc.property(script, body => {
       const lines = body.map(line => `x${line.replace(/\{\{|\n/g, '')}`);

@@ -82,7 +82,7 @@ function partOf({ kind, path, target }: Step): TarPart {
   return kind === 'link' ? { name: path, type: 'link', link: target } : { name: path, type: kind };
 }
 
-test('layers make the files that a simple model makes of them', () => {
+test('layers make the same files as in a simple model', () => {
   fc.assert(
     fc.property(layers, stack => {
       const model = new Model();

@@ -181,7 +181,7 @@ for (const [name, { layer, change }] of Object.entries(changes)) {
   });
 }
 
-test('a whiteout hides what all layers below have, and not what those above have', () => {
+test('a whiteout hides files of lower layers, and not those of upper ones', () => {
   const layers = [[{ name: 'a/1' }], [{ name: 'a/2' }], [{ name: '.wh.a' }], [{ name: 'a/3' }]];
   assert.deepEqual(flatten(layers), { a: 'directory 755', 'a/3': 'file 644 3:0' });
 });
@@ -239,14 +239,14 @@ for (const [name, { layer, message }] of Object.entries(refusals)) {
   });
 }
 
-test('so many files are too many, those counted that only a path tells of', () => {
+test('too many files are refused, including directories that only a path implies', () => {
   assert.equal(Object.keys(flatten([[{ name: 'a/b/c' }]], 3)).length, 3);
   assert.throws(() => flatten([[{ name: 'a/b/c' }]], 2), { kind: 'too-large', phase: 'limit' });
   const twice = [[{ name: 'a' }], [{ name: '.wh.a' }, { name: 'a' }]];
   assert.throws(() => flatten(twice, 1), { kind: 'too-large' });
 });
 
-test('names and targets are limited together', () => {
+test('names and targets share a limit', () => {
   const layer = Array.from({ length: 17_000 }, (_, index): TarPart => {
     return { name: `s${index}`, type: 'symlink', link: 't'.repeat(4000) };
   });

@@ -7,7 +7,7 @@ import { openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
 import { assembleSif } from './assemble.ts';
 
-test('manifest and config are byte for byte what apptainer push writes', async () => {
+test('manifest and config equal those of apptainer push byte for byte', async () => {
   await using apptainer = await openApptainer();
   await using registry = await startRegistry();
   for (const name of ['plain', 'odd & <name>']) {

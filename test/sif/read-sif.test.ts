@@ -48,7 +48,7 @@ async function refusal(bytes: Buffer): Promise<string> {
   return error.message;
 }
 
-test('the file system is not read, and what is before it in few pieces', async () => {
+test('the file system is not read, and the data before it in few pieces', async () => {
   const asked = { bytes: 0, times: 0 };
   const { metadata, squashfs: place } = await read(whole, asked);
   assert.deepEqual(metadata, contents.inspectMetadata);
@@ -57,7 +57,7 @@ test('the file system is not read, and what is before it in few pieces', async (
   assert.ok(asked.bytes < 200_000, `${asked.bytes} bytes`);
 });
 
-test('a file that is cut off anywhere before the end of its last text is refused with a sentence', async () => {
+test('a truncated file is refused with a sentence, at any length up to the end of its last text', async () => {
   const { objects } = await read(whole);
   const texts = objects.filter(({ type }) => type !== 'partition');
   const end = Math.max(...texts.map(({ offset, size }) => offset + size));
@@ -67,13 +67,13 @@ test('a file that is cut off anywhere before the end of its last text is refused
   }
 });
 
-test('what is no SIF file is refused as such', async () => {
+test('other files are refused as not SIF', async () => {
   assert.match(await refusal(Buffer.alloc(100_000)), /^This is not a SIF file/);
   const bytes = changed(copy => copy.write('SIF_MAGIX', magicAt));
   assert.match(await refusal(bytes), /^This is not a SIF file/);
 });
 
-test('numbers that cannot be are refused with a sentence', async () => {
+test('impossible numbers are refused with a sentence', async () => {
   const cases: readonly [number, bigint, RegExp][] = [
     [countAt, 1_000_000_000n, /room for 1000000000 objects/],
     [countAt, -1n, /specifies -1 as the number of its objects/],
@@ -104,7 +104,7 @@ test('a file without a partition to run, or with another file system, has no squ
   assert.equal(data.squashfs, undefined);
 });
 
-test('whatever bytes are changed, the file is read or refused with a sentence, at bounded cost', async () => {
+test('a file with any changed bytes is read or refused with a sentence, at limited cost', async () => {
   const place = fc.oneof(fc.nat(127), fc.integer({ min: 4096, max: 4096 + 4 * 585 }));
   const value = fc.oneof(
     fc.uint8Array({ minLength: 1, maxLength: 8 }),
@@ -131,7 +131,7 @@ test('whatever bytes are changed, the file is read or refused with a sentence, a
   );
 });
 
-test('random bytes are no SIF file, and with the magic word read or refused with a sentence', async () => {
+test('random bytes are refused as not SIF; after the magic word they are read or refused with a sentence', async () => {
   const random = fc.uint8Array({ maxLength: 6000, size: 'max' }).map(bytes => Buffer.from(bytes));
   await fc.assert(
     fc.asyncProperty(random, async bytes => {
@@ -143,7 +143,7 @@ test('random bytes are no SIF file, and with the magic word read or refused with
   );
 });
 
-test('what the reader of ranges throws comes through', async () => {
+test('an error of the range reader is passed on', async () => {
   const gone = new Error('gone');
   await assert.rejects(
     readSif(async () => {

@@ -48,7 +48,7 @@ const words = fc.array(
 );
 
 for (const [name, shell] of Object.entries(shells)) {
-  test(`${name}: entrypoint and command are what they are, whatever is in them`, () => {
+  test(`${name}: entrypoint and command are unchanged, for any characters`, () => {
     fc.assert(
       fc.property(words, words, (entrypoint, cmd) => {
         const script = ociRunscript([...show, ...entrypoint], cmd);
@@ -60,7 +60,7 @@ for (const [name, shell] of Object.entries(shells)) {
     );
   });
 
-  test(`${name}: variables are what they are, whatever is in them`, () => {
+  test(`${name}: variables are unchanged, for any characters`, () => {
     fc.assert(
       fc.property(words, values => {
         const script = environmentScript(values.map((value, position) => `V${position}=${value}`));
@@ -72,7 +72,7 @@ for (const [name, shell] of Object.entries(shells)) {
     );
   });
 
-  test(`${name}: arguments take the place of the command, not of the entrypoint`, () => {
+  test(`${name}: arguments replace the command, not the entrypoint`, () => {
     const script = ociRunscript([...show, 'entry'], ['one', 'two']);
     assert.equal(run(shell, script), shown(['entry', 'one', 'two']));
     assert.equal(run(shell, script, { args: ['mine'] }), shown(['entry', 'mine']));
@@ -80,7 +80,7 @@ for (const [name, shell] of Object.entries(shells)) {
     assert.equal(run(shell, ociRunscript([], ['no']), { args: [...show, 'x'] }), shown(['x']));
   });
 
-  test(`${name}: arguments are evaluated unless the user says no`, () => {
+  test(`${name}: arguments are evaluated, unless the user disables it`, () => {
     const script = ociRunscript(show, []);
     const args = ['$GREETING', 'a b', '*'];
     const env = { GREETING: 'it is  I' };
@@ -89,14 +89,14 @@ for (const [name, shell] of Object.entries(shells)) {
     assert.equal(plain, shown(args));
   });
 
-  test(`${name}: an image that names no program wants one, and runs it`, () => {
+  test(`${name}: an image without a program requires one, and runs it`, () => {
     const script = ociRunscript([], []);
     assert.throws(() => run(shell, script), /names no program/);
     assert.equal(run(shell, script, { args: [...show, 'x'] }), shown(['x']));
   });
 }
 
-test('of variables with one name the last counts, and those that no shell can have are left out', () => {
+test('of variables with one name the last counts, and names that no shell supports are left out', () => {
   const script = environmentScript(['A=1', 'B=b', 'bad-name=x', '1X=x', '=x', 'A=2', 'UID=0']);
   assert.equal(run(dash, `${script}\necho $A $B`), '2 b\n');
   assert.doesNotMatch(script, /bad|1X|UID|=x/);
@@ -105,7 +105,7 @@ test('of variables with one name the last counts, and those that no shell can ha
   }
 });
 
-test('a variable that old clients have set for the user is left as it is, but for PATH', () => {
+test('a variable that old clients have set for the user is unchanged, except PATH', () => {
   const script = environmentScript(['A=image', `PATH=${path}:/image`, 'NAKED']);
   const output = run(dash, `${script}\necho "$A" "$PATH"`, { env: { A: 'user' } });
   assert.equal(output, `user ${path}:/image\n`);

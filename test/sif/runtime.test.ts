@@ -41,7 +41,7 @@ function variables(text: string): Record<string, string> {
 
 for (const user of users) {
   describe(`as ${user}`, () => {
-    test('entrypoint, command and variables are what they are, whatever is in them', async () => {
+    test('entrypoint, command and variables are unchanged, for any characters', async () => {
       const Env = nastyTexts.map((text, position) => `V${position}=${text}`);
       const config = { Env, Entrypoint: [...show, ...nastyTexts], Cmd: nastyTexts };
       const sif = await assembleSif(apptainer, `nasty-${user}`, { config });
@@ -53,7 +53,7 @@ for (const user of users) {
       assert.deepEqual(found, nastyTexts);
     });
 
-    test('arguments take the place of the command', async () => {
+    test('arguments replace the command', async () => {
       const config = { Entrypoint: [...show, 'entry'], Cmd: ['one', 'two'] };
       const sif = await assembleSif(apptainer, `arguments-${user}`, { config });
       assert.equal(
@@ -87,7 +87,7 @@ for (const user of users) {
       assert.match(env, /^X=\$a$/m);
     });
 
-    test('the image wins over the machine, and --env over both', async () => {
+    test('the image takes precedence over the machine, and --env over both', async () => {
       const config = { Env: ['A=image', 'B=image', 'PATH=/opt/bin:/bin'] };
       const sif = await assembleSif(apptainer, `env-${user}`, { config });
       const env = { A: 'machine', B: 'machine', C: 'machine', APPTAINERENV_D: 'asked' };
@@ -106,7 +106,7 @@ for (const user of users) {
       assert.match(changed.PATH ?? '', /^\/first:\/opt\/bin:.*:\/last$/);
     });
 
-    test('what a script of the image adds to the environment counts', async () => {
+    test('variables that a script of the image sets are effective', async () => {
       const files = { '.singularity.d/env/91-environment.sh': 'export ADDED="of $A"\n' };
       const sif = await assembleSif(apptainer, `added-${user}`, {
         config: { Env: ['A=a'] },
@@ -137,7 +137,7 @@ for (const user of users) {
   });
 }
 
-test('what old clients start an image with does the same in its own shell', async () => {
+test('the start commands of old clients do the same in their own shell', async () => {
   const config = {
     Env: nastyTexts.map((text, at) => `V${at}=${text}`),
     Entrypoint: show,
@@ -158,7 +158,7 @@ test('what old clients start an image with does the same in its own shell', asyn
   assert.match(output(await apptainer.run([...clean, '/.test'])), /no test/);
 });
 
-test('an image that names no program says so, and runs what it is given', async () => {
+test('an image without a program reports that, and runs a given program', async () => {
   const sif = await assembleSif(apptainer, 'nothing', {});
   const { code, stderr } = await apptainer.run(['run', sif]);
   assert.equal(code, 1);
@@ -166,7 +166,7 @@ test('an image that names no program says so, and runs what it is given', async 
   assert.equal(output(await apptainer.run(['run', sif, ...show, 'x'])), shown(['x']));
 });
 
-test('labels, scripts and definition are inspected', async () => {
+test('labels, scripts and definition can be inspected', async () => {
   const config = { Labels: { 'org.example.name': 'na<me' }, Env: ['A=1'], Cmd: ['/bin/sh'] };
   const sif = await assembleSif(apptainer, 'inspected', { config });
   const inspect = async (flag: string) => output(await apptainer.run(['inspect', flag, sif]));
@@ -183,7 +183,7 @@ test('labels, scripts and definition are inspected', async () => {
   assert.equal(await inspect('--deffile'), 'bootstrap: docker\nfrom: registry.test/image:1\n');
 });
 
-test('an image of arm64 runs where arm64 is emulated', async t => {
+test('an image for arm64 runs where arm64 is emulated', async t => {
   const problem = await emulationProblem();
   if (problem !== undefined) return t.skip(problem);
   const config = { Env: ["A=it's"], Cmd: ['uname', '-m'] };

@@ -28,7 +28,7 @@ const anyContents: fc.Arbitrary<SifContents> = fc.record({
   id: fc.uint8Array({ minLength: 16, maxLength: 16 }),
 });
 
-test('what is written is read again, and the file system begins where it is said to', async () => {
+test('a written file can be read again, and the file system begins at the stated position', async () => {
   const sizes = fc.maxSafeNat().map(size => Math.floor(size / 4));
   await fc.assert(
     fc.asyncProperty(anyContents, sizes, async (any, size) => {
@@ -74,7 +74,7 @@ describe('beside the real programs', () => {
     return stdout;
   };
 
-  test('siftool reads the file as it is meant', async () => {
+  test('siftool reads the file correctly', async () => {
     const config = { Env: ['A=<1>'], Cmd: ['/bin/sh'] };
     const sif = await assembleSif(apptainer, 'siftool', { config });
     const described = await readSif(rangesOf(sif));
@@ -103,7 +103,7 @@ describe('beside the real programs', () => {
     assert.deepEqual(JSON.parse(await siftool('dump', '3', sif)), config);
   });
 
-  test('the bytes before the file system are those of apptainer build', async () => {
+  test('the bytes before the file system equal those of apptainer build', async () => {
     const pushed = await pushCorpus(registry, ['cfg:full', 'busybox:oci']);
     for (const [name, { reference }] of pushed) {
       const sif = apptainer.join(`${name.replace(':', '-')}.sif`);

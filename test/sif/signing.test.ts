@@ -55,7 +55,7 @@ for (const [name, pair] of [
   });
 }
 
-test('a key that cannot sign is refused without showing it', () => {
+test('an unusable key is refused without being shown', () => {
   const curve = inPem(generateKeyPairSync('ec', { namedCurve: 'P-256' }));
   assert.throws(
     () => createSifSigner(curve.privateKey),

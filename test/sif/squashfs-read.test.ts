@@ -164,7 +164,7 @@ for (const [name, options] of [
   });
 }
 
-test('owners and attributes are kept, but for those that file systems act on', async () => {
+test('owners and attributes are kept, except those that file systems act on', async () => {
   const pseudo = ['a f 640 0 7 echo a', 'b f 640 3000000 70000 echo b', 'null c 666 0 0 1 3'];
   const bytes = squash(
     'owners.sqfs',
@@ -208,7 +208,7 @@ test('names of attributes are short, and count for the limit of a file', () => {
   assert.throws(() => attributesWith(1000, 65_000), /attribute with too long a name/);
 });
 
-test('limits end the reading', async () => {
+test('limits stop the reading', async () => {
   const bytes = squash('limits.sqfs');
   await assert.rejects(
     tarOf(bytes, { ...usual, maxEntries: 1000 }),
@@ -224,7 +224,7 @@ test('limits end the reading', async () => {
   );
 });
 
-test('a size that is not true costs neither time nor memory', async () => {
+test('a false size costs neither time nor memory', async () => {
   const bytes = squashTree('small', 'sizes.sqfs', ['-noI', '-noD', '-no-fragments', '-b', '4K']);
   const inodes = Number(bytes.readBigUInt64LE(64));
   // The inode of the file with two names is an extended one: its size becomes 1 TiB, of blocks of zeros.
@@ -238,7 +238,7 @@ test('a size that is not true costs neither time nor memory', async () => {
   await assert.rejects(tarOf(bytes), /exceeds the limit of 67108864 bytes/);
 });
 
-test('compression that cannot be read is refused with what to do', async () => {
+test('unsupported compression is refused with a remedy', async () => {
   const bytes = squash('xz.sqfs', '-comp', 'xz');
   await assert.rejects(
     tarOf(bytes),
@@ -246,7 +246,7 @@ test('compression that cannot be read is refused with what to do', async () => {
   );
 });
 
-test('no damage does more than fail', async () => {
+test('damage causes only a failure', async () => {
   for (const options of [['-noI', '-noD', '-noF', '-noX'], []]) {
     const whole = squashTree('small', 'damaged.sqfs', ['-b', '4K', ...options]);
     const described = Number(whole.readBigUInt64LE(64));
@@ -272,7 +272,7 @@ test('no damage does more than fail', async () => {
   }
 });
 
-test('a directory that is in itself is refused', async () => {
+test('a directory that contains itself is refused', async () => {
   const bytes = squashTree('small', 'circle.sqfs', ['-noI', '-noD']);
   const root = Number(bytes.readBigUInt64LE(32));
   const name = bytes.indexOf('two', Number(bytes.readBigUInt64LE(72)));

@@ -155,7 +155,7 @@ for (const [name, { tar, expected }] of Object.entries(readable)) {
   });
 }
 
-test('what is read does not depend on the pieces it comes in', () => {
+test('the result does not depend on the size of the pieces', () => {
   const parts = Object.values(readable).flatMap(({ tar }) => tar);
   const bytes = tarOf([...parts, { name: 'big', content: 'x'.repeat(5000) }]);
   const whole = seen(bytes);
@@ -290,7 +290,7 @@ const entries: fc.Arbitrary<TarEntry> = fc
     ...(entry.kind === 'block-device' ? { device: { ...device } } : {}),
   }));
 
-test('a header that is written is read as it was', () => {
+test('a written header is read back unchanged', () => {
   fc.assert(
     fc.property(entries, entry => {
       const found: TarEntry[] = [];
@@ -307,7 +307,7 @@ test('a header that is written is read as it was', () => {
   );
 });
 
-test('times that squashfs cannot hold are written as the nearest that it can', () => {
+test('times outside the range of squashfs are written as the nearest possible time', () => {
   const entry = { path: 'a', kind: 'file', mode: 0, size: 0, link: '' } as const;
   for (const [mtime, expected] of [
     [-1, 0],

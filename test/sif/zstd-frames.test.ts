@@ -41,7 +41,7 @@ async function unpack(bytes: Buffer, size: number): Promise<Buffer> {
   return Buffer.concat(await unpacked.toArray());
 }
 
-test('every frame of a file is unpacked, in whatever pieces it comes', async () => {
+test('every frame of a file is unpacked, for any size of the pieces', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceSizes, async ([first, others], size) => {
       const all = [first, ...others];
@@ -53,7 +53,7 @@ test('every frame of a file is unpacked, in whatever pieces it comes', async () 
   );
 });
 
-test('a file that is cut short, or goes on with something else, is refused', async () => {
+test('a truncated file, and one followed by other data, are refused', async () => {
   const bytes = Buffer.concat([zstdCompressSync('first'), zstdCompressSync('second')]);
   for (const size of [1, 7, 1000]) {
     await assert.rejects(unpack(bytes.subarray(0, -1), size), { code: 'Z_BUF_ERROR' });

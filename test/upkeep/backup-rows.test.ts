@@ -9,7 +9,7 @@ import { makeTempDir } from '../world/temp-dir.ts';
 
 const patienceMs = 10_000;
 
-test('rows are copied as of one moment beside a server that writes, for their owner alone', async () => {
+test('rows are copied as of one moment while a server writes, readable for their owner only', async () => {
   await using directory = await makeTempDir('backup-rows');
   const path = directory.join('sluice.db');
   const server = openDatabase(path, {});

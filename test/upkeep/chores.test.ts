@@ -10,7 +10,7 @@ function memoryLog() {
   return { log, lines };
 }
 
-test('chores run apart: one that throws or rejects neither stops the others nor its own next turn', async () => {
+test('chores run independently: one that throws or rejects stops neither the others nor its own next run', async () => {
   const { log, lines } = memoryLog();
   const turns = { throwing: 0, rejecting: 0, well: 0 };
   const chores = startChores(
@@ -55,7 +55,7 @@ test('chores run apart: one that throws or rejects neither stops the others nor 
   ]);
 });
 
-test('a chore never runs twice at once, and stopping waits for it', async () => {
+test('a chore never runs twice at once, and a stop waits for it', async () => {
   const { log } = memoryLog();
   const { promise, resolve } = Promise.withResolvers<void>();
   let begun = 0;

@@ -23,7 +23,7 @@ async function world() {
   };
 }
 
-test('a proof is made by writing and reading, shared for a moment, and leaves nothing behind', async () => {
+test('a check writes and reads, is shared for a moment, and leaves nothing behind', async () => {
   await using made = await world();
   let looks = 0;
   const space = {
@@ -39,7 +39,7 @@ test('a proof is made by writing and reading, shared for a moment, and leaves no
   assert.deepEqual(await made.temporary(), []);
 });
 
-test('a disk that does not answer is not waited for, nor asked a second time meanwhile', async () => {
+test('a disk that does not answer delays nobody, and is not asked a second time meanwhile', async () => {
   await using made = await world();
   let looks = 0;
   const space = {
@@ -57,14 +57,14 @@ test('a disk that does not answer is not waited for, nor asked a second time mea
   await readiness.forReading();
 });
 
-test('a database that cannot be read is reported', async () => {
+test('an unreadable database is reported', async () => {
   await using made = await world();
   const readiness = createReadiness({ ...made.deps, space: unlimitedSpace });
   made.database.close();
   await assert.rejects(readiness.forReading(), { kind: 'unavailable', message: /cannot be read/ });
 });
 
-test('a database that another process keeps locked is not ready for writes, but for reads', async () => {
+test('a database that another process keeps locked is ready for reads and not for writes', async () => {
   await using made = await world();
   const readiness = createReadiness({
     ...{ ...made.deps, space: unlimitedSpace },

@@ -24,7 +24,7 @@ function pathOf(root: string, digest: string): string {
   return `${root}/blobs/sha256/${hex.slice(0, 2)}/${hex}`;
 }
 
-test('a round finds what is damaged, sets it aside, and reads no faster than it may', async () => {
+test('a round finds damaged content, sets it aside, and stays within its rate', async () => {
   await using directory = await makeTempDir('scrub');
   const root = directory.path;
   const contents = Array.from({ length: 20 }, (_, at) => Buffer.alloc(100_000, `${at}-`));
@@ -45,7 +45,7 @@ test('a round finds what is damaged, sets it aside, and reads no faster than it 
   assert.deepEqual(await scrub(store, 1e9, endless), { checked: 0, checkedBytes: 0, damaged: 0 });
 });
 
-test('right content that was put in the place of damaged content stays', async () => {
+test('correct content that replaced damaged content stays', async () => {
   await using directory = await makeTempDir('scrub');
   const root = directory.path;
   const bytes = Buffer.alloc(3_000_000, 'right');

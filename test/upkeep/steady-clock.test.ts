@@ -25,7 +25,7 @@ function machine() {
   return { clocks, clock, pass, reading: async () => (await store.read()) as ClockReading };
 }
 
-test('time that passes is no jump, however long nobody looks', async () => {
+test('time that passes is not a jump, however long nobody checks', async () => {
   const { clock, pass } = machine();
   assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
   for (const ms of [1, hour, year]) {
@@ -33,7 +33,7 @@ test('time that passes is no jump, however long nobody looks', async () => {
   }
 });
 
-test('after a jump ahead nothing is old for a day', async () => {
+test('after a jump ahead, nothing is old for a day', async () => {
   const { clocks, clock, pass } = machine();
   await clock.look();
   clocks.wall += year;
@@ -43,7 +43,7 @@ test('after a jump ahead nothing is old for a day', async () => {
   assert.equal((await pass(hour)).isSteady, true);
 });
 
-test('a clock that is set back to the right time can be relied on at once', async () => {
+test('a clock that is set back to the right time is trusted at once', async () => {
   const { clocks, clock, pass } = machine();
   await clock.look();
   clocks.wall += year;
@@ -52,7 +52,7 @@ test('a clock that is set back to the right time can be relied on at once', asyn
   assert.deepEqual(await pass(hour), { isSteady: true, jumpMs: -year });
 });
 
-test('another process finds what the last one has seen, also after the machine was started again', async () => {
+test('another process finds the readings of the last one, also after a restart of the machine', async () => {
   const { clocks, clock } = machine();
   await clock.look();
   // Three days off: nothing unusual.

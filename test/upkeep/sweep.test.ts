@@ -34,7 +34,7 @@ async function kept(sluice: Sluice): Promise<Set<string>> {
   return found;
 }
 
-test('what a deleted manifest alone referred to goes, what others need stays', async () => {
+test('content that only a deleted manifest referred to is removed, other content stays', async () => {
   await using sluice = await startSluice({ config: administered });
   const shared = pattern(50_000, 'shared');
   const own = pattern(60_000, 'own');
@@ -68,7 +68,7 @@ test('what a deleted manifest alone referred to goes, what others need stays', a
   assert.deepEqual((await gc(sluice, '0s')).removed, [], 'nothing is left to do');
 });
 
-test('what a live container token needs stays until it ends', async () => {
+test('content of a live container token stays until the token ends', async () => {
   await using upstream = await startScriptedUpstream();
   await using sluice = await startSluice({
     config: {
@@ -102,7 +102,7 @@ test('what a live container token needs stays until it ends', async () => {
   assert.deepEqual(await kept(sluice), new Set([cached]));
 });
 
-test('a request made again after a sweep works after a restart too', async () => {
+test('a request that is repeated after a sweep works, also after a restart', async () => {
   await using upstream = await startScriptedUpstream();
   const config = {
     ...administered,
@@ -128,7 +128,7 @@ test('a request made again after a sweep works after a restart too', async () =>
   await pullWhole(second, targetImage, ['config', 'injected']);
 });
 
-test('sweeps beside pushes and pulls take nothing away from them', async () => {
+test('sweeps during pushes and pulls remove nothing from them', async () => {
   const shared = pattern(200_000, 'shared');
   const push = async (sluice: Sluice, worker: number, images: number) => {
     const repository = new Repository(sluice, `team/app${worker}`);

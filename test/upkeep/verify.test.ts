@@ -25,7 +25,7 @@ async function verify(sluice: Sluice, ...args: readonly string[]) {
   return { code, ...JSON.parse(stdout) };
 }
 
-test('damage is found, can be removed, and is mended by a push', async () => {
+test('damage is found, can be removed, and a push repairs it', async () => {
   await using sluice = await startSluice({ config: administered });
   const repository = new Repository(sluice, 'team/app');
   const layers = ['rotten', 'lost', 'short'].map(name => pattern(100_000, name));
@@ -65,7 +65,7 @@ test('damage is found, can be removed, and is mended by a push', async () => {
   expect(await repository.get(`manifests/${manifest}`), 200);
 });
 
-test('a directory that holds no state is told', async () => {
+test('a directory without data is reported', async () => {
   for (const command of ['verify', 'gc']) {
     const { code, stderr } = await sluiceCommand([command, '--data', '/nonexistent']);
     assert.equal(code, 1);

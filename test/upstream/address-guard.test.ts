@@ -89,11 +89,11 @@ const open = [
   '2003::1',
 ];
 
-test('addresses that are closed', () => {
+test('closed addresses', () => {
   for (const address of closed) assert.equal(isPublicAddress(address), false, address);
 });
 
-test('addresses that are open', () => {
+test('open addresses', () => {
   for (const address of open) assert.equal(isPublicAddress(address), true, address);
 });
 
@@ -109,7 +109,7 @@ test('no spelling of an embedded IPv4 address makes it public', () => {
   );
 });
 
-test('every spelling that a URL allows comes to the guard as an address', () => {
+test('every spelling that a URL allows reaches the guard as an address', () => {
   for (const host of [
     '127.0.0.1',
     '2130706433',
@@ -154,7 +154,7 @@ test('a host is allowed with its exact port', () => {
   }
 });
 
-test('a name that resolves to a closed address is refused when it is looked up', async () => {
+test('a name that resolves to a closed address is refused after the look-up', async () => {
   for (const all of [true, false]) {
     const { promise, resolve } = Promise.withResolvers<unknown>();
     guardedLookup('localhost:5000')('localhost', { all }, error => resolve(error));

@@ -57,7 +57,7 @@ async function ask(asked: Asked) {
   return { token, hop: hops[0] };
 }
 
-test('realms of the registry are asked', async () => {
+test("token services on the registry's host are asked", async () => {
   for (const asked of [
     { realm: 'https://registry.example.com/token' },
     { realm: 'https://registry.example.com:8443/token?x=1' },
@@ -75,7 +75,7 @@ test('realms of the registry are asked', async () => {
   }
 });
 
-test('realms elsewhere are refused, and nothing is sent', async () => {
+test('token services on other hosts are refused, and receive nothing', async () => {
   for (const [asked, message] of [
     [{ realm: 'http://registry.example.com/token' }, /not reached over https/],
     [{ realm: 'https://evil.org/token' }, /not its own \('evil\.org'\)/],
@@ -113,7 +113,7 @@ test('an identity token is exchanged by POST', async () => {
   assert.equal(form.get('scope'), 'repository:team/app:pull');
 });
 
-test('a token lives as long as it is told, or a minute', async () => {
+test('a token lives for its stated time, or a minute', async () => {
   for (const [body, seconds] of [
     [{ token: 't' }, 60],
     [{ token: 't', expires_in: 300 }, 300],
@@ -127,7 +127,7 @@ test('a token lives as long as it is told, or a minute', async () => {
   }
 });
 
-test('a token that no registry takes is refused', async () => {
+test('a token that no registry accepts is refused', async () => {
   const realm = 'https://registry.example.com/token';
   await assert.rejects(
     ask({ realm, body: { token: 'a'.repeat(65 * 1024) } }),

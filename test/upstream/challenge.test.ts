@@ -62,7 +62,7 @@ test('several challenges in one header', () => {
   ]);
 });
 
-test('odd spelling', () => {
+test('unusual spelling', () => {
   assert.deepEqual(plain('BEARER REALM="x"'), [['bearer', { realm: 'x' }]]);
   assert.deepEqual(plain(',, Basic  realm="x",, ,'), [['basic', { realm: 'x' }]]);
   assert.deepEqual(plain('Basic'), [['basic', {}]]);
@@ -78,7 +78,7 @@ const challenge = fc.record({
   parameters: fc.dictionary(name, value, { minKeys: 1, maxKeys: 4, noNullPrototype: true }),
 });
 
-test('what is written by the grammar is read back', () => {
+test('a grammatical challenge is parsed back', () => {
   fc.assert(
     fc.property(fc.array(challenge, { maxLength: 4 }), challenges => {
       const header = challenges
@@ -98,7 +98,7 @@ test('what is written by the grammar is read back', () => {
   );
 });
 
-test('nothing that a server sends is thrown at, or takes long', () => {
+test('no header of a server causes an exception, or takes long', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 2000 }), text => {
       parseChallenges(text);

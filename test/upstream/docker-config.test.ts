@@ -11,7 +11,7 @@ const password = (username: string, secret: string) => ({
   password: secret,
 });
 
-test('the spellings of hosts in auths', async () => {
+test('spellings of hosts in auths', async () => {
   const find = dockerConfigCredentials(
     JSON.stringify({
       auths: {
@@ -83,7 +83,7 @@ esac
   }
 });
 
-test('what is no Docker configuration is refused', () => {
+test('files that are not a Docker configuration are refused', () => {
   for (const text of ['', 'no JSON', '[]', '{"auths": []}', '{"auths": {"x": {"auth": 5}}}']) {
     assert.throws(() => dockerConfigCredentials(text), text);
   }

@@ -21,7 +21,7 @@ function world(patienceMs = 10_000) {
   return { names, asked, answers, clock };
 }
 
-test('those who ask at the same time share a lookup, and those who come soon after', async () => {
+test('simultaneous callers share a look-up, and so do callers shortly afterwards', async () => {
   const { names, asked, answers, clock } = world();
   answers.set('a.test', async () => address(1));
   const both = await Promise.all([names.addressesOf('a.test'), names.addressesOf('a.test')]);
@@ -36,7 +36,7 @@ test('those who ask at the same time share a lookup, and those who come soon aft
   assert.equal(asked.length, 2);
 });
 
-test('silent names keep a thread each from others, never those that were found before', async () => {
+test('silent names occupy one thread each, and never delay names that were found before', async () => {
   const { names, asked, answers, clock } = world(50);
   answers.set('known.test', async () => address(1));
   await names.addressesOf('known.test');
@@ -52,7 +52,7 @@ test('silent names keep a thread each from others, never those that were found b
   assert.deepEqual(asked.toSorted(), ['known.test', 'known.test', 'n0.slow.test']);
 });
 
-test('an address that was right serves for an hour where the name server fails', async () => {
+test('a correct address stays valid for an hour if the name server fails', async () => {
   const { names, answers, clock } = world(50);
   answers.set('a.test', async () => address(1));
   await names.addressesOf('a.test');

@@ -13,13 +13,13 @@ test('each protocol has its own variable, in upper or lower case', () => {
   assert.equal(proxyOf({}, 'https://ghcr.io/'), undefined);
 });
 
-test('a name and password are for the proxy, and stay out of its address', () => {
+test('a name and password are sent to the proxy, and are not in its address', () => {
   const proxy = readProxies({ HTTPS_PROXY: 'http://me:a%40b@proxy:1' })(new URL('https://x.y/'));
   assert.equal(proxy?.authorization, `Basic ${Buffer.from('me:a@b').toString('base64')}`);
   assert.equal(proxy?.url.href, 'http://proxy:1/');
 });
 
-test('NO_PROXY names what is connected to directly', () => {
+test('NO_PROXY names hosts that are connected to directly', () => {
   const cases: readonly (readonly [list: string, url: string, isDirect: boolean])[] = [
     ['*', 'https://ghcr.io/', true],
     ['ghcr.io', 'https://ghcr.io/', true],
@@ -47,7 +47,7 @@ test('NO_PROXY names what is connected to directly', () => {
   }
 });
 
-test('what is no proxy is an error that names the variable and not its value', () => {
+test('an invalid proxy is an error that names the variable and not its value', () => {
   for (const value of ['socks5://me:secret@x:1', 'http://', 'http://me:%zz@secret:1']) {
     assert.throws(
       () => readProxies({ HTTPS_PROXY: value }),

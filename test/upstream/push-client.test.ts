@@ -96,7 +96,7 @@ for (const auth of ['none', 'basic', 'bearer'] as const) {
 }
 
 for (const auth of ['basic', 'bearer'] as const) {
-  test(`wrong credentials are told by the check, with authentication: ${auth}`, async () => {
+  test(`the check reports wrong credentials, with authentication: ${auth}`, async () => {
     await using registry = await startRegistry({ auth });
     await using clients = clientsOf(...hostsOf(registry));
     const right = accessTo(registry, 'team/app');
@@ -128,7 +128,7 @@ async function startScripted(listener: RequestListener) {
   };
 }
 
-test('an upload that breaks off is begun anew, and given up after three times', async () => {
+test('an interrupted upload starts again, at most three times', async () => {
   let puts = 0;
   let breaks = 2;
   await using registry = await startScripted((request, response) => {
@@ -152,7 +152,7 @@ test('an upload that breaks off is begun anew, and given up after three times', 
   assert.equal(puts, 3);
 });
 
-test('credentials do not go to another origin that an upload is sent to', async () => {
+test('credentials are not sent to another origin of an upload', async () => {
   const seen: (string | undefined)[] = [];
   await using storage = await startScripted((request, response) => {
     seen.push(request.headers.authorization);
@@ -172,7 +172,7 @@ test('credentials do not go to another origin that an upload is sent to', async 
   assert.deepEqual(seen, [undefined]);
 });
 
-test('an answer that is none to a push is told as such', async () => {
+test('an invalid answer to a push is reported as such', async () => {
   await using registry = await startScripted((request, response) => {
     response.writeHead(request.method === 'HEAD' ? 404 : 200).end();
   });
@@ -181,7 +181,7 @@ test('an answer that is none to a push is told as such', async () => {
   await assert.rejects(clients.pusher.check(target), /answered 200 to the start of an upload/);
 });
 
-test('the source of a blob is freed also when nobody has read of it', async () => {
+test('the source of a blob is released even if nobody has read from it', async () => {
   let location = '';
   await using registry = await startScripted((request, response) => {
     if (request.method === 'HEAD') return response.writeHead(404).end();
@@ -214,7 +214,7 @@ test('a registry that refuses to mount gets the bytes', async () => {
   }
 });
 
-test('a token that is refused for the repository to mount from is not needed to push', async () => {
+test('a push does not require the token for a mount', async () => {
   const scopes: string[] = [];
   await using registry = await startScripted((request, response) => {
     const url = new URL(request.url ?? '', 'http://x');
@@ -246,7 +246,7 @@ test('a token that is refused for the repository to mount from is not needed to 
   ]);
 });
 
-test('a repository that has to be created first, and an upload that was forgotten, are told as such', async () => {
+test('a repository that must be created first, and a forgotten upload, are reported as such', async () => {
   let status = 404;
   let forgotten = 1;
   await using registry = await startScripted((request, response) => {
@@ -264,7 +264,7 @@ test('a repository that has to be created first, and an upload that was forgotte
   assert.equal(await clients.pusher.putBlob(target, blobOf(Buffer.from('x'))), 'sent');
 });
 
-test('the beginning of an upload without an address is no answer', async () => {
+test('an upload without an address is an invalid answer', async () => {
   await using registry = await startScripted((_request, response) => {
     response.writeHead(202).end();
   });
@@ -273,7 +273,7 @@ test('the beginning of an upload without an address is no answer', async () => {
   await assert.rejects(clients.pusher.check(target), /answered 202 to the start of an upload/);
 });
 
-test('what a registry says about a push that it does not take is handed on', async () => {
+test('the message of a registry that refuses a push is passed on', async () => {
   await using registry = await startScripted((request, response) => {
     request.resume().once('end', () => {
       const errors = [{ code: 'TAG_INVALID', message: 'The tag "v1" is\u0007 immutable.' }];

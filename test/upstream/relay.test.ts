@@ -162,7 +162,7 @@ function endless(length: number): { origin: Origin; sent: () => number } {
 }
 
 for (const size of [1, 1000, 70_000, 5_000_003]) {
-  test(`${size} bytes arrive as they are, hashed on the way`, async t => {
+  test(`${size} bytes arrive unchanged, hashed on the way`, async t => {
     const body = random(size);
     const { port, ended, ends } = await relayed(
       t,
@@ -177,7 +177,7 @@ for (const size of [1, 1000, 70_000, 5_000_003]) {
   });
 }
 
-test('a body of no bytes is one too', async t => {
+test('an empty body is a body', async t => {
   const { port, ended } = await relayed(
     t,
     { length: 0, sha256: sha256(Buffer.alloc(0)) },
@@ -204,7 +204,7 @@ for (const size of [1000, 5_000_003]) {
   }
 }
 
-test('without a digest the bytes are passed on as they are', async t => {
+test('without a digest the bytes are passed on unchanged', async t => {
   const body = random(100_000);
   const { port, ended } = await relayed(t, { length: body.length }, send(body));
   assert.ok((await fetchBody(port, body.length)).equals(body));
@@ -246,7 +246,7 @@ for (const [name, code, origin] of [
   });
 }
 
-test('a client that leaves frees the upstream at once', async t => {
+test('a client that disconnects frees the upstream at once', async t => {
   const length = 1 << 30;
   const { origin } = endless(length);
   const { port, ended, originSockets } = await relayed(t, { length }, origin);
@@ -259,7 +259,7 @@ test('a client that leaves frees the upstream at once', async t => {
   assert.equal(end.code, 'client-gone');
 });
 
-test('so does one that leaves while the upstream is silent', async t => {
+test('so does a client that disconnects while the upstream is silent', async t => {
   const { port, ended, originSockets } = await relayed(
     t,
     { length: 1000 },
@@ -272,7 +272,7 @@ test('so does one that leaves while the upstream is silent', async t => {
   await ended();
 });
 
-test('a client that does not read stops the upstream; when it reads on, all comes', async t => {
+test('a client that does not read stops the upstream; when it reads again, everything arrives', async t => {
   const length = 192 * 1024 * 1024;
   const { origin, sent } = endless(length);
   const { port, ended, slabs } = await relayed(t, { length }, origin);
@@ -299,7 +299,7 @@ test('a client that does not read stops the upstream; when it reads on, all come
   reader.destroy();
 });
 
-test('a client that never reads is given up', async t => {
+test('a client that never reads is disconnected', async t => {
   const length = 1 << 30;
   const { origin } = endless(length);
   const { port, ended } = await relayed(t, { length, stallMs: 200 }, origin);
@@ -310,7 +310,7 @@ test('a client that never reads is given up', async t => {
   assert.match(end.message, /read nothing/);
 });
 
-test('answers in a row on one connection wait for each other; leaving frees them all', async t => {
+test('pipelined answers on one connection wait for each other; a disconnection frees all of them', async t => {
   const length = 1 << 30;
   const { origin } = endless(length);
   const { port, ends, slabs, originSockets } = await relayed(t, { length }, origin);

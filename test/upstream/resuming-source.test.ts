@@ -32,7 +32,7 @@ async function readAll(source: ByteSource): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-test('whatever breaks where, exactly the bytes that were asked for come', async () => {
+test('after any interruption, exactly the requested bytes arrive', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.record({
@@ -79,7 +79,7 @@ test('a body with a gap is refused', async () => {
   await assert.rejects(readAll(source), /begins at 50 instead of 30/);
 });
 
-test('an error of the upstream is the one that is told, after four tries in vain', async () => {
+test('after four failed attempts, the error of the upstream is reported', async () => {
   let opened = 0;
   const source = resumingSource({
     first: { source: body(0, 10, 20, 'error'), offset: 0 },
@@ -93,7 +93,7 @@ test('an error of the upstream is the one that is told, after four tries in vain
   await assert.rejects(readAll(source), /try 3/);
 });
 
-test('one that is destroyed gives nothing more and frees what it opens late', async () => {
+test('a destroyed source returns nothing more, and releases connections that open late', async () => {
   const asked = Promise.withResolvers<void>();
   const opening = Promise.withResolvers<{ source: ByteSource; offset: number }>();
   const source = resumingSource({

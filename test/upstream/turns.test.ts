@@ -5,7 +5,7 @@ import { Turns } from '../../src/upstream/transport/turns.ts';
 
 const longMs = 60_000;
 
-test('so many have a turn at once, the others get theirs in the order in which they came', async () => {
+test('the number of turns is limited, and the others follow in the order of arrival', async () => {
   const turns = new Turns(2);
   const order: string[] = [];
   const [first, second] = [await turns.take('a', longMs), await turns.take('a', longMs)];
@@ -32,7 +32,7 @@ test('so many have a turn at once, the others get theirs in the order in which t
   for (const end of [await turns.take('a', 0), await turns.take('a', 0)]) end();
 });
 
-test('who waits in vain, or leaves, is refused and takes nobody a turn', async () => {
+test('a caller who waits in vain, or disconnects, is refused without using a turn', async () => {
   const turns = new Turns(1);
   const end = await turns.take('a', longMs);
   await assert.rejects(turns.take('a', 1), error => {
@@ -49,7 +49,7 @@ test('who waits in vain, or leaves, is refused and takes nobody a turn', async (
   (await turns.take('a', 1))();
 });
 
-test('a turn that comes in the moment in which its waiter leaves is handed on', async () => {
+test('a turn that arrives at the moment its waiter disconnects is passed on', async () => {
   const turns = new Turns(1);
   const end = await turns.take('a', longMs);
   const leaving = new AbortController();

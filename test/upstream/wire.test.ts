@@ -92,7 +92,7 @@ const failsWith = (code: string) => (error: unknown) => {
   return true;
 };
 
-test('a body with a length comes whole, whatever the pieces', async t => {
+test('a body with a length arrives complete, for any size of the pieces', async t => {
   const body = pattern(3_000_001);
   const { get, heads } = await upstream(t, async socket => {
     const answer = withLength(body, 'X-Twice: a\r\nx-twice: b\r\n');
@@ -108,7 +108,7 @@ test('a body with a length comes whole, whatever the pieces', async t => {
   assert.match(heads[0] ?? '', /range: bytes=0-\r\naccept-encoding: identity$/);
 });
 
-test('a chunked body is decoded, with extensions and trailer, one byte at a time too', async t => {
+test('a chunked body is decoded, with extensions and trailer, also one byte at a time', async t => {
   const text = '5;a=b\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: x\r\n\r\n';
   const { get, pool } = await upstream(t, async (socket, request) => {
     socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
@@ -163,7 +163,7 @@ test('interim responses are skipped', async t => {
   assert.equal((await readAll(body)).toString(), 'final');
 });
 
-test('a field that would begin another line never leaves', async t => {
+test('a field that would start another line is never sent', async t => {
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength('')));
   for (const headers of [{ a: 'b\r\nhost: x' }, { 'a\r\nb': 'c' }, { host: 'x' }, { a: 'ż' }]) {
     await assert.rejects(
@@ -174,7 +174,7 @@ test('a field that would begin another line never leaves', async t => {
   assert.equal(sockets.length, 0);
 });
 
-test('an empty body ends at once and its connection is used again', async t => {
+test('an empty body ends at once, and its connection is reused', async t => {
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength('')));
   for (let round = 0; round < 3; round += 1) {
     assert.equal(await (await get()).body.read(), null);
@@ -182,7 +182,7 @@ test('an empty body ends at once and its connection is used again', async t => {
   assert.equal(sockets.length, 1);
 });
 
-test('a connection is not used again after `close`, excess bytes, or a body given up', async t => {
+test('a connection is not reused after `close`, excess bytes, or an abandoned body', async t => {
   const answers = [
     withLength('a', 'connection: close\r\n'),
     Buffer.concat([withLength('b'), Buffer.from('more')]),
@@ -199,7 +199,7 @@ test('a connection is not used again after `close`, excess bytes, or a body give
   assert.equal(sockets.length, 4);
 });
 
-test('a kept connection that died is replaced without a word', async t => {
+test('a kept connection that died is replaced silently', async t => {
   const { get, sockets } = await upstream(t, (socket, request, connection) => {
     if (request === 2 && connection === 1) socket.resetAndDestroy();
     else socket.write(withLength(`r${request}`));
@@ -209,7 +209,7 @@ test('a kept connection that died is replaced without a word', async t => {
   assert.equal(sockets.length, 2);
 });
 
-test('a body without length ends with the connection; one with a length then is short', async t => {
+test('a body without length ends with the connection; one with a length is then short', async t => {
   const { get } = await upstream(t, (socket, request) => {
     socket.end(
       request === 1 ? 'HTTP/1.1 200 OK\r\n\r\nto the end' : withLength('cut off').subarray(0, -1),
@@ -223,7 +223,7 @@ test('a body without length ends with the connection; one with a length then is 
   await assert.rejects(body.read(), failsWith('short'));
 });
 
-test('a reset in the middle fails the body after what had come', async t => {
+test('a reset during the body fails it after the received bytes', async t => {
   const { get } = await upstream(t, async socket => {
     socket.write(withLength(pattern(100_000)).subarray(0, 50_000));
     await sleep(50);
@@ -232,7 +232,7 @@ test('a reset in the middle fails the body after what had come', async t => {
   await assert.rejects(readAll((await get()).body), failsWith('reset'));
 });
 
-test('no answer, no bytes and no listener are told apart', async t => {
+test('no answer, no bytes and no listener are distinguished', async t => {
   const silent = await upstream(t, () => {});
   const impatient = { ...timeouts, headersMs: 100 };
   await assert.rejects(silent.get({ timeouts: impatient }), failsWith('timeout-headers'));
@@ -251,7 +251,7 @@ test('no answer, no bytes and no listener are told apart', async t => {
   );
 });
 
-test('a slow drip is not idle, nor is a body that nobody reads for a while', async t => {
+test('a slow body is not idle, and neither is a body that nobody reads for a while', async t => {
   const { get } = await upstream(t, async socket => {
     const answer = withLength('drip drip drip');
     socket.write(answer.subarray(0, -10));
@@ -265,7 +265,7 @@ test('a slow drip is not idle, nor is a body that nobody reads for a while', asy
   assert.equal((await readAll(body)).toString(), 'drip drip drip');
 });
 
-test('while chunks are on loan no more is read, and their bytes stay', async t => {
+test('while chunks are on loan nothing more is read, and their bytes stay', async t => {
   const body = pattern(64 * 1024 * 1024);
   let sent = 0;
   const { get, pool } = await upstream(t, async socket => {
@@ -318,7 +318,7 @@ test('a reader or a signal that ends frees the connection at once', async t => {
   await assert.rejects(get({ signal: AbortSignal.abort() }), failsWith('aborted'));
 });
 
-test('TLS: a private authority is trusted only where it is given', async t => {
+test('TLS: a private authority is trusted only where it is configured', async t => {
   const { trust, key, cert } = await ownAuthority();
   const body = pattern(2_000_000);
   const server = createTlsServer({ key, cert });
