@@ -20,6 +20,7 @@ interface Forecast {
   readonly targetImage: string;
   readonly buildId: string;
   readonly cached: boolean;
+  readonly succeeded: boolean;
   readonly containerFile: string;
   readonly registries: readonly {
     readonly repository: string;
@@ -312,7 +313,7 @@ suite('identities', { concurrency: 1 }, () => {
     const told = (await request(alice, body)) as unknown as Forecast;
     assert.match(told.buildId, /^[0-9a-f]{32}_0$/);
     assert.match(told.targetImage, new RegExp(`^${guarded.host}/alice/dry:`));
-    assert.equal(told.cached, false);
+    assert.deepEqual([told.cached, told.succeeded], [false, true]);
     assert.match(told.containerFile, /RUN echo dry/);
     assert.deepEqual(
       told.registries.map(({ repository, credentials, canPull, canPush }) => [
@@ -327,6 +328,7 @@ suite('identities', { concurrency: 1 }, () => {
       ],
     );
     const other = (await request(bob, body)) as unknown as Forecast;
+    assert.equal(other.succeeded, false, 'bob can neither pull nor push');
     for (const { credentials, canPull, problems } of other.registries) {
       assert.deepEqual([credentials, canPull], [undefined, false]);
       assert.match(problems.join(), /refused/);

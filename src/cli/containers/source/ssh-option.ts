@@ -11,7 +11,7 @@ const example = '--ssh default=FILE';
 export async function readSshOptions(
   given: readonly string[],
 ): Promise<Record<string, string[]> | undefined> {
-  const keys: Record<string, string[]> = {};
+  const keys = new Map<string, string[]>();
   for (const option of given) {
     const [, id, files] = /^([^=]+)=(.+)$/s.exec(option) ?? [];
     if (id === undefined || files === undefined) {
@@ -20,12 +20,13 @@ export async function readSshOptions(
         2,
       );
     }
-    if (keys[id]) {
+    if (keys.has(id)) {
       throw new CommandError(`--ssh ${id}: is given twice. Separate its files with commas`, 2);
     }
-    keys[id] = await Promise.all(files.split(',').map(file => readKey(`--ssh ${id}`, file)));
+    const read = files.split(',').map(file => readKey(`--ssh ${id}`, file));
+    keys.set(id, await Promise.all(read));
   }
-  return given.length > 0 ? keys : undefined;
+  return given.length > 0 ? Object.fromEntries(keys) : undefined;
 }
 
 async function readKey(option: string, file: string): Promise<string> {
