@@ -1,5 +1,7 @@
 /** SSH agents in the steps of real builds, with a real SSH server. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { readSshKey, type SshSource } from '../../src/buildkit/index.ts';
 import { startDaemon } from '../world/daemon.ts';
@@ -72,6 +74,28 @@ suite('SSH in builds', { concurrency: 1 }, () => {
     const add = async () => (await runProgram(['ssh-add', keys[0].path], { env })).code === 0;
     await eventually('the agent has the key', add);
     assert.match(await run(`--mount=type=ssh ${login()}`, { default: { socket } }), /welcome one/);
+  });
+
+  test('ADD fetches a git repository over SSH', async () => {
+    const tree = place.join('tree');
+    const git = (...args: readonly string[]) =>
+      execFileSync('git', ['-C', tree, ...args], { encoding: 'utf8' }).trim();
+    await mkdir(tree);
+    await writeFile(place.join('tree/file'), 'from git\n');
+    git('init', '-q', '-b', 'main');
+    git('add', 'file');
+    git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'one');
+    await using server = await startSshd(
+      { one: keys[0].publicKey },
+      () => `git upload-pack ${tree}`,
+    );
+    const log: string[] = [];
+    const address = `ssh://root@127.0.0.1:${server.port}/tree`;
+    const dockerfile = `FROM ${base}\nADD ${address}#main /tree\nRUN cat /tree/file\n`;
+    await world.build({ dockerfile, ssh: { default: keyOf(keys[0]) } }, { log });
+    assert.match(log.join(''), /^#\d+ [\d.]+ from git$/m);
+    const error = await failureOf(world.build({ dockerfile, ssh: { default: keyOf(keys[1]) } }));
+    assert.match(error.message, /Permission denied|Could not read from remote/);
   });
 
   test('without the agent an optional mount is left out, and a required one fails', async () => {

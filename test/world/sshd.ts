@@ -5,7 +5,7 @@ import { makeSshKey } from './ssh-keys.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
-/** A running SSH server, which welcomes root by name of the key: `welcome <name>`. */
+/** A running SSH server, which runs one command for everyone who logs in. */
 export interface Sshd extends AsyncDisposable {
   readonly port: number;
   /** Its own public key, `ssh-ed25519 AAAA...`. */
@@ -21,11 +21,15 @@ const attempts = 5;
  * Starts sshd on a free port of 127.0.0.1.
  *
  * @param keys public keys that may log in as root, by their names
+ * @param commandOf returns what is run for who has a key. Default: a welcome with the name of the key
  */
-export async function startSshd(keys: Readonly<Record<string, string>>): Promise<Sshd> {
+export async function startSshd(
+  keys: Readonly<Record<string, string>>,
+  commandOf: (name: string) => string = name => `echo welcome ${name}`,
+): Promise<Sshd> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOn(await freePort(), keys);
+      return await startOn(await freePort(), keys, commandOf);
     } catch (error) {
       // Somebody else was faster to take the port.
       if (attempt === attempts || !String(error).includes('Address already in use')) throw error;
@@ -40,11 +44,15 @@ const script = [
   'exec "$@"',
 ].join(' && ');
 
-async function startOn(port: number, keys: Readonly<Record<string, string>>): Promise<Sshd> {
+async function startOn(
+  port: number,
+  keys: Readonly<Record<string, string>>,
+  commandOf: (name: string) => string,
+): Promise<Sshd> {
   const directory = await makeTempDir('sshd');
   const { path, publicKey: hostKey } = makeSshKey(directory.join('host'), ['-t', 'ed25519']);
   const lines = Object.entries(keys).map(
-    ([name, key]) => `restrict,command="echo welcome ${name}" ${key}`,
+    ([name, key]) => `restrict,command="${commandOf(name)}" ${key}`,
   );
   await writeFile(directory.join('authorized'), `${lines.join('\n')}\n`);
   await writeFile(

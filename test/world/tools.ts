@@ -51,6 +51,7 @@ export const hostPackages: Readonly<Record<string, string>> = {
   'mkfs.ext4': 'e2fsprogs',
   losetup: 'mount',
   faketime: 'faketime',
+  git: 'git',
   // With ssh-keygen, ssh-add and ssh-agent.
   ssh: 'openssh-client',
   sshd: 'openssh-server',
