@@ -120,9 +120,10 @@ function pathsOf({ files = [], noLink = [] }: CondaPackage): object[] {
 /** Programs end their strings in a zero. */
 function modeOf(content: string | Uint8Array): 'text' | 'binary' | undefined {
   const bytes = Buffer.from(content);
-  const isPatched = [bytes, Buffer.from(bytes.filter(byte => byte !== 0))].some(each =>
-    each.includes(placeholder),
-  );
+  // Or in wide characters.
+  const isPatched =
+    bytes.includes(placeholder) ||
+    Buffer.from(bytes.filter(byte => byte !== 0)).includes(placeholder);
   if (!isPatched) return undefined;
   return bytes.includes(0) ? 'binary' : 'text';
 }

@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, crc32, createZstdDecompress } from 'node:zlib';
 import { maxWindowLog } from './archive-limits.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
+import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
 import { readZipMembers, type ZipMember } from './zip-members.ts';
 
 /** Receives the bytes of a tar file. */
@@ -37,6 +38,24 @@ export async function readCondaParts(
     await readMember(path, member, sink, signal);
     sink.end();
   }
+}
+
+/**
+ * Reads the tar file of a `.tar.bz2` archive. Throws `ArchiveProblem` for a damaged one. Source: conda, Package
+ * specification, version 1.
+ */
+export async function readBzip2Tar(
+  _fd: number,
+  path: string,
+  sink: TarSink,
+  signal: AbortSignal,
+): Promise<void> {
+  const decoder = new Bzip2Decoder();
+  for await (const chunk of createReadStream(path, { highWaterMark: chunkBytes, signal })) {
+    for (const bytes of decoder.write(chunk)) sink.write(bytes);
+  }
+  decoder.end();
+  sink.end();
 }
 
 function checkFormat(fd: number, members: readonly ZipMember[]): void {

@@ -3,7 +3,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
 import type { ArchiveLimits } from './archive-limits.ts';
-import { readCondaParts, type TarSink } from './archive-parts.ts';
+import { readBzip2Tar, readCondaParts, type TarSink } from './archive-parts.ts';
 import { checkedPath, textOf } from './archive-path.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 import { ScratchBytes } from './scratch-bytes.ts';
@@ -72,7 +72,7 @@ export async function unpackArchive(
   }
 }
 
-const readers = { '.conda': readCondaParts } as const;
+const readers = { '.conda': readCondaParts, '.tar.bz2': readBzip2Tar } as const;
 
 export type ArchiveFormat = keyof typeof readers;
 
@@ -85,6 +85,7 @@ class Unpacking implements UnpackedArchive, TarSink {
   readonly #limits: ArchiveLimits;
   readonly #maxBytes: number;
   readonly #scratch: ScratchBytes;
+  #tarBytes = 0;
   #reader = this.#open();
   #current:
     | { content: UnpackedContent; rest: number; hash?: ReturnType<typeof createHash> }
@@ -98,6 +99,8 @@ class Unpacking implements UnpackedArchive, TarSink {
   }
 
   write(bytes: Buffer): void {
+    this.#tarBytes += bytes.length;
+    if (this.#tarBytes > this.#maxBytes) throw this.#tooLarge();
     this.#reader.write(bytes);
   }
 
@@ -162,15 +165,17 @@ class Unpacking implements UnpackedArchive, TarSink {
 
   #file(path: string, { size, mode, mtime, isSparse }: TarEntry): boolean {
     if (isSparse) throw new ArchiveProblem(`has a sparse file, ${showPath(path)}`);
-    if (this.#scratch.size + size > this.#maxBytes) {
-      throw new ArchiveProblem(`has more than ${this.#maxBytes} bytes when it is unpacked`);
-    }
+    if (this.#scratch.size + size > this.#maxBytes) throw this.#tooLarge();
     const position = this.#scratch.size;
     const content = { size, position, mode: mode & permissionBits, mtime, sha256: '' };
     this.entries.set(path, { path, kind: 'file', mtime, link: '', content });
     if (size === 0) content.sha256 = hash('sha256', Buffer.alloc(0), 'hex');
     else this.#current = { content, rest: size };
     return size > 0;
+  }
+
+  #tooLarge(): ArchiveProblem {
+    return new ArchiveProblem(`has more than ${this.#maxBytes} bytes when it is unpacked`);
   }
 
   #content(bytes: Buffer): void {

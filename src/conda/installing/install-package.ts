@@ -19,6 +19,8 @@ import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { planPaths } from './planned-path.ts';
 
+const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];
+
 export interface InstallOptions {
   readonly signal: AbortSignal;
   /** Directory for a file without a name, which disappears with the process. */
@@ -108,8 +110,9 @@ function checkSums({ sha256, md5 }: CondaPackage, sums: ArchiveSums): void {
 }
 
 function formatOf({ fileName }: CondaPackage): ArchiveFormat {
-  if (fileName.endsWith('.conda')) return '.conda';
-  throw new ArchiveProblem('has an unknown format');
+  const format = archiveFormats.find(end => fileName.endsWith(end));
+  if (format !== undefined) return format;
+  throw new ArchiveProblem(`is neither ${archiveFormats.join(' nor ')}`);
 }
 
 function faultOf(error: unknown, { fileName, url }: CondaPackage): unknown {

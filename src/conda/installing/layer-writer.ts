@@ -105,7 +105,8 @@ export class LayerWriter {
 
   async #file(planned: PlannedPath, { listed, content }: PlannedFile): Promise<void> {
     const { path } = planned;
-    const { placeholder, noLink, sha256, type } = listed;
+    const { placeholder, noLink, sha256, size, type } = listed;
+    const isLink = type === 'softlink';
     const { mode, mtime } = content;
     const isShared = placeholder === undefined && !noLink;
     const first = isShared ? this.#written.get(content) : undefined;
@@ -127,8 +128,9 @@ export class LayerWriter {
     this.recorded.push({
       ...{ ...start(planned), path_type: type },
       ...(noLink ? { no_link: true } : {}),
-      ...recordedSums(sha256, written.sha256),
-      size_in_bytes: written.size,
+      // Rattler does not look at what a copied link led to.
+      ...recordedSums(sha256, isLink ? (sha256 ?? written.sha256) : written.sha256),
+      size_in_bytes: isLink ? (size ?? written.size) : written.size,
       ...(placeholder ? { file_mode: placeholder.mode, prefix_placeholder: placeholder.text } : {}),
     });
   }

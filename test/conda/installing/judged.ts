@@ -60,8 +60,12 @@ export async function judge({
   return { rattler: outcomeOf(target, isMoved), ours: outcomeOf(join(root, prefix), isMoved) };
 }
 
+const processStart = Date.now() - process.uptime() * 1000;
+const fixedTime = 315_532_800;
+
 function outcomeOf(root: string, isMoved: boolean): Outcome {
-  const all = Object.entries(treeOf(root));
+  // What rattler writes itself, such as an entry point, has the time of the installation; ours has a fixed time.
+  const all = Object.entries(treeOf(root, time => (time * 1000 > processStart ? fixedTime : time)));
   // Rattler marks the environment as a cache, and makes an empty history.
   const isOwn = ([path]: [string, string]) => !/^(?:CACHEDIR\.TAG|conda-meta\/history)$/.test(path);
   const isRecord = ([path]: [string, string]) => /^conda-meta\/.*\.json$/.test(path);

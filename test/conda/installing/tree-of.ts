@@ -5,23 +5,25 @@ import { join } from 'node:path';
 /**
  * Describes all that is in a directory, by its path: kind, mode, time, target of a link or digest of a file, and the
  * first path of those that are hard links of one file. Directories have no time.
+ *
+ * @param timeOf how a time is told, in seconds since the epoch
  */
-export function treeOf(root: string): Record<string, string> {
+export function treeOf(root: string, timeOf: (seconds: number) => number): Record<string, string> {
   const tree: Record<string, string> = {};
   const firsts = new Map<number, string>();
   const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
   for (const name of names.toSorted()) {
     const path = join(root, name);
     const stat = lstatSync(path);
+    const time = timeOf(stat.mtimeMs / 1000);
     const mode = (stat.mode & 0o7777).toString(8);
     if (stat.isDirectory()) tree[name] = `directory ${mode}`;
-    else if (stat.isSymbolicLink())
-      tree[name] = `link ${stat.mtimeMs / 1000} ${readlinkSync(path)}`;
+    else if (stat.isSymbolicLink()) tree[name] = `link ${time} ${readlinkSync(path)}`;
     else {
       const digest = createHash('sha256').update(readFileSync(path)).digest('hex');
       const first = firsts.get(stat.ino) ?? name;
       firsts.set(stat.ino, first);
-      tree[name] = `file ${mode} ${stat.mtimeMs / 1000} ${digest} ${first === name ? '' : first}`;
+      tree[name] = `file ${mode} ${time} ${digest} ${first === name ? '' : first}`;
     }
   }
   return tree;
