@@ -1,4 +1,4 @@
-/** Measures Sluice beside its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
+/** Compares Sluice with its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
 import { blobs } from './blobs.ts';
 import { builds } from './builds.ts';
 import { condaLayers } from './conda-layers.ts';
