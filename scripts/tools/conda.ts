@@ -7,13 +7,12 @@ import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
 const suite = suites[0];
-// A shell with the commands that builds use, Python, a program that prints the version of the C library, and
-// certificates.
+// A shell with what builds use, Python, what tells the version of the C library, and whom to trust.
 const packages = [
   ...['dash', 'bash', 'coreutils', 'sed', 'grep', 'python3', 'python3-yaml', 'libc-bin'],
   'ca-certificates',
 ];
-// Python of the suite, and the oldest systems that the wheels support.
+// Python of the suite, and the oldest systems that the wheels are for.
 const target = ['--python-version', '3.11', '--only-binary', ':all:'];
 const platforms = ['manylinux2014_x86_64', 'manylinux_2_28_aarch64'];
 const requirements = `
@@ -29,9 +28,9 @@ export function hasConda(): boolean {
 }
 
 /**
- * Downloads the parts of images with a package manager into folders: `system`, a small Debian for this machine's
- * architecture; `python`, the additional files of its Python; `rattler` and `pip`, Python packages. Python packages
- * come from the index of this machine's pip, and are checked by their hashes.
+ * Brings what images with a package manager are made of, in folders: `system`, a small Debian for this
+ * machine's architecture; `python`, the files that its Python adds; `rattler` and `pip`, packages of Python.
+ * Packages of Python come from the index that this machine's pip uses, and are held to their hashes.
  */
 export async function buildConda(mirror: string): Promise<void> {
   const destination = condaDirectory();
@@ -39,7 +38,7 @@ export async function buildConda(mirror: string): Promise<void> {
   if (hasConda()) return;
   console.log(`Fetching a package manager for Conda to ${destination}`);
   const folder = `${destination}.unfinished`;
-  // The leftovers of a killed run: the lock excludes other runs.
+  // What a run left behind that was killed; the lock says that no other is at it.
   await rm(folder, { recursive: true, force: true });
   try {
     const result = join(folder, 'result');
@@ -66,7 +65,7 @@ async function unpackDebian(folder: string, result: string, mirror: string): Pro
     await mkdir(part, { recursive: true });
     await run('dpkg-deb', ['-x', join(archives, file), part]);
   }
-  // As the installation of the package does.
+  // As its installation would do.
   await run('sh', ['-ec', trustAll, 'sh', join(result, 'system')]);
   for (const part of ['python', 'system']) {
     for (const name of ['doc', 'man', 'locale']) {

@@ -1,4 +1,6 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
+import type { ChannelAccess } from '../conda/channels/channel-access.ts';
+import type { PackageLayers } from '../conda/layers/package-layers.ts';
 import { closeInTurn } from '../foundation/closing.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
@@ -22,9 +24,13 @@ import { createBuilderTls } from './builder/builder-tls.ts';
 import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
-import { needsBuilder } from './plan/build-plan.ts';
+import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
 import { createBuildRights } from './solve/build-rights.ts';
+import { withReasons } from './solve/conda/builder-required.ts';
+import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-solution.ts';
+import { createMakeCondaImage } from './solve/conda/make-conda-image.ts';
+import { createSolutionOf, type SolutionOf } from './solve/conda/solution-of.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
 import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
@@ -36,7 +42,15 @@ import { createTargetRepository } from './target-repository.ts';
 export interface BuildService {
   readonly builds: Builds;
   readonly logs: BuildLogs;
+  /** Returns the packages that a plan would install, without making anything; undefined for other plans. */
+  readonly solutionOf: SolutionOf;
   close(): Promise<void>;
+}
+
+/** The parts of the server for Conda packages. */
+export interface CondaParts extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc'> {
+  readonly channels: ChannelAccess;
+  readonly layers: PackageLayers;
 }
 
 export interface BuildServiceDeps {
@@ -77,6 +91,8 @@ export interface BuildServiceDeps {
     /** Builds that share the content of cache mounts. */
     readonly cacheMounts: 'build' | 'owner';
   };
+  /** What makes images of Conda packages without a builder. */
+  readonly conda: CondaParts;
   readonly sourceRules: readonly SourceRule[];
   readonly places: BuildPlaces;
   /** Directory for unfinished Singularity images. */
@@ -92,7 +108,7 @@ export interface BuildServiceDeps {
 }
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
-  const { store, registry, found, log, ownHost, limits } = deps;
+  const { store, registry, documents, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
   const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
 
@@ -121,6 +137,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { sifDirectory: directory, sif: settings } = deps;
     return createMakeSif({ ...deps, directory, settings })(...given);
   };
+  const findSolution = createFindSolution({ ...deps.conda, registry, documents });
+  const { baseUrl } = deps.conda.channels;
   const publish = createPublish(deps);
   const stageSifBases: StageSifBases = async (...given) => {
     const { createStageSifBases } = await import('./solve/sif/stage-sif-bases.ts');
@@ -134,7 +152,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     solve: createSolve({
       runRecipe,
-      documents: deps.documents,
+      makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents, baseUrl }),
+      documents,
       makeImage: deps.makeImage,
       redate: createRedateImage(deps),
       publish,
@@ -155,7 +174,11 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     async admit(plan, { grant, isTrusted }) {
       if (grant === undefined) await targets.requireAnonymousRoom(plan.target);
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
-      if (needsBuilder(plan)) await builders.require(isTrusted ? 'known' : 'stranger');
+      if (needsBuilder(plan)) {
+        await builders.require(isTrusted ? 'known' : 'stranger').catch(error => {
+          throw withReasons(error, recipeIn(plan)?.builderReasons);
+        });
+      }
       await targets.requirePush(plan.target, grant);
     },
     builders,
@@ -177,6 +200,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   return {
     builds,
     logs,
+    solutionOf: createSolutionOf({ findSolution, layers: deps.conda.layers, rightsOf }),
     async close() {
       await closeInTurn(
         [

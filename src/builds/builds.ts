@@ -32,6 +32,8 @@ export interface Builds {
   waitsFor(build: BuildRow): string;
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
+  /** Returns the build when the packages of its image are known, when it has finished, or after the given time. */
+  solved(id: string, ms: number): Promise<BuildRow>;
   /**
    * Cancels a queued or running build; returns `over` for a finished one. A build with several askers continues while
    * at least one of them waits for it.
@@ -218,13 +220,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
     },
 
     async settled(id, ms) {
-      const running = active.get(id);
-      if (running) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        const timer = setTimeout(resolve, ms);
-        await Promise.race([running.done, promise]);
-        clearTimeout(timer);
-      }
+      await atMost(ms, active.get(id)?.done);
+      return get(id);
+    },
+
+    async solved(id, ms) {
+      await atMost(ms, active.get(id)?.solved);
       return get(id);
     },
 
@@ -278,6 +279,15 @@ export function createBuilds(deps: BuildsDeps): Builds {
     drain: runs.drain,
     close: runs.close,
   };
+}
+
+/** Waits for the work, but no longer than the time. */
+async function atMost(ms: number, work: Promise<void> | undefined): Promise<void> {
+  if (!work) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([work, promise]);
+  clearTimeout(timer);
 }
 
 const resumed = '\nThe server was restarted. The build starts again.\n';

@@ -1,7 +1,8 @@
 import type { OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
-import { type BuildPlan, pullName } from '../builds/plan/build-plan.ts';
+import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts';
 import type { Documents } from '../images/documents.ts';
@@ -153,9 +154,11 @@ export function createAccept(deps: AcceptDeps): Accept {
       const document = await (found
         ? deps.manifest(access, found.digest, found.mediaType)
         : deps.baseOf(access, image, []));
-      return { ...(await serve(intake, image, { access, document }, about)), ticket };
+      const answer = await serve(intake, image, { access, document }, about);
+      return { ...answer, warnings: [...builderWarnings(plan), ...answer.warnings], ticket };
     }
-    return { ...(await serveLater(intake, image, about)), ticket };
+    const answer = await serveLater(intake, image, about);
+    return { ...answer, warnings: builderWarnings(plan), ticket };
   };
 
   /** Makes a complete image, which contains its config and layers, in the repository of the caller. */
@@ -179,7 +182,11 @@ export function createAccept(deps: AcceptDeps): Accept {
       targetImage: pullName(plan),
     }));
     const isOpen = frozenPlace(submission, deps.places) !== undefined;
-    const warnings = [...(isOpen ? [openWarning(plan)] : []), ...sifWarnings(plan)];
+    const warnings = [
+      ...builderWarnings(plan),
+      ...(isOpen ? [openWarning(plan)] : []),
+      ...sifWarnings(plan),
+    ];
     return { kind: 'frozen', request, warnings, ticket };
   };
 
@@ -262,6 +269,13 @@ function targetName(
   const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
+}
+
+function builderWarnings(plan: BuildPlan): string[] {
+  const reasons = recipeIn(plan)?.builderReasons ?? [];
+  return reasons.length === 0
+    ? []
+    : [`${sentence(reasons)} a builder, so BuildKit makes the image and its layers are not shared`];
 }
 
 function openWarning({ target }: BuildPlan): string {

@@ -1,7 +1,7 @@
 import type { Asker, OnBegin, Secrets } from '../builds/asker.ts';
-import type { BuildTicket } from '../builds/build-ticket.ts';
+import { type BuildTicket, ticketOf } from '../builds/build-ticket.ts';
 import type { Builds } from '../builds/builds.ts';
-import { type BuildPlan, recipeIn } from '../builds/plan/build-plan.ts';
+import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
 import { planFreeze } from '../builds/plan/plan-freeze.ts';
 import { checkBaseImages, type ShownBase } from '../builds/solve/base-check.ts';
@@ -128,6 +128,17 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return bases.every(({ access }) => access.credentials === undefined);
   };
 
+  /**
+   * Waits for the packages of an image that is made without a builder, so that the answer to the request says why they
+   * have no solution.
+   */
+  const withSolution = async (plan: BuildPlan, ticket: BuildTicket): Promise<BuildTicket> => {
+    if (!isNative(plan) || ticket.id === undefined || ticket.isCached) return ticket;
+    const now = ticketOf(await builds.solved(ticket.id, solveWaitMs));
+    if (now.succeeded !== false) return now;
+    throw new Fault('bad-request', now.reason ?? 'The build failed', { phase: 'build' });
+  };
+
   return {
     plan: planOf,
 
@@ -135,13 +146,10 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       const plan = await planOf(wish);
       const isPublic = await requireRights(wish, plan);
       const asker = { ...askerOf(wish.caller), secrets: secretsOf(wish.submission), onBegin };
-      const ticket = builds.request(plan, asker);
+      const requested = builds.request(plan, asker);
       const isNamed = wish.submission.buildRepository !== undefined;
-      return {
-        plan,
-        ticket: await (isNamed ? ofField('buildRepository', ticket) : ticket),
-        isPublic,
-      };
+      const ticket = await (isNamed ? ofField('buildRepository', requested) : requested);
+      return { plan, ticket: await withSolution(plan, ticket), isPublic };
     },
   };
 }
@@ -173,6 +181,9 @@ async function requireOpen(
     );
   }
 }
+
+// Solving continues after the answer when it takes longer: clients give up after 30 seconds and more.
+const solveWaitMs = 20_000;
 
 // Phases that involve a registry.
 const registryPhases: readonly unknown[] = ['credentials', 'upstream', 'push'];

@@ -1,5 +1,6 @@
 import { pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
+import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
@@ -29,6 +30,8 @@ export interface Forecast {
   readonly platforms: readonly string[];
   /** Key of the build, and the recipe for the builder. */
   readonly build: { readonly key: string; readonly containerFile: string | undefined } | undefined;
+  /** Conda packages that would be installed; undefined for an image that exists or that BuildKit makes. */
+  readonly solution: Solution | undefined;
   /** True if nothing would have to be made. */
   readonly isCached: boolean;
   readonly registries: readonly RegistryForecast[];
@@ -59,6 +62,7 @@ export interface DryRunDeps {
   readonly baseOf: BaseFinder;
   readonly layers: LayerIntake;
   readonly build: BuildIntake;
+  readonly solutionOf: SolutionOf;
   readonly places: BuildPlaces;
   readonly findServed: FindServed;
   readonly registry: RegistryClient;
@@ -125,12 +129,22 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     ]);
     // The service checked with its own rights: a caller without access must not learn that the image exists.
     const mayHave = inIt.every(({ canPull }) => canPull);
+    // An image that exists has its packages already.
+    const isCached = missing === undefined && mayHave;
+    const solution =
+      isCached || !bases.every((_, at) => inIt[at]?.canPull)
+        ? undefined
+        : await deps.solutionOf(plan, caller.grant, signal ?? neverAborted);
     return {
       image: pullName(plan),
       digest: base?.document.digest,
       platforms: recipe?.platforms ?? platformsOf(submission, base?.document),
-      build: { key: plan.key, containerFile: recipe?.dockerfile },
-      isCached: missing === undefined && mayHave,
+      build: {
+        key: plan.key,
+        containerFile: recipe?.native ? undefined : recipe?.dockerfile,
+      },
+      solution,
+      isCached,
       registries: [...inIt, ...beside],
     };
   };
@@ -161,11 +175,14 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       digest: document?.digest,
       platforms: platformsOf(submission, document),
       build: undefined,
+      solution: undefined,
       isCached: isThere && !submission.freeze,
       registries: [repository],
     };
   };
 }
+
+const neverAborted = new AbortController().signal;
 
 async function tell(
   look: Promise<RegistryForecast & { access: Access }>,

@@ -56,7 +56,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
   const conda = createConda(deps, state);
-  const containers = createContainers(deps, state, registries, people, places);
+  const containers = createContainers(deps, state, registries, people, conda, places);
   const { hosted, accounts, accountCheck, transport, layerTransport, urlOf, checkLogin } =
     registries;
   const { identities, platform, client } = people;

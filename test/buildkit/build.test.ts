@@ -1,4 +1,4 @@
-/** Results of builds: images, archives, caches. */
+/** What a build makes: images, archives, caches. */
 import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';

@@ -53,7 +53,7 @@ test('a token is requested with the credentials for its repository, and with the
   assert.deepEqual(await fetch('repository:nobody/app:pull'), {
     ...{ repository: 'nobody/app', user: undefined, allowed: ['repository:nobody/app:pull'] },
   });
-  // A mount of blobs uses the rights to the target repository.
+  // Blobs are taken over from elsewhere with the right to where they go.
   assert.deepEqual(
     await fetch(
       'repository:elsewhere/app:pull,push,delete',

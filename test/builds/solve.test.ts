@@ -22,6 +22,7 @@ test('the layers of a Singularity image are removed, however its build ends', as
     rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
     ...{ documents: {} as SolveDeps['documents'], makeImage: unused, publish: unused },
     ...{ makeSif: unused, attach: unused, redate: unused, stageSifBases: unused },
+    makeCondaImage: unused,
   });
   const run = (sif: boolean) =>
     solve({

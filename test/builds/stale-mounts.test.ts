@@ -1,4 +1,4 @@
-/** Mounts of a killed builder. */
+/** What a builder of our own that is killed has mounted. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The display of a build's log on a terminal. */
+/** What a terminal shows of a build's log. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';

@@ -24,7 +24,7 @@ export class Connection {
 
   /** The answer; undefined where none came. Rejects when the server does not take connections any more. */
   async send({ bytes, method, isBroken }: WireRequest): Promise<Answer | undefined> {
-    // The rest of a malformed request would be the beginning of the next one.
+    // What is left of a malformed request would be the beginning of the next.
     if (isBroken) this.close();
     const socket = await this.#open();
     const answer = await exchange(socket, bytes, method, isBroken ? brokenSilenceMs : silenceMs);

@@ -3,6 +3,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { type ConfigTable, rowsOf } from '../../images/augment/container-config.ts';
 import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
 import { parseReference } from '../../oci/reference.ts';
+import type { Recipe } from '../recipe/recipe-kind.ts';
 import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
 import {
   type CanonicalField,
@@ -16,6 +17,8 @@ import { defaultStrategy, type NameStrategy } from './image-name.ts';
 /** Everything that changes the result of a build or its target. */
 export interface BuildIdentity {
   readonly source: BuildSource;
+  /** Default: `buildkit`. */
+  readonly maker?: Recipe['maker'] | undefined;
   /** Platforms in the form `os/architecture`; their order does not matter. */
   readonly platforms: readonly string[];
   /** Target repository, without tag. */
@@ -59,7 +62,7 @@ export function canonicalText(identity: BuildIdentity): string {
     text('format', format),
     text('nameStrategy', nameStrategy),
     ...(contextDigest === undefined ? [] : [text('context', contextDigest)]),
-    ...sourceKindOf(identity.source).keyFields(identity.source),
+    ...sourceKindOf(identity.source).keyFields(identity.source, identity.maker ?? 'buildkit'),
     ...frozenFields(identity.frozenConfig ?? {}),
     ...optionFields(identity.options ?? {}),
   ]);

@@ -2,6 +2,7 @@ import type { ImageChange } from '../../images/augment/image-change.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Compression } from '../../images/sif/squashfs/compression.ts';
 import type { Digest } from '../../oci/digest.ts';
+import type { CondaSource } from '../recipe/conda/conda-source.ts';
 import type { RecipeKindName } from '../recipe/recipe-kinds.ts';
 import type { BuildOptions } from './build-options.ts';
 import type { NamedContexts } from './named-contexts.ts';
@@ -32,7 +33,13 @@ export function recipeIn({ origin }: Pick<BuildPlan, 'origin'>): RecipeOrigin | 
 
 /** Returns true for a plan that BuildKit carries out. */
 export function needsBuilder(plan: BuildPlan): boolean {
-  return recipeIn(plan) !== undefined;
+  const recipe = recipeIn(plan);
+  return recipe !== undefined && recipe.native === undefined;
+}
+
+/** Returns true for a plan that Sluice carries out itself, unless the packages require a builder. */
+export function isNative(plan: BuildPlan): boolean {
+  return recipeIn(plan)?.native !== undefined;
 }
 
 /** A Singularity image, made from an image of one platform. */
@@ -44,7 +51,7 @@ export interface SifPlan {
   readonly warnings?: readonly string[];
 }
 
-/** An image that BuildKit makes. */
+/** An image that BuildKit makes, or Sluice itself. */
 export interface RecipeOrigin {
   readonly kind: 'recipe';
   /** The kind of the recipe. */
@@ -56,6 +63,10 @@ export interface RecipeOrigin {
   readonly lockStage: string | undefined;
   /** Platforms in the form `linux/amd64`; several platforms make an index. */
   readonly platforms: readonly string[];
+  /** The packages of an image that Sluice makes itself; undefined for one that requires a builder. */
+  readonly native?: CondaSource | undefined;
+  /** What only a builder can do for the packages of this recipe. */
+  readonly builderReasons?: readonly string[] | undefined;
   /** The base images; the caller must be able to pull them. */
   readonly baseImages: readonly string[];
   /** Repository of the layer cache, `registry/repository`. */

@@ -5,6 +5,7 @@ import type { DefinitionRuntime } from '../../images/sif/definition/definition-r
 import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
 import { parseReference } from '../../oci/reference.ts';
+import type { CondaMaker, CondaSource } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
@@ -61,6 +62,8 @@ export interface BuildPlaces {
   readonly cache: string | undefined;
   /** Default: `declared`. */
   readonly syntax?: FrontendSetting;
+  /** Default: `auto`. */
+  readonly conda?: CondaMaker;
   /** Default repositories of frozen images, by format; absent where the operator has set none. */
   readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
 }
@@ -90,7 +93,7 @@ export function planBuild(
   const source = readBuildSource(wish, parsed);
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;
-  const recipe = kind.recipe(source, { ...wish, ownHost });
+  const recipe = kind.recipe(source, { ...wish, ownHost, condaMaker: places.conda });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
@@ -105,7 +108,8 @@ export function planBuild(
   const { args: buildArgs = {}, target } = options;
   const isFiltered = context !== undefined && wish.buildContext?.isFiltered === true;
   const key = buildKey({
-    ...{ source, platforms, repository, nameStrategy, format, frozenConfig: change },
+    ...{ source, maker: recipe.maker },
+    ...{ platforms, repository, nameStrategy, format, frozenConfig: change },
     contextDigest: context?.tarDigest,
     options: {
       ...contextOptions(namedContexts),
@@ -123,7 +127,12 @@ export function planBuild(
     return chooseFrontend(images, places.syntax ?? 'declared');
   });
   const bases = pulled.flatMap(choice => choice.bases);
-  const baseImages = [...new Set(bases.map(({ reference }) => reference))];
+  const native = recipe.maker === 'native' ? recipe.conda : undefined;
+  const builderReasons = recipe.maker === 'buildkit' ? recipe.builderReasons : undefined;
+  // The package manager is not in a native image.
+  const baseImages = [...new Set(bases.map(({ reference }) => reference))].filter(
+    image => native === undefined || image !== native.options.mambaImage,
+  );
   // Stages that the image does not require pull nothing, and nobody proves a right to their base images.
   const sifBases = Object.fromEntries(
     Object.entries(sifImages).filter(([, image]) => baseImages.includes(image)),
@@ -138,6 +147,8 @@ export function planBuild(
       dockerfile,
       files: Object.fromEntries(files),
       lockStage,
+      ...(native ? { native } : {}),
+      ...(builderReasons ? { builderReasons } : {}),
       platforms,
       baseImages,
       cache: wish.cacheRepository ?? places.cache,
@@ -155,7 +166,9 @@ export function planBuild(
           sif: {
             definition: definition
               ? changeDefinition(definition.runtime, change)
-              : dockerfileDefinition(dockerfile),
+              : native
+                ? condaDefinition(native)
+                : dockerfileDefinition(dockerfile),
             ...(definition ? { warnings: definition.warnings } : {}),
             ...(compression ? { compression } : {}),
           },
@@ -172,7 +185,31 @@ function argumentOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, 
 
 /** Returns the definition that a Singularity image made with a Dockerfile contains. */
 function dockerfileDefinition(dockerfile: string): DefinitionRuntime {
-  const lines = maskAddresses(dockerfile).trimEnd().split('\n');
-  const text = `# Made with this Dockerfile:\n${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`;
-  return { text, headers: {}, labels: {} };
+  return commentDefinition('Made with this Dockerfile:', dockerfile);
+}
+
+/** Returns the definition that a Singularity image of Conda packages contains. */
+function condaDefinition({ wanted, channels, options }: CondaSource): DefinitionRuntime {
+  const packages =
+    wanted.form === 'environment'
+      ? wanted.packages
+      : wanted.form === 'lock'
+        ? wanted.urls
+        : [wanted.url];
+  const lines = [
+    `base image ${options.baseImage}`,
+    ...channels.map(channel => `channel ${channel}`),
+    ...packages,
+    ...options.basePackages,
+  ];
+  return commentDefinition('Made of these Conda packages:', lines.join('\n'));
+}
+
+function commentDefinition(title: string, text: string): DefinitionRuntime {
+  const lines = [title, ...maskAddresses(text).trimEnd().split('\n')];
+  return {
+    text: `${lines.map(line => `# ${line}`.trimEnd()).join('\n')}\n`,
+    headers: {},
+    labels: {},
+  };
 }

@@ -1,5 +1,6 @@
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Platform } from '../../oci/platform.ts';
+import type { CondaMaker, CondaSource } from './conda/conda-source.ts';
 import type { SubmittedBuild } from './submitted.ts';
 import type { CanonicalField } from './text/canonical-document.ts';
 
@@ -11,8 +12,8 @@ export interface Source {
 /** What the key and the name of a build require from a kind of source. */
 export interface SourceKind<S extends Source> {
   readonly kind: S['kind'];
-  /** Returns everything that decides the content of the image. */
-  keyFields(source: S): readonly CanonicalField[];
+  /** Returns everything that decides the content of the image, made by this maker. */
+  keyFields(source: S, maker: Recipe['maker']): readonly CanonicalField[];
   /** Returns the tools that the image is named after; empty for a source that names none. */
   tools(source: S): readonly Tool[];
 }
@@ -56,20 +57,37 @@ export interface RecipeRequest {
 export interface RecipeOptions {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   readonly noTest?: boolean | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  readonly created?: string | undefined;
 }
 
 /** Settings that a recipe depends on, apart from its request. */
 export interface RecipeSettings {
   /** The host of the registry that this service provides. */
   readonly ownHost?: string | undefined;
+  /** What makes images of Conda packages. Default: `auto`. */
+  readonly condaMaker?: CondaMaker | undefined;
 }
 
-/**
- * The recipe of an image. `maker` specifies what builds it. For images made without BuildKit, add another type with its
- * own maker, in a union with this one.
- */
-export interface Recipe {
+/** The recipe of an image. `maker` specifies what makes it. */
+export type Recipe = BuildkitRecipe | NativeRecipe;
+
+/** An image that BuildKit makes. */
+export interface BuildkitRecipe extends BuilderRecipe {
   readonly maker: 'buildkit';
+  /** What only a builder can do; absent for a kind that always requires one. */
+  readonly builderReasons?: readonly string[];
+}
+
+/** An image of Conda packages that Sluice makes itself. BuildKit makes it if the packages turn out to require that. */
+export interface NativeRecipe extends BuilderRecipe {
+  readonly maker: 'native';
+  readonly conda: CondaSource;
+}
+
+/** What BuildKit requires to make an image. */
+interface BuilderRecipe {
   /** Text of the Dockerfile. */
   readonly dockerfile: string;
   /** Files of the build context: text by path. */

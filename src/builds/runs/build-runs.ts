@@ -10,7 +10,7 @@ import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
-import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
+import { type BuildPlan, isNative, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
@@ -20,6 +20,8 @@ export interface ActiveBuild {
   readonly row: BuildRow;
   /** Owners of the requests that wait for it. */
   readonly askers: Set<string>;
+  /** Resolves when the packages of its image are known, and at its end. */
+  readonly solved: Promise<void>;
   /** Resolves when the build has ended, or is left to the next process. */
   readonly done: Promise<void>;
   /** Ends the build; the reason becomes its failure. */
@@ -73,6 +75,7 @@ interface Run {
   readonly writer: LogWriter;
   readonly secrets: Secrets | undefined;
   readonly undo: Undo;
+  readonly onSolved: () => void;
   /** True once it has left the queue. */
   isStarted: boolean;
 }
@@ -80,6 +83,8 @@ interface Run {
 export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const { store, logs, builders, log, keep, now = Date.now } = deps;
   const permits = createPermits(deps.concurrent);
+  // A build without a builder takes seconds: it does not wait for builds that take minutes.
+  const nativePermits = createPermits(deps.concurrent);
   const active = new Map<string, ActiveBuild>();
   const closing = new Error('the server is stopping');
   let isClosing = false;
@@ -94,7 +99,8 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       writer.write('Waiting for BuildKit, which is being installed.\n');
       await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
     }
-    using _permit = await permits.take(row.owner, signal);
+    const own = isNative(plan) ? nativePermits : permits;
+    using _permit = await own.take(row.owner, signal);
     await store.start(row.id, now());
     run.isStarted = true;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
@@ -107,7 +113,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       deps.solve({
         ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
         grant: (row.grant ?? undefined) as SealedGrant | undefined,
-        ...{ secrets, log: writer, signal },
+        ...{ secrets, onSolved: run.onSolved, log: writer, signal },
       }),
     );
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
@@ -165,11 +171,15 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const stop = new AbortController();
       const writer = logs.begin(row.id);
       if (firstWords !== '') writer.write(firstWords);
-      const done = finish({ row, stop, writer, secrets, undo, isStarted: false })
+      const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
+      const done = finish({ row, stop, writer, secrets, undo, onSolved, isStarted: false })
         .catch(err => log.error({ buildId: row.id, err }, 'build'))
-        .finally(() => active.delete(row.id));
+        .finally(() => {
+          active.delete(row.id);
+          onSolved();
+        });
       const askers = new Set([row.owner]);
-      active.set(row.id, { row, askers, done, stop: reason => stop.abort(reason) });
+      active.set(row.id, { row, askers, solved, done, stop: reason => stop.abort(reason) });
     },
 
     drain() {

@@ -16,6 +16,8 @@ export interface BuildRun {
   /** False for the build of a caller without a login. */
   readonly isTrusted: boolean;
   readonly secrets?: Secrets | undefined;
+  /** Called when the packages of the image are known. */
+  readonly onSolved?: (() => void) | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }

@@ -1,6 +1,12 @@
+import { documentsOf } from '../../conda/bills/write-documents.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Attach } from '../../images/attach.ts';
-import { type InjectedLayer, layersIn } from '../../images/augment/image-change.ts';
+import {
+  type ImageChange,
+  type InjectedLayer,
+  isUnchanged,
+  layersIn,
+} from '../../images/augment/image-change.ts';
 import type { Documents } from '../../images/documents.ts';
 import type { ImageMaker } from '../../images/image-maker.ts';
 import type { MadeOf } from '../../images/made-blobs.ts';
@@ -15,6 +21,9 @@ import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
+import { BuilderRequired, sentence, withReasons } from './conda/builder-required.ts';
+import type { NativeOrigin } from './conda/find-solution.ts';
+import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
@@ -22,6 +31,7 @@ import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
 export interface SolveDeps {
   readonly runRecipe: RunRecipe;
+  readonly makeCondaImage: MakeCondaImage;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly redate: RedateImage;
@@ -50,28 +60,35 @@ export interface Staging {
 export function createSolve(deps: SolveDeps): Solve {
   const { documents, staging } = deps;
 
-  /** Makes an image with the changes of the plan. */
+  /** Makes an image with a change of an image in a repository. */
   const bake = async (
-    { plan }: BuildRun,
-    rights: BuildRights,
-    { repository, digest, mediaType, written }: Placed,
+    source: Access,
+    base: Document,
+    change: ImageChange,
+    written?: Written,
   ): Promise<MadeOf> => {
-    const source = await rights.access(parseReference(repository));
-    const base = await documents.manifest(source, digest, mediaType);
-    const { root, generated } = await deps.makeImage(source, base, plan.change);
+    const { root, generated } = await deps.makeImage(source, base, change);
     return {
       image: { root, generated: new Map([...(written?.generated ?? []), ...generated]) },
-      added: [...(written?.layers ?? []), ...layersIn(plan.change)].map(
-        ({ gzipDigest }) => gzipDigest,
-      ),
+      added: [...(written?.layers ?? []), ...layersIn(change)].map(({ gzipDigest }) => gzipDigest),
       source,
     };
   };
 
+  /** Makes an image in a repository with the changes of the plan, and pushes it to the target. */
+  const deliverPlaced = async (
+    run: BuildRun,
+    rights: BuildRights,
+    { repository, digest, mediaType, written }: Placed,
+  ) => {
+    const source = await rights.access(parseReference(repository));
+    const base = await documents.manifest(source, digest, mediaType);
+    return deliver(run, rights, await bake(source, base, run.plan.change, written));
+  };
+
   /** Pushes the image to the target of the plan, in the requested format. */
-  const deliver = async (run: BuildRun, rights: BuildRights, placed: Placed) => {
+  const deliver = async (run: BuildRun, rights: BuildRights, made: MadeOf) => {
     const { plan, log, signal } = run;
-    const made = await bake(run, rights, placed);
     const { tag = 'latest', ...repository } = parseReference(plan.target);
     const target = await rights.access(repository);
     if (plan.sif) return deps.makeSif(run, made, plan.sif, { ...target, tag });
@@ -92,10 +109,12 @@ export function createSolve(deps: SolveDeps): Solve {
     return deps.runRecipe({ key, recipe, target, access, customer, owner, secrets, log, signal });
   };
 
-  /** Makes the image of a recipe and pushes it to the target of the plan. */
-  const makeFromRecipe = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
+  /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */
+  const makeByBuilder = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
     const { plan, id, log, signal } = run;
     const target = parseReference(plan.target);
+    const { builderReasons = [] } = recipe;
+    if (builderReasons.length > 0) log.write(`${sentence(builderReasons)} a builder.\n`);
     const isStaged = plan.sif !== undefined || target.registry === staging.host;
     // An intermediate image has no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
@@ -109,29 +128,61 @@ export function createSolve(deps: SolveDeps): Solve {
       const { digest } = written.root;
       const mediaType = manifestType(written.root);
       const placed = { repository: formatReference(place), digest, mediaType, written };
-      return { ...(await deliver(run, rights, placed)), lockFile: made.lockFile };
+      const { lockFile } = made;
+      const type = recipeKindNamed(recipe.recipe).lockFile;
+      const attached = lockFile !== undefined && type ? [{ ...type, text: lockFile }] : [];
+      return { ...(await deliverPlaced(run, rights, placed)), lockFile, attached };
     } finally {
       if (isStaged) await staging.drop(id);
     }
   };
 
-  /** Attaches the lock file to its image. A registry that rejects the lock file still has the image. */
-  const attachLockFile = async (
+  /** Makes an image of Conda packages without a builder, and pushes it to the target of the plan. */
+  const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
+    const { source, base, change, solution } = await deps.makeCondaImage(run, rights, recipe);
+    const { plan } = run;
+    const whole = isUnchanged(plan.change) ? change : { ...plan.change, onTopOf: change };
+    const image = await deliver(run, rights, await bake(source, base, whole));
+    const { lockFile, attached } = await documentsOf({ ...solution, image: plan.target });
+    return { ...image, lockFile, attached };
+  };
+
+  /** Makes the image of a recipe: without a builder where that is possible. */
+  const makeFromRecipe = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
+    const { native } = recipe;
+    if (native === undefined) return makeByBuilder(run, rights, recipe);
+    try {
+      return await makeNatively(run, rights, { ...recipe, native });
+    } catch (error) {
+      if (!(error instanceof BuilderRequired)) throw error;
+      const { reasons } = error;
+      run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
+      const { mambaImage } = native.options;
+      const baseImages = [...recipe.baseImages, mambaImage];
+      try {
+        return await makeByBuilder(run, rights, { ...recipe, baseImages });
+      } catch (cause) {
+        throw withReasons(cause, reasons);
+      }
+    }
+  };
+
+  /** Attaches a document to its image. A registry that rejects the document still has the image. */
+  const attachDocument = async (
     { plan, log, signal }: BuildRun,
     rights: BuildRights,
     { digest, mediaType }: Pick<ImageOrigin, 'digest' | 'mediaType'>,
-    lockFile: string,
-    type: LockFileType,
+    { text, artifactType, title }: AttachedDocument,
   ) => {
     try {
       const target = await rights.access(parseReference(plan.target));
       const image = await documents.manifest(target, digest, mediaType);
-      const content = Buffer.from(lockFile);
-      const tag = await deps.attach(target, image, { ...type, content }, signal);
-      if (tag !== undefined) log.write(listedByTag(target, tag));
+      const content = Buffer.from(text);
+      const tag = await deps.attach(target, image, { artifactType, title, content }, signal);
+      if (tag !== undefined) log.write(listedByTag(target, tag, title));
     } catch (error) {
       if (signal.aborted || !(error instanceof Fault)) throw error;
-      log.write(`The lock file was not attached to the image: ${error.message}\n`);
+      log.write(`The file ${title} was not attached to the image: ${error.message}\n`);
     }
   };
 
@@ -139,27 +190,31 @@ export function createSolve(deps: SolveDeps): Solve {
     const { origin } = run.plan;
     const rights = deps.rightsOf(run.grant);
     if (origin.kind === 'image') {
-      const image = await deliver(run, rights, origin);
+      const image = await deliverPlaced(run, rights, origin);
       return { succeeded: true, lockFile: undefined, ...image };
     }
-    const image = await makeFromRecipe(run, rights, origin);
-    const type = recipeKindNamed(origin.recipe).lockFile;
-    if (image.lockFile !== undefined && type) {
-      await attachLockFile(run, rights, image, image.lockFile, type);
-    }
+    const { attached, ...image } = await makeFromRecipe(run, rights, origin);
+    for (const document of attached) await attachDocument(run, rights, image, document);
     return { succeeded: true, ...image };
   };
+}
+
+/** A document that is attached to an image as a referrer. */
+interface AttachedDocument extends LockFileType {
+  readonly text: string;
 }
 
 /** A manifest or index in a repository. */
 interface Placed extends Omit<ImageOrigin, 'kind'> {
   /** Documents that were written for it here and are not in the repository. */
-  readonly written?: {
-    readonly generated: ReadonlyMap<Digest, Document>;
-    readonly layers: readonly InjectedLayer[];
-  };
+  readonly written?: Written;
 }
 
-function listedByTag({ registry, repository }: Access, tag: string): string {
-  return `The lock file is attached to the image. ${registry} has no referrers API, so clients find the lock file by the tag ${tag}, which is now in ${repository}\n`;
+interface Written {
+  readonly generated: ReadonlyMap<Digest, Document>;
+  readonly layers: readonly InjectedLayer[];
+}
+
+function listedByTag({ registry, repository }: Access, tag: string, title: string): string {
+  return `The file ${title} is attached to the image. ${registry} has no referrers API, so clients find the file by the tag ${tag}, which is now in ${repository}\n`;
 }

@@ -11,7 +11,8 @@ import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
 import type { SolveOrder } from './solve-messages.ts';
 import { SolveThread } from './solve-thread.ts';
-import { openSubdirs, type WantedChannel, wantedChannels } from './wanted-channels.ts';
+import { withoutChannels } from './wanted/pinned-channels.ts';
+import { openSubdirs, type WantedChannel, wantedChannels } from './wanted/wanted-channels.ts';
 
 export interface CondaSolverDeps {
   readonly channels: ChannelAccess;
@@ -78,14 +79,15 @@ export function createCondaSolver({
   };
 
   const solveWish = async (wish: SolveWish, { signal, log }: SolveOptions) => {
-    const wanted = wantedChannels(wish, channels);
+    const { specs, channelOf } = withoutChannels(wish.specs);
+    const wanted = wantedChannels(wish, channelOf, channels);
     const opened: OpenedRepodata[] = [];
     try {
       const subdirs = await openSubdirs(repodata, wanted, { signal, log }, opened);
       const locked = wish.locked ?? [];
       const order = {
         subdirs,
-        specs: [...wish.specs, ...locked.map(lockingSpec)],
+        specs: [...specs, ...locked.map(lockingSpec)],
         channels: wanted.map(({ url }) => url),
         platforms: [wish.subdir, 'noarch'],
         locked: [

@@ -35,6 +35,7 @@ export class ServedSubdir {
     if (file === indexFile) return this.#index;
     const hex = shardFile.exec(file)?.[1];
     if (hex === undefined) return undefined;
+    if (this.#isHidden(hex)) return emptyShard;
     const shard = this.#pack?.shard(hex) ?? (await this.#fetched(hex));
     if (shard) this.#served.set(hex, shard);
     return shard;
@@ -80,6 +81,11 @@ export class ServedSubdir {
     return this.#listed;
   }
 
+  #isHidden(hex: string): boolean {
+    const { digests } = this.#list();
+    return this.#order.hidden.some(name => digests.get(name) === hex);
+  }
+
   async #fetched(hex: string): Promise<Uint8Array | undefined> {
     const { shards } = this.#order;
     if (shards === undefined) return undefined;
@@ -88,6 +94,8 @@ export class ServedSubdir {
     return bytes;
   }
 }
+
+const emptyShard = zstdCompressSync(pack({ packages: {}, 'packages.conda': {}, removed: [] }));
 
 /** A channel may have packages for other platforms only. The solver requires an answer for each. */
 function emptyIndex({ url, subdir }: SubdirOrder): Uint8Array {

@@ -22,6 +22,8 @@ export interface SubdirOrder {
   /** URL of the subdirectory, without a slash at the end. */
   readonly url: string;
   readonly subdir: string;
+  /** Names of packages that are not taken from here. */
+  readonly hidden: readonly string[];
   /** File of its shards; undefined for a channel that has no such subdirectory. */
   readonly path: string | undefined;
   /** Upstream URL of the shards that are not in the file. */

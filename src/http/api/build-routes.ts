@@ -206,7 +206,10 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     // For clients without ORAS support: `singularity pull https://...`.
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
     ...(recipe
-      ? { containerFile: maskAddresses(recipe.dockerfile), platforms: recipe.platforms }
+      ? {
+          ...(recipe.native ? {} : { containerFile: maskAddresses(recipe.dockerfile) }),
+          platforms: recipe.platforms,
+        }
       : {}),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),

@@ -9,6 +9,7 @@ import {
 import { goArchitecture } from '../../oci/platform.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { type ContainerConfig, changesConfig } from './container-config.ts';
+import { envName } from './env.ts';
 import type { InjectedLayer } from './image-change.ts';
 import { changeRuntime } from './runtime-config.ts';
 
@@ -22,6 +23,18 @@ export function architectureOf(config: Buffer): string | undefined {
   return typeof architecture === 'string' && architecture !== ''
     ? goArchitecture(architecture)
     : undefined;
+}
+
+/** Returns the environment variables of an image config by name. */
+export function environmentIn(config: Buffer): ReadonlyMap<string, string> {
+  const members = parseJson(config, 'config');
+  const runtime = asObject(members[memberName(members, 'config')]) ?? {};
+  const entries = asList(runtime[memberName(runtime, 'Env')], 'Env');
+  return new Map(
+    entries
+      .filter(entry => typeof entry === 'string')
+      .map(entry => [envName(entry), entry.slice(envName(entry).length + 1)]),
+  );
 }
 
 /**

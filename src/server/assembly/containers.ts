@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { createBuildService } from '../../builds/build-service.ts';
+import { type CondaParts, createBuildService } from '../../builds/build-service.ts';
 import { findBuilders } from '../../builds/builder/find-builders.ts';
 import type { BuildPlaces } from '../../builds/plan/plan.ts';
 import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
@@ -61,6 +61,7 @@ export function createContainers(
   state: State,
   registries: RegistryAccess,
   { identities }: People,
+  conda: CondaParts,
   places: BuildPlaces,
 ) {
   const { content, cachedBlobs, pathOf } = state;
@@ -97,6 +98,7 @@ export function createContainers(
     builderTls: configuredBuilderTls(config),
     content,
     documents,
+    conda,
     makeImage,
     tokens: hosted.tokens,
     fetchToken: registries.fetchToken,
@@ -134,7 +136,7 @@ export function createContainers(
   const { builds } = building;
   const build = createBuildIntake({
     ...common,
-    places: { ...places, syntax: config.builds.syntax },
+    places: { ...places, syntax: config.builds.syntax, conda: config.builds.conda },
     builds,
     takeContext: createTakeContext(
       layers,
@@ -178,6 +180,7 @@ export function createContainers(
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
+    solutionOf: service.solutionOf,
     findServed,
     baseOf: createBaseFinder(glancedBases),
     layers,

@@ -1,10 +1,18 @@
 import type { RecipeKind, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
+import { refuse } from '../text/refuse.ts';
+import { builderReasons } from './builder-reasons.ts';
 import type { CondaEnvironment, CondaSource, CondaWanted } from './conda-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
 import { parsePackage, pinnedVersion } from './package-spec.ts';
 import { parseRequirement } from './pip-requirement.ts';
 import { readConda } from './read-conda.ts';
+
+/**
+ * Increases whenever the layers of a native image change for the same packages, or the choice of packages for the same
+ * wishes. Differs from every version of the recipe for BuildKit.
+ */
+const nativeVersion = 'native-1';
 
 /** Conda packages: a list, an environment file or a lock file. */
 export const condaKind: RecipeKind<CondaSource> = {
@@ -14,14 +22,15 @@ export const condaKind: RecipeKind<CondaSource> = {
   lockFile: { artifactType: 'application/vnd.sluice.conda.lock.v1', title: 'conda-lock.txt' },
   read: readConda,
 
-  keyFields: ({ wanted, channels, options }) => [
-    text('conda', condaRecipeVersion),
+  keyFields: ({ wanted, channels, options }, maker) => [
+    text('conda', maker === 'native' ? nativeVersion : condaRecipeVersion),
     list('channel', channels),
     ...wantedFields(wanted),
-    text('mambaImage', options.mambaImage),
+    // An image that is made natively has no part of the package manager, and no command has run in it.
+    ...(maker === 'native' ? [] : [text('mambaImage', options.mambaImage)]),
     text('baseImage', options.baseImage),
     list('basePackage', options.basePackages),
-    list('command', options.commands),
+    ...(maker === 'native' ? [] : [list('command', options.commands)]),
   ],
 
   tools({ wanted }) {
@@ -29,7 +38,18 @@ export const condaKind: RecipeKind<CondaSource> = {
     return wanted.name === undefined ? packagesOf(wanted) : [{ name: wanted.name }];
   },
 
-  recipe: condaRecipe,
+  recipe(source, options) {
+    const recipe = condaRecipe(source);
+    const { condaMaker = 'auto' } = options;
+    if (condaMaker === 'buildkit') return recipe;
+    const reasons = builderReasons(source, options);
+    if (reasons.length === 0) return { ...recipe, maker: 'native', conda: source };
+    if (condaMaker === 'native')
+      refuse(
+        `This server makes images of Conda packages without a builder, and ${reasons.join(', ')} requires one: leave it out, or ask the operator for 'builds.conda: auto'`,
+      );
+    return { ...recipe, builderReasons: reasons };
+  },
   partOf: () => undefined,
 };
 

@@ -14,6 +14,9 @@ const defaultOptions = {
   basePackages: 'conda-forge::procps-ng',
 } as const;
 
+/** The full name of the default image with the package manager. */
+export const defaultMambaImage = formatReference(parseReference(defaultOptions.mambaImage));
+
 // Instructions that a command may be; any other instruction would change the structure of the recipe.
 const taken = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
 const refused =

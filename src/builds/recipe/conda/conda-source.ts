@@ -1,3 +1,6 @@
+/** What makes images of Conda packages: `auto` requires a builder only for what Sluice cannot do itself. */
+export type CondaMaker = 'auto' | 'native' | 'buildkit';
+
 /** Conda packages: still to be solved, or already locked. */
 export interface CondaSource {
   readonly kind: 'conda';

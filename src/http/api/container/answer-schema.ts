@@ -73,6 +73,30 @@ export const containerAnswerSchema = z
       .array(z.string())
       .optional()
       .describe('Only with `dryRun`: platforms of the image, each `os/architecture`'),
+    solution: z
+      .object({
+        platforms: z.array(
+          z.object({
+            platform: z.string(),
+            packages: z.array(
+              z.object({
+                name: z.string(),
+                version: z.string(),
+                build: z.string(),
+                url: z.string(),
+                size: z.number().int().optional().describe('Bytes of the archive'),
+                cached: z.boolean().describe('True if the layer of the package exists'),
+              }),
+            ),
+          }),
+        ),
+        builderReason: z
+          .string()
+          .optional()
+          .describe('Why BuildKit would make the image; the packages are then unknown'),
+      })
+      .optional()
+      .describe('Only with `dryRun`: Conda packages that would be installed'),
   })
   .meta({ title: 'ContainerAnswer' });
 

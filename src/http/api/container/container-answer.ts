@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { BuildTicket } from '../../../builds/build-ticket.ts';
+import type { Solution } from '../../../builds/solve/conda/solution-of.ts';
 import { formatReference } from '../../../oci/reference.ts';
 import type { Accepted, FrozenAnswer, ServedAnswer } from '../../../request/accept.ts';
 import type { ContainerRequest } from '../../../request/container-request.ts';
@@ -27,7 +28,7 @@ export function isDryRunId(requestId: string): boolean {
 
 /** Returns the answer to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
 export function forecastAnswer(
-  { image, digest, platforms, build, isCached, registries }: Forecast,
+  { image, digest, platforms, build, solution, isCached, registries }: Forecast,
   { freeze }: Pick<Submission, 'freeze'>,
   warnings: readonly string[],
 ) {
@@ -41,11 +42,26 @@ export function forecastAnswer(
     ...(build ? { buildId: `${build.key}_0`, key: build.key } : {}),
     ...(build?.containerFile === undefined ? {} : { containerFile: build.containerFile }),
     ...(platforms.length === 0 ? {} : { platforms }),
+    ...(solution ? { solution: solutionAnswer(solution) } : {}),
     cached: isCached,
     ...(freeze === undefined ? {} : { freeze }),
     // Push access counts where the build pushes: some registries refuse pulls from a repository until it exists.
     succeeded: registries.every(({ canPull, canPush = canPull }) => canPush),
     registries,
+  };
+}
+
+function solutionAnswer({ platforms, builderReason }: Solution) {
+  return {
+    platforms: platforms.map(({ platform, packages }) => ({
+      platform,
+      packages: packages.map(({ name, version, build, url, size, isHere }) => ({
+        ...{ name, version, build, url },
+        ...(size === undefined ? {} : { size }),
+        cached: isHere,
+      })),
+    })),
+    ...(builderReason === undefined ? {} : { builderReason }),
   };
 }
 

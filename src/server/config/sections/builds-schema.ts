@@ -7,7 +7,9 @@ export const builds = z.strictObject({
   concurrent: count
     .min(1)
     .default(2)
-    .describe('Maximum number of simultaneous builds on all builders together'),
+    .describe(
+      'Maximum number of simultaneous builds on all builders together, and of images that are made without a builder',
+    ),
   timeLimit: duration.prefault('15m').describe('Timeout for a build of a caller without a login'),
   trustedTimeLimit: duration
     .prefault('60m')
@@ -49,6 +51,12 @@ export const builds = z.strictObject({
     .default('build')
     .describe(
       'Which builds share the caches of `RUN --mount=type=cache`. `build`: only builds with the same key. `owner`: all builds of one caller with a login; the files that one build leaves there can then change the result of another',
+    ),
+  conda: z
+    .enum(['auto', 'native', 'buildkit'])
+    .default('auto')
+    .describe(
+      'What makes images of Conda packages. `auto`: Sluice itself, and BuildKit for requests that require it. `native`: Sluice itself; other requests are rejected. `buildkit`: always BuildKit',
     ),
   syntax: z
     .string()

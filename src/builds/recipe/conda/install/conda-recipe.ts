@@ -1,4 +1,4 @@
-import type { Recipe } from '../../recipe-kind.ts';
+import type { BuildkitRecipe } from '../../recipe-kind.ts';
 import { quoteEnv, quoteShell } from '../../text/quote.ts';
 import { sortedOnce } from '../../text/sorted.ts';
 import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from '../conda-source.ts';
@@ -34,7 +34,7 @@ interface Installation {
  * file. `final` is the base image with the environment at its original path. The package manager stays in the first
  * stage.
  */
-export function condaRecipe({ wanted, channels, options }: CondaSource): Recipe {
+export function condaRecipe({ wanted, channels, options }: CondaSource): BuildkitRecipe {
   const { lines, files } = installationOf(wanted, channels, options.basePackages);
   const variables = wanted.form === 'environment' ? wanted.variables : [];
   const dockerfile = [

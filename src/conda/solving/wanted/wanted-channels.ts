@@ -1,9 +1,9 @@
-import type { ChannelAccess } from '../channels/channel-access.ts';
-import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
-import { ChannelFault } from '../channels/channel-fault.ts';
-import type { OpenedRepodata, OpenRepodata, RepodataStore } from '../repodata/repodata-store.ts';
-import type { SolveWish } from './conda-solver.ts';
-import type { SubdirOrder } from './solve-messages.ts';
+import type { ChannelAccess } from '../../channels/channel-access.ts';
+import { channelsOf, readWrittenChannel } from '../../channels/channel-address.ts';
+import { ChannelFault } from '../../channels/channel-fault.ts';
+import type { OpenedRepodata, OpenRepodata, RepodataStore } from '../../repodata/repodata-store.ts';
+import type { SolveWish } from '../conda-solver.ts';
+import type { SubdirOrder } from '../solve-messages.ts';
 
 /** A channel of an environment. */
 export interface WantedChannel {
@@ -12,17 +12,34 @@ export interface WantedChannel {
   /** Base URL. */
   readonly url: string;
   readonly subdirs: readonly string[];
+  /** Packages that must come from another channel. */
+  readonly hidden: readonly string[];
 }
 
-/** Returns the channels of an environment in their order, each once. Throws a `Fault`. */
-export function wantedChannels(wish: SolveWish, channels: ChannelAccess): readonly WantedChannel[] {
-  const wanted = wish.channels.flatMap(written => {
+/**
+ * Returns the channels of an environment in their order, each once, and then those that only packages name. Throws a
+ * `Fault`.
+ *
+ * @param channelOf the channel that a package must come from, by its name
+ */
+export function wantedChannels(
+  wish: SolveWish,
+  channelOf: ReadonlyMap<string, string>,
+  channels: ChannelAccess,
+): readonly WantedChannel[] {
+  const urlsOf = (written: string) =>
+    channelsOf(readWrittenChannel(written).channel).map(channels.baseUrl);
+  const pins = [...channelOf].map(([name, channel]) => ({ name, urls: urlsOf(channel) }));
+  const wanted = [...wish.channels, ...channelOf.values()].flatMap(written => {
     const { channel, subdirs } = readWrittenChannel(written);
-    return channelsOf(channel).map(name => ({
-      name,
-      url: channels.baseUrl(name),
-      subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
-    }));
+    return channelsOf(channel).map(name => {
+      const url = channels.baseUrl(name);
+      return {
+        ...{ name, url },
+        subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
+        hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
+      };
+    });
   });
   return [...new Map(wanted.toReversed().map(one => [one.url, one])).values()].toReversed();
 }
@@ -38,13 +55,14 @@ export async function openSubdirs(
   options: OpenRepodata,
   opened: OpenedRepodata[],
 ): Promise<readonly SubdirOrder[]> {
-  const openOne = async ({ url, subdirs }: WantedChannel, subdir: string): Promise<SubdirOrder> => {
-    const absent = { url: `${url}/${subdir}`, subdir, path: undefined, shards: undefined };
+  const openOne = async (channel: WantedChannel, subdir: string): Promise<SubdirOrder> => {
+    const { url, subdirs, hidden } = channel;
+    const absent = { url: `${url}/${subdir}`, subdir, hidden, path: undefined, shards: undefined };
     if (!subdirs.includes(subdir)) return absent;
     const found = await repodata.open(url, subdir, options);
     if (found === undefined) return absent;
     opened.push(found);
-    return { url: found.url, subdir, path: found.path, shards: found.shards };
+    return { url: found.url, subdir, hidden, path: found.path, shards: found.shards };
   };
   const openChannel = async (channel: WantedChannel): Promise<readonly SubdirOrder[]> => {
     const both = [...new Set([...channel.subdirs, 'noarch'])];

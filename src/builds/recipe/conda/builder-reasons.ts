@@ -1,0 +1,31 @@
+import type { RecipeOptions } from '../recipe-kind.ts';
+import { defaultMambaImage } from './conda-options.ts';
+import type { CondaSource } from './conda-source.ts';
+
+/**
+ * Returns what only a builder can do for a source, in words that name the fields of the request; empty for an image that
+ * Sluice can make itself. Packages with link scripts also require a builder, but only the packages themselves show that.
+ */
+export function builderReasons(
+  { wanted, channels, options }: CondaSource,
+  { labels = {}, annotations = {}, created }: RecipeOptions,
+): readonly string[] {
+  const { mambaImage, commands } = options;
+  const pip = wanted.form === 'lockUrl' ? [] : wanted.pip;
+  const urls =
+    wanted.form === 'environment' ? wanted.packages : wanted.form === 'lock' ? wanted.urls : [];
+  const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
+    ["'condaOpts.commands'", commands.length > 0],
+    [`'condaOpts.mambaImage' ${mambaImage}`, mambaImage !== defaultMambaImage],
+    ["the 'pip' packages", pip.length > 0],
+    ["a package of a 'file' URL", urls.some(url => url.startsWith('file:'))],
+    [
+      "a channel of a 'file' or 'oci' URL",
+      channels.some(channel => /^(?:file|oci):/.test(channel)),
+    ],
+    ["'labels'", Object.keys(labels).length > 0],
+    ["'annotations'", Object.keys(annotations).length > 0],
+    ["'created'", created !== undefined],
+  ];
+  return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
+}

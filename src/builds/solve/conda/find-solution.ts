@@ -1,0 +1,79 @@
+import type { CondaPackage } from '../../../conda/conda-package.ts';
+import { formatPlatform, type Platform, parsePlatform } from '../../../oci/platform.ts';
+import { parseReference } from '../../../oci/reference.ts';
+import type { Access } from '../../../upstream/access.ts';
+import type { RecipeOrigin } from '../../plan/build-plan.ts';
+import type { CondaSource } from '../../recipe/conda/conda-source.ts';
+import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';
+import { subdirOf } from '../../recipe/conda/platform-fit.ts';
+import type { BuildRights } from '../build-rights.ts';
+import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
+import { type ImageSystemDeps, virtualPackagesOf } from './image-system.ts';
+import { type PlatformBase, type PlatformBaseDeps, platformBase } from './platform-base.ts';
+
+/** The packages of an image, and the base image that they are for. */
+export interface FoundSolution {
+  readonly source: Access;
+  readonly base: PlatformBase;
+  readonly platforms: readonly FoundPlatform[];
+}
+
+export interface FoundPlatform {
+  readonly platform: Platform;
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  readonly packages: readonly CondaPackage[];
+}
+
+/** A recipe that is made without a builder. */
+export interface NativeOrigin extends RecipeOrigin {
+  readonly native: CondaSource;
+}
+
+/**
+ * Finds the packages of a recipe for each of its platforms. Throws a `Fault`, and `BuilderRequired` for a lock file with
+ * packages for pip.
+ */
+export type FindSolution = (
+  recipe: NativeOrigin,
+  rights: Pick<BuildRights, 'access'>,
+  options: FindOptions,
+) => Promise<FoundSolution>;
+
+export interface FindOptions {
+  /** Receives lines. */
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {}
+
+export function createFindSolution(deps: FindSolutionDeps): FindSolution {
+  return async ({ native, platforms }, rights, { log, signal }) => {
+    const reference = parseReference(native.options.baseImage);
+    const source = await rights.access(reference);
+    const parsed = platforms.map(parsePlatform);
+    const base = await platformBase(deps, source, reference, parsed);
+    const cuda = pretendedCuda(specsOf(native));
+    const found: FoundPlatform[] = [];
+    for (const [at, document] of base.images.entries()) {
+      const platform = parsed[at];
+      if (!platform) continue;
+      const begin = performance.now();
+      const image = { access: source, document, platform };
+      const virtualPackages = await virtualPackagesOf(image, deps, { cuda, log, signal });
+      const subdir = subdirOf(platform);
+      const system = { subdir, virtualPackages };
+      const packages = await findCondaPackages(native, system, deps, { log, signal });
+      const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+      log(`${formatPlatform(platform)}: ${packages.length} packages, found in ${seconds} s`);
+      found.push({ platform, subdir, packages });
+    }
+    return { source, base, platforms: found };
+  };
+}
+
+/** Returns the match specifications of a source with those that every image gets. */
+export function specsOf({ wanted, options: { basePackages } }: CondaSource): readonly string[] {
+  return wanted.form === 'environment' ? [...wanted.packages, ...basePackages] : basePackages;
+}

@@ -1,0 +1,52 @@
+import type { BaseLibc } from '../../../conda/base/base-libc.ts';
+import type { VirtualPackage } from '../../../conda/solving/conda-solver.ts';
+import { virtualPackages } from '../../../conda/solving/virtual-packages.ts';
+import type { Document } from '../../../oci/document.ts';
+import { parseManifest } from '../../../oci/manifest.ts';
+import { formatPlatform, type Platform } from '../../../oci/platform.ts';
+import type { Access } from '../../../upstream/access.ts';
+import { openWhole } from '../../../upstream/content/open-whole.ts';
+import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import { subdirOf } from '../../recipe/conda/platform-fit.ts';
+
+/** The base image of one platform. */
+export interface BaseImage {
+  readonly access: Access;
+  readonly document: Document;
+  readonly platform: Platform;
+}
+
+export interface ImageSystemDeps {
+  readonly baseLibc: BaseLibc;
+  readonly registry: RegistryClient;
+}
+
+export interface ImageSystemOptions {
+  /** Version of CUDA to simulate; undefined for none. */
+  readonly cuda: string | undefined;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Returns the virtual packages of a base image: its C library decides which packages run in it. Throws a `Fault`. */
+export async function virtualPackagesOf(
+  { access, document, platform }: BaseImage,
+  { baseLibc, registry }: ImageSystemDeps,
+  { cuda, log, signal }: ImageSystemOptions,
+): Promise<readonly VirtualPackage[]> {
+  const manifest = parseManifest(document);
+  const base = {
+    digest: document.digest,
+    name: `${access.registry}/${access.repository}`,
+    layers: manifest.kind === 'manifest' ? manifest.layers : [],
+    openLayer: (layer: Parameters<typeof openWhole>[2], stop: AbortSignal) =>
+      openWhole(registry, access, layer, stop),
+  };
+  const { version, isAssumed } = await baseLibc.glibcOf(base, signal);
+  if (isAssumed) {
+    log(
+      `${formatPlatform(platform)}: no glibc was found in the base image, so version ${version} is assumed`,
+    );
+  }
+  return virtualPackages({ subdir: subdirOf(platform), glibc: version, cuda });
+}

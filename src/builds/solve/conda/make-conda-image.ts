@@ -1,0 +1,116 @@
+import type {
+  DocumentedSolution,
+  PlatformSolution,
+} from '../../../conda/bills/documented-solution.ts';
+import {
+  environmentPrefix,
+  type LayeredPackage,
+  type PackageLayers,
+} from '../../../conda/layers/package-layers.ts';
+import type { ImageChange, InjectedLayer } from '../../../images/augment/image-change.ts';
+import { environmentIn } from '../../../images/augment/image-config.ts';
+import type { Documents } from '../../../images/documents.ts';
+import type { Document } from '../../../oci/document.ts';
+import { parseManifest } from '../../../oci/manifest.ts';
+import type { Access } from '../../../upstream/access.ts';
+import type { BuildRights } from '../build-rights.ts';
+import type { BuildRun } from '../build-run.ts';
+import { BuilderRequired } from './builder-required.ts';
+import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
+
+/** An image of Conda packages: a base image, and the change that adds the packages. */
+export interface CondaImage {
+  readonly source: Access;
+  /** A manifest or index of the base image. */
+  readonly base: Document;
+  readonly change: ImageChange;
+  readonly solution: Omit<DocumentedSolution, 'image'>;
+}
+
+/**
+ * Finds the packages of a build and makes their layers, without a builder. Throws a `Fault`, and {@link BuilderRequired}
+ * for packages that only a builder can install.
+ */
+export type MakeCondaImage = (
+  run: Pick<BuildRun, 'log' | 'signal' | 'onSolved'>,
+  rights: BuildRights,
+  recipe: NativeOrigin,
+) => Promise<CondaImage>;
+
+export interface MakeCondaImageDeps {
+  readonly findSolution: FindSolution;
+  readonly layers: PackageLayers;
+  readonly documents: Documents;
+  /** Returns the address of a channel. */
+  readonly baseUrl: (channel: string) => string;
+}
+
+export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
+  const { findSolution, layers: packageLayers, documents } = deps;
+  return async ({ log, signal, onSolved }, rights, recipe) => {
+    const { native } = recipe;
+    const line = (text: string) => log.write(`${text}\n`);
+    const { source, base, platforms } = await findSolution(recipe, rights, { log: line, signal });
+    onSolved?.();
+    const requested = specsOf(native);
+    const made: Made[] = [];
+    for (const { platform, subdir, packages } of platforms) {
+      const { architecture } = platform;
+      const environment = await packageLayers.make(
+        { packages, requested },
+        { signal, log: text => log.write(text) },
+      );
+      requireNoScripts(environment.packages);
+      const layers = environment.layers.map(layer => ({ ...layer, architecture }));
+      made.push({ ...environment, subdir, layers });
+    }
+    const path = await pathIn(documents, source, base.images);
+    const variables = Object.assign({}, ...made.map(one => one.variables));
+    return {
+      source,
+      base: base.root,
+      change: {
+        layers: made.flatMap(({ layers }) => layers),
+        env: [
+          ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
+          ...(native.wanted.form === 'environment' ? native.wanted.variables : []),
+          `CONDA_PREFIX=${environmentPrefix}`,
+          `PATH=${environmentPrefix}/bin:${path}`,
+        ],
+      },
+      solution: {
+        platforms: made.map(({ subdir, packages }) => ({ subdir, packages })),
+        channels: native.channels.map(deps.baseUrl),
+        requested,
+      },
+    };
+  };
+}
+
+interface Made extends PlatformSolution {
+  readonly layers: readonly InjectedLayer[];
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+function requireNoScripts(packages: readonly LayeredPackage[]): void {
+  const names = packages
+    .filter(({ linkScripts }) => linkScripts.length > 0)
+    .map(one => one.package.name);
+  if (names.length === 0) return;
+  throw new BuilderRequired(names.map(name => `the link script of ${name}`));
+}
+
+// What container programs use for an image without a PATH.
+const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Returns the PATH of the base image: that of its first platform, since one change applies to all of them. */
+async function pathIn(
+  documents: Documents,
+  access: Access,
+  [first]: readonly Document[],
+): Promise<string> {
+  const manifest = first && parseManifest(first);
+  if (manifest?.kind !== 'manifest') return usualPath;
+  const config = await documents.config(access, manifest.config);
+  return environmentIn(config.bytes).get('PATH') ?? usualPath;
+}

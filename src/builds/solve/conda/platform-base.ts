@@ -1,0 +1,57 @@
+import { selectImage } from '../../../images/base-image.ts';
+import type { Documents } from '../../../images/documents.ts';
+import { type Document, documentOf } from '../../../oci/document.ts';
+import { parseLossless, writeJson } from '../../../oci/json.ts';
+import { manifestType, parseManifest } from '../../../oci/manifest.ts';
+import type { Platform } from '../../../oci/platform.ts';
+import type { Reference } from '../../../oci/reference.ts';
+import type { Access } from '../../../upstream/access.ts';
+import { findManifest } from '../../../upstream/content/find-manifest.ts';
+import type { RegistryClient } from '../../../upstream/registry-client.ts';
+
+/** A base image for some platforms. */
+export interface PlatformBase {
+  /** The image of the only platform, or an index of the images of all platforms. */
+  readonly root: Document;
+  /** The image of each platform, in their order. */
+  readonly images: readonly Document[];
+}
+
+export interface PlatformBaseDeps {
+  readonly registry: RegistryClient;
+  readonly documents: Documents;
+}
+
+/** Finds a base image, without the platforms that nobody requested. Throws a {@link Fault} (400) for a missing platform. */
+export async function platformBase(
+  { registry, documents }: PlatformBaseDeps,
+  access: Access,
+  reference: Reference,
+  platforms: readonly Platform[],
+): Promise<PlatformBase> {
+  const name = reference.digest ?? reference.tag ?? 'latest';
+  const found = await findManifest(registry, access, name);
+  const root = await documents.manifest(access, found.digest, found.mediaType);
+  const images: Document[] = [];
+  for (const platform of platforms) {
+    images.push(await selectImage(documents, access, reference, root, platform));
+  }
+  const [only = root, ...others] = images;
+  if (others.length === 0) return { root: only, images };
+  const index = indexOf(root, images);
+  await documents.keep(index, access);
+  return { root: index, images };
+}
+
+/** Returns the index with the entries of these images alone. */
+function indexOf(root: Document, images: readonly Document[]): Document {
+  const body = parseLossless(root.bytes, 'index');
+  const parsed = parseManifest(root);
+  const entries = parsed.kind === 'index' ? parsed.manifests : [];
+  const raw = Array.isArray(body.manifests) ? body.manifests : [];
+  const places = images.map(({ digest }) => entries.findIndex(entry => entry.digest === digest));
+  return documentOf(
+    writeJson({ ...body, manifests: places.map(place => raw[place]) }),
+    manifestType(root),
+  );
+}

@@ -1,0 +1,82 @@
+/** What makes an image of Conda packages: Sluice itself, or BuildKit. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isNative, needsBuilder, recipeIn } from '../../src/builds/plan/build-plan.ts';
+import { type BuildPlaces, type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
+import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+const repository = 'registry.example.com/builds';
+
+function plan(wish: BuildWish, conda?: CondaMaker) {
+  const places: BuildPlaces = { repository, cache: undefined, frozen: {} };
+  return planBuild(wish, conda === undefined ? places : { ...places, conda });
+}
+
+function packages(more: object = {}): BuildWish {
+  return { packages: { type: 'CONDA', entries: ['samtools=1.20'], ...more } };
+}
+
+test('a list of packages, an environment file and lock files are made without a builder', () => {
+  const lock = '@EXPLICIT\nhttps://conda.example.com/c/linux-64/a-1-0.conda\n';
+  const wishes: readonly BuildWish[] = [
+    packages(),
+    packages({ entries: undefined, environment: base64('dependencies: [bwa]\n') }),
+    packages({ entries: undefined, environment: base64(lock) }),
+    packages({ entries: ['https://example.com/conda.lock'] }),
+    { condaFile: base64('dependencies: [bwa]\n') },
+    packages({ condaOpts: { mambaImage: 'mambaorg/micromamba:1.5.10-noble' } }),
+  ];
+  for (const wish of wishes) {
+    const made = plan(wish);
+    assert.ok(isNative(made) && !needsBuilder(made));
+    assert.deepEqual(recipeIn(made)?.baseImages, ['docker.io/library/ubuntu:24.04']);
+  }
+});
+
+test('what only a builder can do is named, and has the key of the recipe for BuildKit', () => {
+  const cases: readonly (readonly [wish: BuildWish, reason: string])[] = [
+    [packages({ condaOpts: { commands: ['true'] } }), "'condaOpts.commands'"],
+    [
+      packages({ condaOpts: { mambaImage: 'mambaorg/micromamba:2' } }),
+      "'condaOpts.mambaImage' docker.io/mambaorg/micromamba:2",
+    ],
+    [
+      packages({
+        entries: undefined,
+        environment: base64('dependencies: [python, pip: [rich]]\n'),
+      }),
+      "the 'pip' packages",
+    ],
+    [packages({ channels: ['file:///channel'] }), "a channel of a 'file' or 'oci' URL"],
+    [{ ...packages(), labels: { a: 'b' } }, "'labels'"],
+    [{ ...packages(), annotations: { a: 'b' } }, "'annotations'"],
+    [{ ...packages(), created: '2026-01-31T12:00:00Z' }, "'created'"],
+  ];
+  for (const [wish, reason] of cases) {
+    const made = plan(wish);
+    assert.ok(needsBuilder(made));
+    assert.deepEqual(recipeIn(made)?.builderReasons, [reason]);
+    assert.equal(made.key, plan(wish, 'buildkit').key);
+    assert.throws(() => plan(wish, 'native'), { kind: 'bad-request', message: /requires one/ });
+  }
+});
+
+test('the operator can have BuildKit make every image, which then has another key', () => {
+  const own = plan(packages());
+  const byBuilder = plan(packages(), 'buildkit');
+  assert.ok(needsBuilder(byBuilder));
+  assert.equal(recipeIn(byBuilder)?.builderReasons, undefined);
+  assert.notEqual(byBuilder.key, own.key);
+  assert.equal(plan(packages(), 'native').key, own.key);
+});
+
+test('the base image and the base packages are part of the key without a builder, too', () => {
+  const keys = [
+    {},
+    { condaOpts: { baseImage: 'debian:12' } },
+    { condaOpts: { basePackages: '' } },
+    { channels: ['bioconda'] },
+  ].map(more => plan(packages(more)).key);
+  assert.equal(new Set(keys).size, keys.length);
+});

@@ -1,0 +1,271 @@
+/** Images of Conda packages without a builder: real packages, a real registry, and clients that run the programs. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, suite, test } from 'node:test';
+import { openApptainer } from '../world/apptainer.ts';
+import { runWithPodman } from '../world/clients.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import { type CondaPackage, nativeSubdir, placeholder } from '../world/conda-package.ts';
+import { pythonPackages } from '../world/conda-python.ts';
+import { pushDebianImage } from '../world/debian-image.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot, type Root } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { assertSuccess } from './served.ts';
+
+/** A program that prints its name, and a file that it finds by the prefix of its installation. */
+function program(name: string, version: string, more: Partial<CondaPackage> = {}): CondaPackage {
+  const script = `#!/bin/sh\necho ${name} ${version} "$@"\ncat ${placeholder}/share/* 2>/dev/null || :\n`;
+  return {
+    ...{ name, version, ...more },
+    files: [{ name: `bin/${name}`, content: script, mode: 0o755 }],
+  };
+}
+
+function library(version: string, more: Partial<CondaPackage> = {}): CondaPackage {
+  const content = `library ${version} below ${placeholder}\n`;
+  return { name: 'library', version, ...more, files: [{ name: 'share/library', content }] };
+}
+
+const linked: CondaPackage = {
+  ...{ name: 'linked', version: '1' },
+  files: [{ name: 'bin/.linked-post-link.sh', content: '#!/bin/sh\ntrue\n', mode: 0o755 }],
+};
+
+const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
+  'conda-forge': [
+    ...pythonPackages(),
+    program('procps-ng', '4.0'),
+    library('1.2'),
+    library('1.3'),
+    library('2.0'),
+    linked,
+    {
+      ...{ name: 'hello', version: '1', noarch: 'python', depends: ['python >=3.11'] },
+      entryPoints: ['hello = hello:main'],
+      files: [
+        {
+          name: 'site-packages/hello.py',
+          content: 'import sys\ndef main():\n  print("hello from", sys.executable)\n',
+        },
+      ],
+    },
+  ],
+  bioconda: [
+    program('samtools', '1.19', { depends: ['library >=1.2,<1.3'] }),
+    program('samtools', '1.20', { depends: ['library >=1.3,<2'] }),
+    program('newest', '1', { depends: ['library >=2', '__glibc >=2.17'] }),
+    program('future', '1', { depends: ['__glibc >=99'] }),
+  ],
+};
+
+interface Answer {
+  readonly targetImage: string;
+  readonly buildId: string;
+  readonly warnings?: readonly string[];
+}
+
+suite('native Conda images', () => {
+  let registry: Registry;
+  let served: CondaChannels;
+  let sluice: Sluice;
+  let root: Root;
+  let baseImage: string;
+
+  const configOf = () => ({
+    limits: { builds: { anonymous: 'off' } },
+    registries: { [registry.host]: { plainHttp: true } },
+    channels: Object.fromEntries(
+      Object.keys(channels).map(name => [
+        name,
+        { url: `${served.url}/${name}`, allowPrivateAddress: true },
+      ]),
+    ),
+  });
+
+  before(async () => {
+    registry = await startRegistry();
+    served = await startCondaChannels(channels);
+    await pushDebianImage(registry, 'debian');
+    baseImage = `${registry.host}/debian:1`;
+    sluice = await startSluice({ config: configOf() });
+    root = await openRoot('forky');
+  });
+  after(async () => {
+    await root?.close();
+    await sluice?.stop();
+    await served?.stop();
+    await registry?.stop();
+  });
+
+  const bodyOf = (packages: object, options: object = {}) => ({
+    packages: { type: 'CONDA', condaOpts: { baseImage, ...options }, ...packages },
+  });
+  const request = async (packages: object, more: object = {}): Promise<Answer> =>
+    (await sluice.request({ ...bodyOf(packages), ...more })) as unknown as Answer;
+  const refused = async (body: object) => {
+    const answer = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const { message } = (await answer.json()) as { message: string };
+    return { status: answer.status, message };
+  };
+  const run = async ({ targetImage }: Pick<Answer, 'targetImage'>, ...command: string[]) =>
+    assertSuccess(await runWithPodman(root, targetImage, { command }));
+  const text = async (path: string) => (await sluice.fetch(path)).text();
+  const logOf = ({ buildId }: Answer) => text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+  const lockOf = async (answer: Answer) => {
+    await logOf(answer);
+    return text(`/v1alpha1/builds/${answer.buildId}/condalock`);
+  };
+  const manifestOf = async ({ targetImage }: Answer) => {
+    const tag = targetImage.split(':').at(-1);
+    const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+    assert.equal(response.status, 200, await response.clone().text());
+    return (await response.json()) as { layers: { digest: string }[] };
+  };
+  const locked = (path: string) => {
+    const bytes = served.files.get(`/${path}`);
+    assert.ok(bytes, path);
+    return `${served.url}/${path}#${createHash('md5').update(bytes).digest('hex')}`;
+  };
+  const environment = (lines: readonly string[]) =>
+    Buffer.from(`${lines.join('\n')}\n`).toString('base64');
+
+  test('programs run with what they require, at the prefix, without a builder', async () => {
+    const built = await request({ entries: ['samtools'] });
+    assert.equal(
+      await run(built, 'samtools', 'view'),
+      'samtools 1.20 view\nlibrary 1.3 below /opt/conda\n',
+    );
+    assert.match(await run(built, 'procps-ng'), /^procps-ng 4\.0/);
+    assert.equal(
+      await run(built, 'sh', '-c', 'echo $PATH; echo $CONDA_PREFIX; ls /opt/conda/conda-meta'),
+      [
+        '/opt/conda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+        '/opt/conda',
+        'history',
+        'library-1.3-0.json',
+        'procps-ng-4.0-0.json',
+        'samtools-1.20-0.json\n',
+      ].join('\n'),
+    );
+    assert.equal(built.warnings, undefined);
+  });
+
+  test('Python runs the entry points of a package for any platform', async () => {
+    const built = await request({ entries: ['hello', 'pip'] });
+    assert.equal(await run(built, 'hello'), 'hello from /opt/conda/bin/python3.11\n');
+    assert.match(await run(built, 'pip', '--version'), /^pip 25\.3 from \/opt\/conda\/lib\/python/);
+  });
+
+  test('a package that has a layer is neither fetched nor made again', async () => {
+    const one = await manifestOf(await request({ entries: ['samtools=1.20'] }));
+    await manifestOf(await request({ entries: ['hello'] }));
+    const before = served.requests.length;
+    const both = await manifestOf(await request({ entries: ['samtools=1.20', 'hello'] }));
+    const digests = new Set(both.layers.map(({ digest }) => digest));
+    // The last layer holds the history of the environment.
+    const packages = one.layers.slice(0, -1);
+    assert.ok(packages.length >= 4, `${packages.length} layers`);
+    assert.ok(packages.every(({ digest }) => digests.has(digest)));
+    const archives = /\.(?:conda|tar\.bz2)$/;
+    assert.deepEqual(
+      served.requests.slice(before).filter(path => archives.test(path)),
+      [],
+    );
+  });
+
+  test('packages without a solution are explained in the answer to the request', async () => {
+    const { status, message } = await refused(
+      bodyOf({ entries: ['samtools=1.20', 'library=2.0'] }),
+    );
+    assert.equal(status, 400);
+    assert.match(message, /samtools/);
+    assert.match(message, /library/);
+    const absent = await refused(bodyOf({ entries: ['no-such-package'] }));
+    assert.equal(absent.status, 400);
+    assert.match(absent.message, /no-such-package/);
+  });
+
+  test('the C library of the base image decides what can be installed', async () => {
+    const built = await request({ entries: ['newest'] });
+    assert.match(await run(built, 'newest'), /^newest 1/);
+    const { status, message } = await refused(bodyOf({ entries: ['future'] }));
+    assert.equal(status, 400);
+    assert.match(message, /__glibc/);
+  });
+
+  test('what requires a builder is named where there is none', async () => {
+    const { status, message } = await refused(
+      bodyOf({ entries: ['samtools'] }, { commands: ['true'], mambaImage: baseImage }),
+    );
+    assert.equal(status, 501, message);
+    assert.match(
+      message,
+      /^'condaOpts\.commands' and 'condaOpts\.mambaImage' \S+ require a builder\. This server has no builder/,
+    );
+    const scripted = await request({ entries: ['linked'] });
+    const log = await logOf(scripted);
+    assert.match(log, /The link script of linked requires a builder/);
+    assert.match(log, /The build failed: The link script of linked requires a builder\. /);
+  });
+
+  test('a lock file gives the same image as the request that it was made of', async () => {
+    const built = await request({ entries: ['samtools=1.19'] });
+    const lock = await lockOf(built);
+    assert.match(lock, /^@EXPLICIT$/m);
+    assert.ok(lock.includes(locked(`bioconda/${nativeSubdir}/samtools-1.19-0.conda`)));
+    const again = await request({ environment: environment([lock]) });
+    const layersOf = async (answer: Answer) =>
+      (await manifestOf(answer)).layers.map(({ digest }) => digest).slice(0, -1);
+    assert.deepEqual(await layersOf(again), await layersOf(built));
+    served.files.set('/locks/conda.lock', Buffer.from(lock));
+  });
+
+  test('an image is frozen to a repository, and runs from there', async () => {
+    const frozen = await request(
+      { entries: ['samtools'] },
+      {
+        ...{ freeze: true, buildRepository: `${registry.host}/frozen` },
+        containerConfig: { env: ['ADDED=1'] },
+      },
+    );
+    const log = await logOf(frozen);
+    assert.match(log, /The build succeeded/);
+    assert.match(await run(frozen, 'samtools'), /^samtools 1\.20/);
+    assert.equal(await run(frozen, 'sh', '-c', 'echo $ADDED'), '1\n');
+  });
+
+  test('packages become a Singularity image', async () => {
+    const { targetImage, ...answer } = await request(
+      { entries: ['samtools'] },
+      { format: 'sif', freeze: true, buildRepository: `${registry.host}/sif` },
+    );
+    assert.match(await logOf({ targetImage, ...answer }), /The build succeeded/);
+    await using apptainer = await openApptainer();
+    const file = apptainer.join('root', 'home', 'samtools.sif');
+    assertSuccess(await apptainer.run(['pull', '--no-https', file, targetImage]));
+    const output = await apptainer.run(['exec', file, 'samtools', 'view']);
+    assert.match(assertSuccess(output), /^samtools 1\.20 view$/m);
+  });
+
+  test('a dry run lists the packages, and those that have a layer', async () => {
+    await logOf(await request({ entries: ['samtools=1.20'] }));
+    const answer = await sluice.request({
+      ...bodyOf({ entries: ['samtools=1.20', 'hello', 'pip'] }),
+      dryRun: true,
+    });
+    const { solution } = answer as unknown as {
+      solution: {
+        platforms: { platform: string; packages: { name: string; cached: boolean }[] }[];
+      };
+    };
+    const [platform] = solution.platforms;
+    const known = new Map(platform?.packages.map(({ name, cached }) => [name, cached]));
+    assert.equal(known.get('samtools'), true);
+    assert.ok(known.has('python') && known.has('hello') && known.has('procps-ng'));
+  });
+});

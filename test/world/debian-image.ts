@@ -1,0 +1,24 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { imageOf } from '../corpus/image.ts';
+import { Pusher, type PushTarget } from '../corpus/push.ts';
+import { fileLayer, writeLayer } from '../sif/distribution-layer.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand, requireConda } from './tools.ts';
+
+/** Pushes a small Debian without Python as `<repository>:1`, without a builder. */
+export async function pushDebianImage(target: PushTarget, repository: string): Promise<void> {
+  await using directory = await makeTempDir('debian');
+  const system = join(requireConda(), 'system');
+  const options = ['-C', system, '--numeric-owner', '--owner=0', '--group=0', '-c', '.'];
+  const tar = spawn(requireCommand('tar'), options, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(tar, 'close');
+  const path = directory.join('layer');
+  const layer = await fileLayer(path, await writeLayer(tar.stdout, path));
+  await ended;
+  if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
+  const pusher = await Pusher.open(target, repository);
+  await pusher.push(imageOf({ layers: [layer] }), '1');
+  await pusher.close();
+}
