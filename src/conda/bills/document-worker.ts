@@ -1,5 +1,4 @@
-import { parentPort } from 'node:worker_threads';
-import { Fault } from '../../foundation/fault.ts';
+import { serveTask } from '../locks/one-task.ts';
 import type { Bill } from './bill.ts';
 import type { DocumentName } from './document-form.ts';
 import { unpackBill } from './kept-bill.ts';
@@ -15,11 +14,6 @@ export interface DocumentOrder {
   readonly names: readonly DocumentName[];
 }
 
-/** The documents in the order of their names, or why one cannot be written. */
-export type DocumentAnswer =
-  | { readonly texts: readonly string[] }
-  | { readonly refused: Pick<Fault, 'kind' | 'message'> };
-
 const writers: Readonly<Record<DocumentName, (bill: Bill) => string>> = {
   explicit: writeExplicitLock,
   pixi: writePixiLock,
@@ -28,17 +22,8 @@ const writers: Readonly<Record<DocumentName, (bill: Bill) => string>> = {
   cyclonedx: writeCyclonedx,
 };
 
-parentPort?.once('message', ({ kept, names }: DocumentOrder) => {
-  parentPort?.postMessage(answerTo(kept, names));
+// Returns the documents in the order of their names.
+serveTask(({ kept, names }: DocumentOrder): readonly string[] => {
+  const bill = unpackBill(kept);
+  return names.map(name => writers[name](bill));
 });
-
-function answerTo(kept: Uint8Array, names: readonly DocumentName[]): DocumentAnswer {
-  try {
-    const bill = unpackBill(kept);
-    return { texts: names.map(name => writers[name](bill)) };
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    const { kind, message } = error;
-    return { refused: { kind, message } };
-  }
-}

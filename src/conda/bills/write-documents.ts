@@ -1,10 +1,8 @@
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
-import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { runTask } from '../locks/one-task.ts';
 import { billOf } from './bill.ts';
 import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
-import type { DocumentAnswer, DocumentOrder } from './document-worker.ts';
+import type { DocumentOrder } from './document-worker.ts';
 import type { DocumentedSolution } from './documented-solution.ts';
 import { packBill } from './kept-bill.ts';
 
@@ -52,21 +50,6 @@ export async function writeDocument(kept: Uint8Array, name: DocumentName): Promi
 
 /** Writes on another thread: the libraries of the forms take 75 ms to load. */
 function write(kept: Uint8Array, names: readonly DocumentName[]): Promise<readonly string[]> {
-  return queue.run(async () => {
-    const worker = new Worker(new URL('./document-worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
-    });
-    // After the answer, nothing else listens.
-    worker.on('error', () => {});
-    try {
-      const answered = once(worker, 'message');
-      worker.postMessage({ kept, names } satisfies DocumentOrder);
-      const [answer] = (await answered) as [DocumentAnswer];
-      if ('texts' in answer) return answer.texts;
-      const { kind, message } = answer.refused;
-      throw new Fault(kind, message, { phase: 'request' });
-    } finally {
-      await worker.terminate();
-    }
-  });
+  const worker = new URL('./document-worker.ts', import.meta.url);
+  return queue.run(() => runTask(worker, { kept, names } satisfies DocumentOrder));
 }

@@ -1,3 +1,4 @@
+import { isLockText } from '../../../conda/locks/read-lock-text.ts';
 import type { RecipeRequest } from '../recipe-kind.ts';
 import { type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { base64Text } from '../text/base64-text.ts';
@@ -6,8 +7,7 @@ import { orderedChannels, readChannel } from './conda-channel.ts';
 import { readEntries, readEnvironmentFile } from './conda-environment.ts';
 import { readCondaOptions } from './conda-options.ts';
 import type { CondaSource, CondaWanted } from './conda-source.ts';
-import { isExplicitLock, isLockUrl, readExplicitLock, readLockUrl } from './lock/conda-lock.ts';
-import { isCondaLockYml, readCondaLockYml } from './lock/conda-lock-yml.ts';
+import { isLockUrl, readLockFile, readLockUrl } from './lock/conda-lock.ts';
 import { checkPlatforms, subdirOf } from './platform-fit.ts';
 
 /**
@@ -65,10 +65,7 @@ function readFile(
   subdirs: readonly string[],
 ): CondaSource {
   const text = base64Text(field, base64);
-  if (isCondaLockYml(text)) {
-    return condaSource(readCondaLockYml(field, text, subdirs), channels, packages);
-  }
-  if (isExplicitLock(text)) return condaSource(readExplicitLock(field, text), channels, packages);
+  if (isLockText(text)) return condaSource(readLockFile(field, text, subdirs), channels, packages);
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);
 }
@@ -79,8 +76,7 @@ function readList(
   subdirs: readonly string[],
 ): CondaWanted {
   const whole = entries.join('\n');
-  if (isCondaLockYml(whole)) return readCondaLockYml(field, whole, subdirs);
-  if (isExplicitLock(whole)) return readExplicitLock(field, whole);
+  if (isLockText(whole)) return readLockFile(field, whole, subdirs);
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
   return readEntries(field, entries);

@@ -1,13 +1,10 @@
+import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entries.ts';
+import { readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, plainUrl } from '../../text/web-address.ts';
 import type { CondaLock, CondaLockUrl } from '../conda-source.ts';
 import { isPackageUrl, readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
-
-/** Returns whether a text is an explicit lock file: it has a line `@EXPLICIT`. */
-export function isExplicitLock(text: string): boolean {
-  return /^@EXPLICIT\s*$/m.test(text);
-}
 
 /** Returns whether an item is the address of a lock file and not a package. */
 export function isLockUrl(item: string): boolean {
@@ -16,25 +13,26 @@ export function isLockUrl(item: string): boolean {
 }
 
 /**
- * Reads an explicit lock file. Lines `# pip <requirement>`, as conda-lock writes them, list packages that pip then
- * installs without dependencies. Throws a `Fault` that names the line. Source: conda, Building identical conda
- * environments; conda-lock, explicit files.
+ * Reads the packages of one platform from a lock file: explicit, of conda-lock or of pixi. Throws a `Fault` (400) that names
+ * the line.
+ *
+ * @param subdirs the platforms of the build, by their conda names
  */
-export function readExplicitLock(field: string, text: string): CondaLock {
-  const urls: string[] = [];
-  const pip: string[] = [];
-  let isExplicit = false;
-  for (const [position, raw] of text.split('\n').entries()) {
-    const line = raw.trim();
-    const at = `${field}, line ${position + 1}`;
-    if (line === '@EXPLICIT') isExplicit = true;
-    else if (line.startsWith('# pip ')) pip.push(readPipRequirement(at, line.slice(6)));
-    else if (line === '' || line.startsWith('#')) continue;
-    else if (!isExplicit) refuse(`'${at}': ${shown(line)} comes before @EXPLICIT: move it below`);
-    else urls.push(readPackageUrl(at, line));
+export function readLockFile(field: string, text: string, subdirs: readonly string[]): CondaLock {
+  const [subdir = '', ...others] = subdirs;
+  // One part may be for several platforms: packages for no architecture are.
+  const isForOne = !isExplicitLock(text) || hasParts(text);
+  if (others.length > 0 && isForOne) {
+    refuse(
+      `'${field}' is a lock file with packages of several platforms, and an image can have those of one platform only: send a request for each, with 'containerPlatform'`,
+    );
   }
-  if (urls.length === 0) refuse(`'${field}' locks no package: list their URLs below @EXPLICIT`);
-  return { form: 'lock', urls, pip };
+  const { archives, pip } = readLockEntries(field, text, subdir);
+  return {
+    form: 'lock',
+    urls: archives.map(({ at, line }) => readPackageUrl(at, line)),
+    pip: pip.map(({ at, requirement }) => readPipRequirement(at, requirement)),
+  };
 }
 
 /** Reads the address of a lock file: http or https, not a git repository. Throws a `Fault`. */

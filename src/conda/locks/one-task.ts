@@ -1,0 +1,47 @@
+import { once } from 'node:events';
+import { parentPort, Worker } from 'node:worker_threads';
+import { Fault } from '../../foundation/fault.ts';
+
+type Answer<R> =
+  | { readonly result: R }
+  | { readonly refused: Pick<Fault, 'kind' | 'message'> }
+  | { readonly failed: unknown };
+
+/**
+ * Runs a task on a thread that ends with it. Throws the error of the task.
+ *
+ * @param worker a file that calls {@link serveTask}
+ */
+export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
+  const thread = new Worker(worker, {
+    resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+  });
+  // After the answer, nothing else listens.
+  thread.on('error', () => {});
+  try {
+    const answered = once(thread, 'message');
+    thread.postMessage(order);
+    const [answer] = (await answered) as [Answer<R>];
+    if ('result' in answer) return answer.result;
+    if ('failed' in answer) throw answer.failed;
+    const { kind, message } = answer.refused;
+    throw new Fault(kind, message, { phase: 'request' });
+  } finally {
+    await thread.terminate();
+  }
+}
+
+/** Answers the one order of this thread. */
+export function serveTask<O, R>(work: (order: O) => R): void {
+  parentPort?.once('message', (order: O) => parentPort?.postMessage(answerOf(() => work(order))));
+}
+
+function answerOf<R>(work: () => R): Answer<R> {
+  try {
+    return { result: work() };
+  } catch (error) {
+    if (!(error instanceof Fault)) return { failed: error };
+    const { kind, message } = error;
+    return { refused: { kind, message } };
+  }
+}
