@@ -1,6 +1,7 @@
-/** Measures Sluice beside its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
+/** Compares Sluice with its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
 import { blobs } from './blobs.ts';
 import { builds } from './builds.ts';
+import { condaLayers } from './conda-layers.ts';
 import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
@@ -10,7 +11,7 @@ import { start } from './start.ts';
 
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
-  ...{ f: hosted, g: builds, h: sif },
+  ...{ f: hosted, g: builds, h: sif, i: condaLayers },
 };
 
 const wanted = process.argv.slice(2);

@@ -11,7 +11,7 @@ import { interleave, median, ratio } from './stats.ts';
 const rounds = 5;
 const image = 'corpus/big:1g';
 
-/** (b) A 1 GiB blob relayed, beside nginx and beside no relay at all; (d) the memory that took. */
+/** (b) Relays a blob of 1 GiB, compared with nginx and with a direct download; (d) the memory that it uses. */
 export async function blobs(): Promise<Part[]> {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, ['big:1g']);

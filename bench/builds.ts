@@ -17,7 +17,7 @@ const rounds = 9;
 const many = 50;
 const atOnce = 4;
 
-/** (g) Builds through Sluice beside buildctl on the same builder; both push to the same registry. */
+/** (g) Builds through Sluice, compared with buildctl on the same builder; both push to the same registry. */
 export async function builds(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();
@@ -117,7 +117,7 @@ async function ask(sluice: Sluice, dockerfile: string, buildRepository: string):
   return (await sluice.request({ containerFile, buildRepository })) as unknown as Answer;
 }
 
-/** Waits by following the log, as buildctl does: fifty clients that ask for the status again and again would be measured themselves. */
+/** Waits by following the log, as buildctl does: the polls of fifty clients would distort the measurement. */
 async function buildThrough(sluice: Sluice, dockerfile: string, repository: string): Promise<void> {
   const { buildId } = await ask(sluice, dockerfile, repository);
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();

@@ -1,13 +1,13 @@
 /**
- * Fetches a URL as often at once as told and throws the bytes away: `node bench/fetch.ts URL CLIENTS`.
- * Prints `{"bytes":..., "seconds":...}`, from the first connect to the last byte. A process of its
- * own, so that the load never runs inside what is measured; one fixed buffer, so that it costs little.
+ * Fetches a URL with a number of simultaneous clients and discards the bytes: `node bench/fetch.ts URL CLIENTS`. Prints
+ * `{"bytes":..., "seconds":...}`, from the first connect to the last byte.
+ * It runs in its own process, so that the load is outside the measured one. One fixed buffer keeps its cost low.
  */
 import { connect } from 'node:net';
 
 const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
 
-/** Resolves with the bytes of the body; rejects unless the answer is a whole 200. */
+/** Resolves with the bytes of the body. Rejects unless the answer is a complete 200. */
 function fetchOnce(url: URL): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   let head = '';

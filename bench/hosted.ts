@@ -15,13 +15,13 @@ const run = promisify(execFile);
 const rounds = 5;
 const blobBytes = 1024 * 1024 * 1024;
 
-/** A place to push to. */
+/** A registry to push to. */
 interface Target {
   readonly repository: string;
   readonly authorization: string | undefined;
 }
 
-/** (f) Pushes to hosted repositories and pulls from them, beside docker-registry on the same disk. */
+/** (f) Pushes to hosted repositories and pulls from them, compared with docker-registry on the same disk. */
 export async function hosted(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();
@@ -35,7 +35,7 @@ export async function hosted(): Promise<Part[]> {
   let digest = '';
   const push = async (target: Target) => {
     digest = await stamp(file);
-    // What one has left to be written must not be waited for by the other.
+    // One side must not wait for the other's pending writes.
     await run('sync');
     return pushFile(file, target, digest);
   };
@@ -89,7 +89,7 @@ async function makeFile(path: string): Promise<void> {
   await file.close();
 }
 
-/** Makes the file one that nobody has; returns its digest. */
+/** Makes the content of the file unique and returns its digest. */
 async function stamp(path: string): Promise<string> {
   const file = await open(path, 'r+');
   await file.write(randomBytes(16), 0, 16, 0);
@@ -101,7 +101,7 @@ async function stamp(path: string): Promise<string> {
   return `sha256:${hash.digest('hex')}`;
 }
 
-/** Returns bytes a second. */
+/** Returns bytes per second. */
 async function pushFile(
   file: string,
   { repository, authorization }: Target,
@@ -117,7 +117,7 @@ async function pushFile(
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 
-/** Pushes manifests that nobody has, each under a tag of its own; returns how many a second. */
+/** Pushes unique manifests, each under its own tag. Returns manifests per second. */
 async function pushManifests(directory: string, target: Target): Promise<number> {
   const config = join(directory, 'config');
   await writeFile(config, '{}');

@@ -4,7 +4,7 @@ import { requireCommand } from '../test/world/tools.ts';
 
 const run = promisify(execFile);
 
-/** Bytes a second of so many clients that fetch a blob at once. */
+/** Returns the bytes per second of simultaneous clients of one blob. */
 export async function bytesPerSecond(url: string, clients: number): Promise<number> {
   const script = new URL('fetch.ts', import.meta.url).pathname;
   const { stdout } = await run(process.execPath, [script, url, String(clients)]);
@@ -12,7 +12,7 @@ export async function bytesPerSecond(url: string, clients: number): Promise<numb
   return bytes / seconds;
 }
 
-/** The same over TLS, by curl: it takes bytes faster than Node's TLS does. Certificates are not checked. */
+/** The same over TLS with curl, which reads faster than Node's TLS. Certificates are not checked. */
 export async function secureBytesPerSecond(url: string, clients: number): Promise<number> {
   const curl = requireCommand('curl');
   const format = '%{size_download} %{http_code}';
@@ -35,15 +35,15 @@ export async function secureBytesPerSecond(url: string, clients: number): Promis
 export interface RequestOptions {
   /** Lines such as `Accept: text/plain`. */
   readonly headers?: readonly string[];
-  /** A wrk script, for anything but GET. */
+  /** A wrk script, for methods other than GET. */
   readonly script?: string;
 }
 
 const seconds = 3;
-// Enough that no side waits for the next question.
+// Enough that neither side waits for the next request.
 const connections = 64;
 
-/** Requests a second that wrk gets answered; throws when an answer is not 2xx or 3xx. */
+/** Returns the answered requests per second of wrk. Throws when an answer is not 2xx or 3xx. */
 export async function requestsPerSecond(
   url: string,
   options: RequestOptions = {},

@@ -10,7 +10,7 @@ import { interleave, median, ratio } from './stats.ts';
 
 const rounds = 7;
 
-/** (a) Manifests a second out of a warm token, beside docker-registry and a bare Koa application. */
+/** (a) Manifests per second for a used token, compared with docker-registry and a bare Koa application. */
 export async function manifests(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();

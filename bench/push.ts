@@ -1,7 +1,7 @@
 /**
- * Pushes a file as a blob: `node bench/push.ts FILE REPOSITORY-URL DIGEST [AUTHORIZATION]`. Prints
- * `{"bytes":..., "seconds":...}`, from the beginning of the upload to its acknowledgement. A process
- * of its own, so that the load never runs inside what is measured.
+ * Pushes a file as a blob: `node bench/push.ts FILE REPOSITORY-URL DIGEST [AUTHORIZATION]`. Prints `{"bytes":...,
+ * "seconds":...}`, from the start of the upload to its acknowledgement. It runs in its own process, so that the load is
+ * outside the measured one.
  */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
@@ -20,7 +20,7 @@ await send('PUT', sent, 201);
 const seconds = (performance.now() - began) / 1000;
 console.log(JSON.stringify({ bytes: size, seconds }));
 
-/** Sends a request, with the file when a length is given; returns the `Location` of the answer. */
+/** Sends a request, with the file if a length is given. Returns the `Location` of the answer. */
 async function send(method: string, url: URL, expected: number, length = 0): Promise<URL> {
   const message = request(url, { method, headers: { ...headers, 'content-length': length } });
   const answered = once(message, 'response');

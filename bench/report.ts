@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 
-/** One figure: how much of its peer it is, beside what was aimed at. */
+/** One figure: its ratio to the peer, and the target. */
 export interface Row {
   readonly what: string;
   readonly figure: string;
   readonly aim: string;
-  /** Medians behind the figure, for orientation: they are true of one machine on one day only. */
+  /** Medians behind the figure, for orientation: they hold for one machine on one day only. */
   readonly medians: string;
 }
 
@@ -19,7 +19,7 @@ export interface Part {
 
 const file = new URL('results.md', import.meta.url);
 
-/** Prints a part and puts it into bench/results.md in place of what was there for its letter. */
+/** Prints a part and writes it into bench/results.md, in place of the previous part with its letter. */
 export function report(part: Part): void {
   const text = section(part);
   console.log(text);

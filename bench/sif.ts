@@ -15,7 +15,7 @@ import { interleave, median, ratio } from './stats.ts';
 const rounds = 3;
 const pollMs = 20;
 
-/** (h) A Singularity image of a distribution, made and pushed, beside `apptainer build` and `apptainer push`. */
+/** (h) A Singularity image of a distribution, made and pushed, compared with `apptainer build` and `apptainer push`. */
 export async function sif(): Promise<Part[]> {
   await using registry = await startRegistry();
   await using directory = await makeTempDir('bench');
@@ -41,7 +41,7 @@ export async function sif(): Promise<Part[]> {
         return took;
       },
       async theirs() {
-        // One with empty caches each time, as Sluice keeps none.
+        // With empty caches each time, because Sluice keeps none.
         await using apptainer = await openApptainer();
         const file = apptainer.join('root', 'home', 'image.sif');
         const name = `oras://${registry.host}/bench/${randomUUID()}:1`;
@@ -92,7 +92,7 @@ export async function sif(): Promise<Part[]> {
   ];
 }
 
-/** Has it made and pushed; returns the repository and tag. */
+/** Makes and pushes the image. Returns the repository and tag. */
 async function convertBySluice(
   sluice: Sluice,
   containerImage: string,

@@ -5,14 +5,14 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** How many times the second median the first one is. */
+/** Returns the ratio of the first median to the second one. */
 export function ratio(one: readonly number[], other: readonly number[]): number {
   return median(one) / median(other);
 }
 
 /**
- * Measures each contestant once a round, in turns, so that whatever else the machine does hits all of
- * them. One round before the others warms everything up and is not counted.
+ * Measures the contestants in turns, once each round, so that disturbances of the machine affect all of them. One
+ * warm-up round is not counted.
  */
 export async function interleave<Name extends string>(
   contestants: Readonly<Record<Name, () => Promise<number>>>,

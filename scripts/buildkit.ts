@@ -1,6 +1,6 @@
 /**
- * Brings a builder along: `npm run buildkit` puts buildkitd into .buildkit, and installs runc and what gives the
- * builder a network and a disk of its own.
+ * Installs a builder: `npm run buildkit` puts buildkitd into .buildkit, and installs runc and the programs that give
+ * the builder its own network and disk.
  */
 import { fileURLToPath } from 'node:url';
 import { buildkitVersion, findCommand, hostPackages } from '../test/world/tools.ts';
@@ -11,7 +11,7 @@ import { installOnHost } from './tools/host.ts';
 const directory = fileURLToPath(new URL('../.buildkit', import.meta.url));
 const containment = ['slirp4netns', 'nft', 'ip', 'mkfs.ext4'];
 
-// Given by a server, with which the installation is to end.
+// Set by a server: the installation ends with it.
 handleEnding(process.argv.includes('--leashed'));
 
 try {
@@ -31,7 +31,7 @@ try {
 // Standard input may still be open.
 process.exit();
 
-/** Without it there is a builder too, for callers with an access token. */
+/** Without it there is still a builder, for callers with an access token. */
 async function installContainment(): Promise<void> {
   const missing = containment.filter(name => !findCommand(name));
   if (missing.length === 0) return;

@@ -12,10 +12,10 @@ interface Shape {
 
 type Row = readonly [field: string, handling: string, about: string];
 
-// In the schema, so that they are refused with a sentence of their own.
+// The schema contains them, so that they are refused with their own message.
 const refused: readonly string[] = ['spackFile', 'packages.spackOpts'];
 
-/** The page on what becomes of each field that clients send. */
+/** Returns the page about the treatment of each field that clients send. */
 export function fieldsPage(): string {
   const schema = z.toJSONSchema(containerRequestSchema, { io: 'input', unrepresentable: 'any' });
   const own = [...rowsOf(schema as Shape, '')];

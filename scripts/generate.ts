@@ -17,7 +17,7 @@ const { version } = readVersion();
 writeJson('openapi.json', describeJsonApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));
 
-// The page of the API: packed, so that it weighs little in the package, and without its other builds.
+// Compresses the page of the API, so that it takes little space in the package, and leaves out its other builds.
 const renderer = new URL('../node_modules/swagger-ui-dist/', import.meta.url);
 for (const [name, from] of [
   ['swagger-ui.js.gz', 'swagger-ui-bundle.js'],

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 
-// What test/world/tools.ts hands out, and the name under which scripts/tools.ts installs it.
+// The exports of test/world/tools.ts, and the name under which scripts/tools.ts installs each.
 const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireCommand: ['host'],
   requireTools: ['host', 'bookworm', 'trixie', 'forky'],
@@ -17,8 +17,8 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;
 
 /**
- * Returns the names of the tools that test files need: they follow from what the files, and the helpers that they
- * import, import from test/world/tools.ts.
+ * Returns the names of the tools that test files require. They follow from the imports of test/world/tools.ts, in these
+ * files and in the helpers that they import.
  */
 export function neededTools(files: readonly string[]): string[] {
   const needed = new Set<string>();
@@ -33,7 +33,7 @@ export function neededTools(files: readonly string[]): string[] {
           for (const tool of toolOf[name] ?? []) needed.add(tool);
         }
       } else if (target.split(sep).includes('test') && existsSync(target)) {
-        // A program that a test writes into a file has imports too, of files that are not there yet.
+        // A program that a test writes into a file also has imports, of files that do not exist yet.
         visit(target);
       }
     }

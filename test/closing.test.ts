@@ -1,4 +1,4 @@
-/** What is closed at the end of the server. */
+/** The order of work at the end of the server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { closeInTurn } from '../src/foundation/closing.ts';

@@ -1,4 +1,4 @@
-/** The images that the tests pull: the same ones each time, whole, and as odd as they should be. */
+/** The images for tests of pulls: identical each time, complete, and unusual on purpose. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { suite, test } from 'node:test';
@@ -45,7 +45,7 @@ test('a registry returns the pushed bytes, and lacks removed content', async () 
     assert.equal(root.status, 200, `${repository}:${tag}`);
     assert.equal(root.headers.get('docker-content-digest'), image.root.digest);
     const bytes = Buffer.from(await root.arrayBuffer());
-    // The registry signs schema 1 anew, and its digest leaves the signature out.
+    // The registry creates a new signature for schema 1, and its digest excludes the signature.
     const isSigned = image.root.mediaType === mediaTypes.schema1;
     assert.ok(isSigned || bytes.equals(bytesOf(image.root)), `${repository}:${tag}`);
     const isGone = (content: Content) =>

@@ -4,7 +4,7 @@ import { type Nginx, startNginx } from '../../test/world/nginx.ts';
 import type { Registry } from '../../test/world/registry.ts';
 import { makeTempDir } from '../../test/world/temp-dir.ts';
 
-/** A registry whose blobs nginx serves from the disk: the fastest upstream there is. */
+/** A registry whose blobs nginx serves from the disk: the fastest possible upstream. */
 export interface Origin extends AsyncDisposable {
   readonly host: string;
   /** The same over TLS. */

@@ -9,7 +9,7 @@ export const project = fileURLToPath(new URL('../..', import.meta.url));
 // Node 20 and 22 do not know `using`: the compiler replaces it.
 const target = 'es2023';
 
-// Threads and programs are started by their address, which the compiler does not rewrite.
+// Threads and programs are started by their path, which the compiler does not rewrite.
 const fileUrl = /new URL\((['"])([^'"]+)\.ts\1, import\.meta\.url\)/g;
 
 /**

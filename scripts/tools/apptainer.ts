@@ -6,10 +6,10 @@ import { lock } from './lock.ts';
 import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
-// Apptainer is in no stable suite. Its package runs anywhere beside a newer C library.
+// No stable suite contains Apptainer. Its package runs anywhere with a newer C library beside it.
 const suite = 'sid';
 const packages = ['apptainer', 'siftool', 'squashfs-tools', 'squashfuse', 'patchelf'];
-// Dependencies that nothing of this uses.
+// Dependencies that the tests do not use.
 const unused = /^(?:containernetworking-plugins|debconf|openssl|libc-gconv|ca-certificates)/;
 const programs = [
   ...['apptainer', 'siftool', 'mksquashfs', 'unsquashfs', 'squashfuse', 'squashfuse_ll'].map(
@@ -23,8 +23,8 @@ export function hasApptainer(): boolean {
 }
 
 /**
- * Brings Apptainer and what goes with it into a directory of its own, for this machine's architecture,
- * with the libraries it needs, and an emulator of arm64. Nothing of the machine is changed.
+ * Installs Apptainer in its own directory, for this machine's architecture, with its dependencies, the required
+ * libraries, and an emulator of arm64. Changes nothing on the machine.
  */
 export async function buildApptainer(mirror: string): Promise<void> {
   const target = apptainerDirectory();
@@ -32,7 +32,7 @@ export async function buildApptainer(mirror: string): Promise<void> {
   if (hasApptainer()) return;
   console.log(`Fetching Apptainer to ${target}`);
   const folder = `${target}.unfinished`;
-  // What a run left behind that was killed; the lock says that no other is at it.
+  // The leftovers of a killed run: the lock excludes other runs.
   await rm(folder, { recursive: true, force: true });
   try {
     const root = join(folder, 'root');
@@ -62,7 +62,7 @@ async function unpackPackages(folder: string, root: string, apt: Environment): P
   }
 }
 
-/** Of the emulators, hundreds of megabytes, one is taken. */
+/** One of the emulators is enough; all of them have hundreds of megabytes. */
 async function unpackEmulator(folder: string, root: string, apt: Environment): Promise<void> {
   const download = join(folder, 'emulator');
   await mkdir(download);
@@ -71,13 +71,13 @@ async function unpackEmulator(folder: string, root: string, apt: Environment): P
   await run('sh', ['-c', extract, 'sh', download, root]);
 }
 
-/** Has the programs find the loader and the libraries beside them, where they will be. */
+/** Makes the programs find the loader and the libraries beside them, at their final place. */
 async function relocate(root: string, target: string): Promise<void> {
   const loader = only(root, 'usr/lib/*-linux-gnu/ld-linux-*.so.*');
   const libraries = loader.slice(0, loader.lastIndexOf('/'));
   const patchelf = [
     ...['--library-path', join(root, libraries), join(root, 'usr/bin/patchelf')],
-    // Of RPATH and RUNPATH, libraries that need libraries follow the first only.
+    // RPATH instead of RUNPATH, because dependencies of libraries follow only RPATH.
     ...['--set-interpreter', join(target, loader)],
     ...['--force-rpath', '--set-rpath', join(target, libraries)],
   ];
@@ -87,7 +87,7 @@ async function relocate(root: string, target: string): Promise<void> {
 }
 
 async function configure(root: string): Promise<void> {
-  // The two programs look for these beside themselves, and are not in the same folder.
+  // The two programs look for these beside themselves, and are in different folders.
   for (const place of ['usr', 'usr/lib']) {
     const up = place
       .split('/')
@@ -98,7 +98,7 @@ async function configure(root: string): Promise<void> {
   await mkdir(join(root, 'var/lib/apptainer/mnt/session'), { recursive: true });
   const file = join(root, 'etc/apptainer/apptainer.conf');
   const text = await readFile(file, 'utf8');
-  // Root of a container or small machine may not have each capability, and asking for one it lacks fails.
+  // Root in a container or on a small machine may lack capabilities, and a request for a missing one fails.
   const capabilities = /^root default capabilities = .*$/m;
   if (!capabilities.test(text)) throw new Error(`${file} has no line about capabilities`);
   await writeFile(file, text.replace(capabilities, 'root default capabilities = no'));

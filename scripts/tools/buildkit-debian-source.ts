@@ -1,10 +1,10 @@
 import { linkerFlags, programs } from './buildkit-go.ts';
 import { compilerRoot } from './compiler-root.ts';
 
-// Docker's source package holds the source of the builder inside it, that of its daemon included.
+// Docker's source package contains the source of BuildKit, including the daemon.
 const sourcePackage = 'docker.io';
 
-/** Compiles the BuildKit of Debian's Docker, with the libraries that Debian has packages of. */
+/** Compiles the BuildKit in Debian's Docker package, with libraries from Debian packages. */
 export async function buildFromDebian(result: string, scratch: string): Promise<void> {
   const root = await compilerRoot(scratch, ['source']);
   await root.run('apt-get', 'install', '-y', 'dpkg-dev');
@@ -15,7 +15,7 @@ export async function buildFromDebian(result: string, scratch: string): Promise<
   await root.fetch('/result', result);
 }
 
-/** Unpacks the newest version that the archive really has; mirrors forget files before lists do. */
+/** Unpacks the newest version that the archive contains: mirrors delete files before they update their lists. */
 async function unpackSource(
   run: (command: string, ...args: string[]) => Promise<string>,
 ): Promise<string> {
@@ -35,8 +35,8 @@ async function unpackSource(
   throw failure;
 }
 
-// Debian's libraries are no modules: everything lies in one tree, as Go had it before them. containerd's
-// own worker is left out, for Debian lacks a library of it.
+// Debian's libraries are not modules: everything is in one tree, as in older versions of Go. containerd's own worker is
+// left out, because Debian lacks one of its libraries.
 const compileScript = `
 set -e
 cd /source/*/

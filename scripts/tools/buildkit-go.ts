@@ -3,19 +3,18 @@ import { join } from 'node:path';
 import { buildkitVersion } from '../../test/world/tools.ts';
 import { run } from './run.ts';
 
-/** What is compiled. */
+/** The compiled programs. */
 export const programs = ['buildkitd', 'buildctl'] as const;
 
 const module = 'github.com/moby/buildkit';
 
-/** Runs a program and returns what it printed. */
+/** Runs a program and returns its output. */
 export type Runner = (command: string, ...args: string[]) => Promise<string>;
 
 /**
- * Compiles BuildKit from the Go module proxy. `go install` refuses it (its go.mod excludes versions), so
- * it is built where Go's module cache has it.
- *
- * @param runner runs Go where it is; `result` is a folder there
+ * Compiles BuildKit from the Go module proxy. `go install` refuses it (its go.mod excludes versions), so it is built in
+ * Go's module cache.
+ * @param runner runs Go on its machine; `result` is a folder there
  */
 export async function compileModule(runner: Runner, result: string): Promise<void> {
   console.log(`Downloading the modules of BuildKit ${buildkitVersion}`);
@@ -29,14 +28,14 @@ export async function compileModule(runner: Runner, result: string): Promise<voi
   );
 }
 
-/** No symbols, and the version that the program tells of itself. */
+/** Without symbols, and with the version that the program reports. */
 export function linkerFlags(version: string): string {
   return `-s -w -X ${module}/version.Version=${version}`;
 }
 
 /**
- * Compiles BuildKit with the machine's own Go. What Go keeps is in the scratch folder and goes with it, unless the
- * environment names the caches (`GOMODCACHE`, `GOCACHE`).
+ * Compiles BuildKit with the machine's own Go. Go's caches are in the scratch folder and removed with it, unless the
+ * environment names them (`GOMODCACHE`, `GOCACHE`).
  */
 export async function buildWithGo(result: string, scratch: string): Promise<void> {
   const folders = { GOMODCACHE: 'modules', GOCACHE: 'compiled', GOTMPDIR: 'tmp' };

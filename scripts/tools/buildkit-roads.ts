@@ -1,6 +1,6 @@
-/** What this machine has, as far as it decides how BuildKit can be built. */
+/** The properties of this machine that decide how BuildKit can be built. */
 export interface Machine {
-  /** Version of Go, such as `1.26.4`; undefined where there is none. */
+  /** Version of Go, such as `1.26.4`; undefined without Go. */
   readonly go: string | undefined;
   readonly isDebian: boolean;
   readonly isRoot: boolean;
@@ -15,14 +15,14 @@ export interface Machine {
  */
 export type Road = 'go' | 'debian-go' | 'debian-source';
 
-// That of BuildKit's go.mod; from 1.21 on Go fetches a newer one of itself where it is let.
+// The version in BuildKit's go.mod. From 1.21 on, Go downloads a newer version of itself if it may.
 const wantedGo = [1, 26, 3];
 const fetchingGo = [1, 21, 0];
 
-/** The roads that this machine may take, the best one first; none on a machine that has nothing for it. */
+/** Returns the ways to build on this machine, the best one first; empty if there is none. */
 export function roadsOf({ go, isDebian, isRoot }: Machine): Road[] {
   const hasRoots = isDebian && isRoot;
-  // What Debian's Go could do the machine's own has tried then.
+  // The machine's own Go has already tried what Debian's Go could do.
   const isNew = go !== undefined && isAtLeast(go, wantedGo);
   const canGo = go !== undefined && isAtLeast(go, fetchingGo);
   return [

@@ -14,7 +14,7 @@ export function hasBuildkit(directory: string): boolean {
   return programs.every(name => existsSync(join(directory, name)));
 }
 
-/** Compiles into the folder `result`; may use `scratch` for all else. */
+/** Compiles into the folder `result`. May use `scratch` for everything else. */
 type Build = (result: string, scratch: string) => Promise<void>;
 
 const builds: Readonly<Record<Road, Build>> = {
@@ -28,9 +28,8 @@ const scratchPrefix = 'buildkit-scratch-';
 const elsewhere = "start a builder with Docker: 'docker compose -f builder/compose.yaml up -d'";
 
 /**
- * Brings buildkitd and buildctl into the directory. They are Go programs of which nobody has a package,
- * so they are compiled, on the first road that leads there. Throws an error that tells what to do
- * where none does.
+ * Installs buildkitd and buildctl in the directory. No package contains these Go programs, so it compiles them in the
+ * first way that this machine supports. Throws an error with a remedy if there is none.
  */
 export async function buildBuildkit(directory: string): Promise<void> {
   using _lock = await lock('buildkit');
@@ -58,7 +57,7 @@ export async function buildBuildkit(directory: string): Promise<void> {
   throw new Error(`BuildKit cannot be built (${why}): install Go 1.26 or newer, or ${elsewhere}`);
 }
 
-/** Removes what a run has left that was killed: the lock says that no other is at it. */
+/** The leftovers of a killed run: the lock excludes other runs. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(toolsDirectory())) {
     if (!name.startsWith(scratchPrefix)) continue;
@@ -86,7 +85,7 @@ function osRelease(): string {
   return existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '';
 }
 
-/** Each program appears as a whole, the daemon last: it is what others look for. */
+/** Each program appears complete, and the daemon last, because other processes look for it. */
 async function place(result: string, directory: string): Promise<void> {
   await mkdir(directory, { recursive: true });
   for (const name of [...programs].reverse()) {

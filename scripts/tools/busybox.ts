@@ -12,14 +12,14 @@ export function hasBusybox(): boolean {
   return architectures.every(architecture => existsSync(busyboxPath(architecture)));
 }
 
-/** Fetches the static busybox of both architectures, past the machine's own package database. */
+/** Downloads the static busybox for both architectures, without the machine's package database. */
 export async function buildBusybox(mirror: string): Promise<void> {
   const target = dirname(busyboxPath('amd64'));
   using _lock = await lock(basename(target));
   if (hasBusybox()) return;
   console.log(`Fetching busybox to ${target}`);
   const folder = `${target}.unfinished`;
-  // What a run left behind that was killed; the lock says that no other is at it.
+  // The leftovers of a killed run: the lock excludes other runs.
   await rm(folder, { recursive: true, force: true });
   try {
     const apt = await privateApt(folder, { mirror, suite: suites[0], architectures });

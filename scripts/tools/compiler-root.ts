@@ -6,15 +6,15 @@ import { installOnHost } from './host.ts';
 import { findMirror, findProxy } from './mirror.ts';
 import { bootstrap, inside } from './root.ts';
 
-/** A small Debian system of its own, in which something is compiled that is then taken out of it. */
+/** A separate small Debian system for compiling; the result is copied out of it. */
 export interface CompilerRoot {
   /** Name of the suite of newer packages. */
   readonly backports: string;
-  /** Runs a program in the system; returns what it printed. */
+  /** Runs a program in the system. Returns its output. */
   run(command: string, ...args: string[]): Promise<string>;
   /** Trusts the certificate authorities that the machine trusts. */
   trustAsHost(): Promise<void>;
-  /** Copies a folder of the system out of it. */
+  /** Copies a folder out of the system. */
   fetch(folder: string, target: string): Promise<void>;
 }
 
@@ -22,11 +22,11 @@ const suite = 'trixie';
 const backports = `${suite}-backports`;
 const certificates = 'etc/ssl/certs/ca-certificates.crt';
 
-// What the machine says about how Go and others reach the network; all else it says is about itself.
+// Variables that specify how Go and others reach the network. All other variables describe the machine itself.
 const inherited =
   /^(?:GOPROXY|GOSUMDB|GONOSUMDB|GONOPROXY|GOPRIVATE|GOINSECURE|LC_ALL|DEBIAN_FRONTEND|(?:https?|no)_proxy)$/i;
 
-/** Makes such a system in the folder, with `/result` in it for what comes out. */
+/** Creates such a system in the folder, with `/result` for the output. */
 export async function compilerRoot(
   scratch: string,
   extras: readonly ('backports' | 'source')[],

@@ -5,7 +5,7 @@ import { condaReadersDirectory } from '../../test/world/tools.ts';
 import { lock } from './lock.ts';
 import { run } from './run.ts';
 
-// Pure Python, for any version since 3.10. Of conda-lock only the models of its file are used, and what they need.
+// Pure Python, for any version since 3.10. Of conda-lock, only the models of its file and their dependencies are used.
 const target = [
   ...['--python-version', '3.11', '--only-binary', ':all:', '--platform', 'any'],
   ...['--implementation', 'py', '--abi', 'none'],
@@ -26,7 +26,7 @@ export function hasCondaReaders(): boolean {
   return existsSync(condaReadersDirectory());
 }
 
-/** Installs packages of Python that read conda-lock files and SPDX documents. Checks their hashes. */
+/** Installs Python packages that read conda-lock files and SPDX documents. Checks their hashes. */
 export async function buildCondaReaders(): Promise<void> {
   const destination = condaReadersDirectory();
   using _lock = await lock(basename(destination));

@@ -7,12 +7,13 @@ import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
 const suite = suites[0];
-// A shell with what builds use, Python, what tells the version of the C library, and whom to trust.
+// A shell with the commands that builds use, Python, a program that prints the version of the C library, and
+// certificates.
 const packages = [
   ...['dash', 'bash', 'coreutils', 'sed', 'grep', 'python3', 'python3-yaml', 'libc-bin'],
   'ca-certificates',
 ];
-// Python of the suite, and the oldest systems that the wheels are for.
+// Python of the suite, and the oldest systems that the wheels support.
 const target = ['--python-version', '3.11', '--only-binary', ':all:'];
 const platforms = ['manylinux2014_x86_64', 'manylinux_2_28_aarch64'];
 const requirements = `
@@ -28,9 +29,9 @@ export function hasConda(): boolean {
 }
 
 /**
- * Brings what images with a package manager are made of, in folders: `system`, a small Debian for this
- * machine's architecture; `python`, the files that its Python adds; `rattler` and `pip`, packages of Python.
- * Packages of Python come from the index that this machine's pip uses, and are held to their hashes.
+ * Downloads the parts of images with a package manager into folders: `system`, a small Debian for this machine's
+ * architecture; `python`, the additional files of its Python; `rattler` and `pip`, Python packages. Python packages
+ * come from the index of this machine's pip, and are checked by their hashes.
  */
 export async function buildConda(mirror: string): Promise<void> {
   const destination = condaDirectory();
@@ -38,7 +39,7 @@ export async function buildConda(mirror: string): Promise<void> {
   if (hasConda()) return;
   console.log(`Fetching a package manager for Conda to ${destination}`);
   const folder = `${destination}.unfinished`;
-  // What a run left behind that was killed; the lock says that no other is at it.
+  // The leftovers of a killed run: the lock excludes other runs.
   await rm(folder, { recursive: true, force: true });
   try {
     const result = join(folder, 'result');
@@ -65,7 +66,7 @@ async function unpackDebian(folder: string, result: string, mirror: string): Pro
     await mkdir(part, { recursive: true });
     await run('dpkg-deb', ['-x', join(archives, file), part]);
   }
-  // As its installation would do.
+  // As the installation of the package does.
   await run('sh', ['-ec', trustAll, 'sh', join(result, 'system')]);
   for (const part of ['python', 'system']) {
     for (const name of ['doc', 'man', 'locale']) {

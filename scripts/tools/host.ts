@@ -5,12 +5,12 @@ import { run } from './run.ts';
 
 const policyPath = '/usr/sbin/policy-rc.d';
 
-/** Installs the Debian packages that bring these commands; starts and enables no service. */
+/** Installs the Debian packages with these commands. Starts and enables no service. */
 export async function installOnHost(commands: readonly string[]): Promise<void> {
   const packages = commands.map(name => hostPackages[name]).filter(name => name !== undefined);
   if (packages.length === 0) return;
   console.log(`Installing ${packages.join(', ')}`);
-  // A policy of the machine's own is kept as it is: services are disabled below in any case.
+  // An existing policy of the machine is kept: services are disabled below in any case.
   const isOwnPolicy = !existsSync(policyPath);
   if (isOwnPolicy) {
     await writeFile(policyPath, '#!/bin/sh\nexit 101\n');
@@ -21,7 +21,7 @@ export async function installOnHost(commands: readonly string[]): Promise<void> 
   } finally {
     if (isOwnPolicy) await rm(policyPath);
   }
-  // A service of the machine's own, such as the one for logins, is kept as it is.
+  // An existing service of the machine, such as the one for logins, is kept.
   await disableServices(packages.map(name => services[name]).filter(name => name !== undefined));
 }
 
@@ -33,13 +33,13 @@ const services: Readonly<Record<string, string>> = {
 };
 
 async function install(packages: readonly string[]): Promise<void> {
-  // Somebody else may be at dpkg, such as the machine's own upgrades.
+  // Another process may use dpkg, such as automatic upgrades.
   const patience = ['-o', 'DPkg::Lock::Timeout=600'];
   const install = ['install', '-y', '--no-install-recommends', ...patience, ...packages];
   try {
     await run('apt-get', install);
   } catch {
-    // No package lists yet, or lists that name versions that are gone.
+    // There are no package lists yet, or they name versions that no longer exist.
     await run('apt-get', ['update']);
     await run('apt-get', install);
   }

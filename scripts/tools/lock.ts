@@ -6,8 +6,8 @@ import { toolsDirectory } from '../../test/world/tools.ts';
 import { ending } from './ending.ts';
 
 /**
- * Holds a lock of this machine until it is disposed of or this process ends, however it ends: the
- * kernel keeps it on a file that a child process has open.
+ * Holds a lock of this machine until it is disposed of or this process ends in any way: the kernel holds it on a file
+ * that a child process has open.
  */
 export async function lock(name: string): Promise<Disposable> {
   const folder = join(toolsDirectory(), 'locks');
@@ -25,7 +25,7 @@ export async function lock(name: string): Promise<Disposable> {
       throw new Error(`flock ended with ${code}`);
     }),
   ]).finally(() => clearTimeout(notice));
-  // Held until what was begun is removed.
+  // Held until partial results are removed.
   ending.removeEventListener('abort', end);
   return { [Symbol.dispose]: () => holder.stdin.end() };
 }

@@ -19,7 +19,7 @@ export async function findMirror(): Promise<string> {
   return mirror;
 }
 
-/** The proxy over which this machine's apt goes; debootstrap takes it from the environment. */
+/** The proxy that this machine's apt uses; debootstrap reads it from the environment. */
 export async function findProxy(): Promise<string | undefined> {
   const proxy = await run('apt-config', ['dump', '--format', '%v', 'Acquire::http::Proxy']);
   return proxy.trim() || undefined;

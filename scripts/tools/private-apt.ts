@@ -5,15 +5,15 @@ import { run } from './run.ts';
 export interface PrivateApt {
   readonly mirror: string;
   readonly suite: string;
-  /** Those of this machine unless told. */
+  /** Default: those of this machine. */
   readonly architectures?: readonly string[];
 }
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
 /**
- * An apt with lists, cache and sources of its own in the folder, which knows of no installed package, its
- * lists fetched. Returns the environment in which apt's programs use it.
+ * Creates an apt in the folder with its own lists, cache and sources. It knows no installed package, and its lists are
+ * downloaded. Returns the environment in which apt's programs use it.
  */
 export async function privateApt(
   folder: string,
@@ -34,7 +34,7 @@ export async function privateApt(
     `Dir::Cache "${join(folder, 'cache')}";`,
     ...architectures.map(name => `APT::Architectures:: "${name}";`),
     'Acquire::Languages "none";',
-    // The archive's snapshot on a mirror may be older than its own validity, and the clock older still.
+    // The archive's snapshot on a mirror may be past its validity, and the clock may be wrong.
     'Acquire::Check-Valid-Until "false";',
     'Acquire::Check-Date "false";',
     'APT::Install-Recommends "false";',

@@ -5,7 +5,7 @@ import { rootDirectory, rootRecipes, type Suite } from '../../test/world/tools.t
 import { lock } from './lock.ts';
 import { run } from './run.ts';
 
-/** Makes the private root of a suite with debootstrap; it appears under its name only when whole. */
+/** Makes the private root of a suite with debootstrap. It appears under its name only when it is complete. */
 export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
   const target = rootDirectory(suite);
   using _lock = await lock(basename(target));
@@ -13,7 +13,7 @@ export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
   const started = Date.now();
   console.log(`Making the ${suite} root in ${target}`);
   const root = `${target}.unfinished`;
-  // What a run left behind that was killed; the lock says that no other is at it.
+  // The leftovers of a killed run: the lock excludes other runs.
   await rm(root, { recursive: true, force: true });
   await mkdir(root);
   try {
@@ -27,12 +27,12 @@ export async function buildRoot(suite: Suite, mirror: string): Promise<void> {
   console.log(`Made the ${suite} root in ${Math.round((Date.now() - started) / 1000)} s`);
 }
 
-/** Fills the directory with the smallest system of the suite, and settles how apt works in it. */
+/** Fills the directory with the smallest system of the suite, and configures apt in it. */
 export async function bootstrap(suite: Suite, root: string, mirror: string): Promise<void> {
   const script = `/usr/share/debootstrap/scripts/${rootRecipes[suite].script}`;
   await isolated([], 'debootstrap', '--variant=minbase', suite, root, mirror, script);
   await writeFile(join(root, 'usr/sbin/policy-rc.d'), '#!/bin/sh\nexit 101\n', { mode: 0o755 });
-  // The archive's snapshot on a mirror may be older than its own validity.
+  // The archive's snapshot on a mirror may be past its validity.
   const apt = [
     'Acquire::Check-Valid-Until "false";',
     'APT::Install-Recommends "false";',
@@ -49,7 +49,7 @@ export function inside(root: string, ...command: string[]): Promise<string> {
   return isolated([`--mount-proc=${root}/proc`], 'chroot', root, ...command);
 }
 
-/** Whatever the program leaves running or mounted goes with it, and it goes when this process does. */
+/** Running programs and mounts end with the program, and the program ends with this process. */
 function isolated(flags: readonly string[], ...command: string[]): Promise<string> {
   const unshare = ['unshare', '--mount', '--pid', '--fork', '--kill-child', ...flags];
   return run('setpriv', ['--pdeathsig', 'KILL', ...unshare, ...command]);

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { ending, handlesEnding } from './ending.ts';
 
-// For a program to remove what it has begun.
+// Time for a program to remove its partial results.
 const patienceMs = 3000;
 
-/** Runs a program to its end and returns its output; a failure throws with the output's tail. */
+/** Runs a program to its end and returns its output. A failure throws with the end of the output. */
 export function run(
   command: string,
   args: readonly string[],
@@ -14,7 +14,7 @@ export function run(
     if (ending.aborted) return reject(ending.reason);
     const child = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own, so that what it has started is ended with it.
+      // A separate group, so that child processes are stopped with it.
       detached: handlesEnding(),
       env: { ...process.env, LC_ALL: 'C', DEBIAN_FRONTEND: 'noninteractive', ...env },
     });
@@ -40,7 +40,7 @@ export function run(
   });
 }
 
-/** Asks a program and all that it has started to end, and then makes them. */
+/** Asks a program and its child processes to end, and then kills them. */
 function endGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   const kill = (signal: NodeJS.Signals) => {

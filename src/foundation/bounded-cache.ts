@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * A cache that holds so many entries and then drops the least recently used.
- *
- * The bound is given as a size of 1 for each, so that memory is taken as entries come: for its option `max`
- * lru-cache sets aside 24 bytes at once for every entry that there may ever be.
+ * Returns a cache with a maximum number of entries, which drops the least recently used ones.
+ * The limit is given as a size of 1 for each entry, so that memory grows with the entries: for its option `max`
+ * lru-cache allocates 24 bytes at once for every possible entry.
  *
  * @param options of `LRUCache`: how long an entry is kept, in ms, and by which clock
  */
@@ -19,8 +18,8 @@ export function boundedCache<K extends {}, V extends {}>(
 const entryBytes = 300;
 
 /**
- * A cache that holds so many bytes and then drops the least recently used: for entries whose size depends on what a
- * caller or a registry sends. It does not keep an entry that is larger than the whole cache.
+ * Returns a cache with a maximum number of bytes, which drops the least recently used entries. It suits entries whose
+ * size depends on the data of a caller or a registry. It does not keep an entry that is larger than the whole cache.
  *
  * @param sizeOf bytes of an entry, key included; measured when it is set
  */

@@ -119,10 +119,7 @@ export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_BUSY/.test(String(error.code));
 }
 
-/**
- * Returns the fault for a change that failed because another process had locked the database for
- * too long.
- */
+/** Returns the fault for a change that failed because another process kept the database locked. */
 export function databaseLocked(cause?: unknown): Fault {
   return new Fault(
     'unavailable',

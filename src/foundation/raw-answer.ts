@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import { securityHeaders } from './security-headers.ts';
 
 /**
- * The text of an answer to what never became a request: a malformed head, a connection too many, an
- * upgrade that is refused. The connection ends with it.
+ * Returns the text of an answer to bytes that never became a request: a malformed head, a connection above the limit, a
+ * refused upgrade. The connection ends with the answer.
  *
  * @param headers in addition to those of every answer
  */
@@ -28,8 +28,8 @@ export function rawAnswer(
 const lingerMs = 1000;
 
 /**
- * Sends the answer and ends the connection, within a second. What the client still sends is read and
- * dropped meanwhile: closing a connection with unread bytes would reset it before the answer is read.
+ * Sends the answer and ends the connection within a second. Reads and drops the client's remaining bytes meanwhile:
+ * closing a connection with unread bytes would reset it before the client has read the answer.
  */
 export function endWith(socket: Duplex, answer: string): void {
   socket.on('error', () => {});

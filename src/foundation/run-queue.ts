@@ -8,8 +8,9 @@ export interface RunQueueOptions {
 }
 
 /**
- * Runs so many pieces of work at once; the others wait, first come first served: reads of files, whose thousand answers
- * would otherwise arrive in one turn of the event loop, synchronisations of a slow disk, hashes of passwords.
+ * Runs a limited number of pieces of work at once, in the order in which they came. Used for reads of files, whose
+ * thousand answers would otherwise arrive in one turn of the event loop, for flushes of a slow disk, and for hashes of
+ * passwords.
  */
 export class RunQueue {
   readonly #limit: number;
@@ -45,7 +46,7 @@ export class RunQueue {
     }
   }
 
-  /** Hands the turn over, so that nobody comes in between. */
+  /** Passes the turn on directly, so that no new work can take it. */
   #next(): void {
     const next = this.#waiting[this.#first];
     if (!next) {

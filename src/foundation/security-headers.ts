@@ -1,16 +1,13 @@
 import type { ServerResponse } from 'node:http';
 
-/**
- * A document of this server may load and run nothing, appears in no frame, and has an opaque
- * origin.
- */
+/** A document of this server must not load or run anything, must not appear in a frame, and has an opaque origin. */
 const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 const policyHeader = 'content-security-policy';
 
 /**
- * Headers of every answer, whatever its type. What registries and users supply is served from the origin
- * of this server, so a browser must neither guess another type for it nor run anything in it.
+ * Headers of every answer, whatever its type. The origin of this server also serves content of registries and users, so
+ * a browser must neither guess another type for it nor run anything in it.
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
@@ -25,8 +22,8 @@ export function setSecurityHeaders(response: ServerResponse): void {
 }
 
 /**
- * The headers of a page of this server: it runs the scripts and has the styles that carry the nonce, and it may call
- * this server. Nothing else is loaded.
+ * Returns the headers of a page of this server. Only scripts and styles with the nonce are loaded, and the page may
+ * call this server.
  */
 export function pageHeaders(nonce: string): Record<string, string> {
   const policy = [

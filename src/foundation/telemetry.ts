@@ -5,7 +5,7 @@ import { openLogDestination } from './log-destination.ts';
 
 export type Logger = PinoLogger;
 
-/** JSON lines. No line holds headers, bodies or URLs as they came: each member is chosen where it is logged. */
+/** Writes JSON lines. No line contains unfiltered headers, bodies or URLs: the code that logs chooses each member. */
 export function createLogger(level: string, destination?: DestinationStream): Logger {
   const options = {
     level,
@@ -53,15 +53,14 @@ function describeError(error: unknown): object {
 }
 
 /**
- * A text without container tokens, which give access: in paths and image names, also where escaped slashes
- * or a slip of the pen have put something else beside one. Access tokens belong into neither, and are cut
- * out where somebody has put one there, as is the token of a pairing in the path of one.
+ * Returns the text without container tokens, which give access. Removes them in paths and image names, also next to
+ * escaped slashes or typing errors. Also removes access tokens and pairing tokens that somebody has put into a path.
  */
 export function withoutToken(text: string): string {
   return withoutPairingToken(text.replace(/[a-z2-7]{32,}|sluice_[0-9a-f]{16,}/g, '<token>'));
 }
 
-/** By searches, each of which reads the text once: a pattern would try every `/pairing/` of a long path. */
+/** Searches read the text once each; a pattern would try every `/pairing/` of a long path. */
 function withoutPairingToken(text: string): string {
   const pairing = text.indexOf('/pairing/');
   const token = pairing < 0 ? -1 : text.indexOf('/token/', pairing + '/pairing'.length);

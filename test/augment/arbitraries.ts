@@ -6,13 +6,13 @@ import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { jsonObjects } from '../oci/arbitraries.ts';
 
-/** Documents that belong together, the root apart. */
+/** Documents that belong together; the root is separate. */
 export interface Base {
   readonly root: Document;
   readonly documents: BaseDocuments;
 }
 
-/** The descriptor of a document, as JSON text, with more members after the usual three. */
+/** Returns the descriptor of a document as JSON text, with more members after the usual three. */
 export function describe({ mediaType, digest, bytes }: Document, more = ''): string {
   return `{"mediaType":"${mediaType}","digest":"${digest}","size":${bytes.length}${more}}`;
 }
@@ -43,7 +43,7 @@ export const injectedLayers: fc.Arbitrary<InjectedLayer> = fc.record(
 const words = fc.array(fc.string(), { maxLength: 3 });
 const entries = fc.tuple(fc.constantFrom('A', 'B', 'PATH'), fc.string());
 
-/** Changes of every kind, the empty one too. */
+/** Changes of every kind, including the empty one. */
 export const changes: fc.Arbitrary<ImageChange> = fc.record(
   {
     entrypoint: words,
@@ -78,7 +78,7 @@ const types = {
   },
 } as const;
 
-/** Images with members that nobody knows at every level, in the spelling of a compact writer. */
+/** Images with unknown members at every level, in the spelling of a compact writer. */
 export const images: fc.Arbitrary<Base> = fc
   .record({
     type: fc.constantFrom(types.oci, types.docker),
@@ -133,7 +133,7 @@ const imageMembers: fc.Arbitrary<Member> = fc
     documents: isThere ? documents : new Map(),
   }));
 
-/** An entry that is no image: its document is there, but has to stay as it is. */
+/** An entry that is not an image: its document exists, and must stay unchanged. */
 const otherMembers: fc.Arbitrary<Member> = fc
   .tuple(images, fc.constantFrom('attestation', 'unknown', 'type'))
   .map(([{ root, documents }, kind]) => {

@@ -19,7 +19,7 @@ const members = (document: Document) => parseLossless(document.bytes, 'manifest'
 const list = (value: unknown) => (value ?? []) as readonly Entry[];
 const text = (value: unknown) => writeJson({ value }).toString();
 
-/** The members that are named left out, written: what has to be the same before and after. */
+/** Returns the document as text without the named members: this part must be the same before and after. */
 function without(value: unknown, ...names: readonly string[]): string {
   const object = asObject(value) ?? {};
   return text(Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name))));

@@ -26,7 +26,7 @@ for (const [name, { change }] of Object.entries(cases)) {
   });
 }
 
-/** What sha256sum says of the files, by name. */
+/** Returns the digests that sha256sum prints for the files, by name. */
 function sumsOf(folder: string, files: readonly string[]): Record<string, string> {
   const lines = String(execFileSync('sha256sum', files, { cwd: folder }));
   return Object.fromEntries(

@@ -21,7 +21,7 @@ const values = fc
   )
   .map(text => parseLossless(Buffer.from(`{"value":${text}}`), 'manifest').value);
 
-/** The object with the value in some place of it: the numbers tell which way down. */
+/** Returns the object with the value at another place; the numbers specify the path. */
 function mangled(
   object: JsonObject,
   [turn = 0, ...way]: readonly number[],
@@ -50,7 +50,7 @@ test('documents with an error in any place are changed, left unchanged, or refus
         const all = [...documents.values()];
         const victim = all[which % all.length] ?? root;
         const body = mangled(parseLossless(victim.bytes, 'manifest'), way, value);
-        // Under the digest of what it was: the documents above lead to it still.
+        // Stored under the original digest, because the documents above refer to it.
         const broken = { ...documentOf(writeJson(body), victim.mediaType), digest: victim.digest };
         const given = new Map([...documents, [victim.digest, broken]]);
         try {

@@ -15,7 +15,7 @@ const created = '1970-01-01T00:00:00Z';
 const entryOfLayer = `{"created":"${created}","created_by":"sluice: injected layer ${layer.gzipDigest}"}`;
 const filler = `{"created":"${created}"}`;
 
-/** What becomes of the text of a config. */
+/** Returns the rewritten text of a config. */
 function changed(text: string, change: ImageChange, baseLayers = 0): string {
   return String(changeConfig(Buffer.from(text), change, change.layers ?? [], baseLayers));
 }

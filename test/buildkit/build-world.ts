@@ -20,13 +20,13 @@ export interface BuildWorld extends AsyncDisposable {
   /** Reference of an image that has a shell. */
   readonly base: string;
   build(options: BuildOptions, run?: LoggedRun): Promise<BuildResult>;
-  /** What an image of the registry that was pushed as `repository:tag` is. */
+  /** Returns the descriptor of an image of the registry that was pushed as `repository:tag`. */
   manifest(repository: string, tag: string): Promise<Manifest>;
   close(): Promise<void>;
 }
 
 export interface LoggedRun extends BuildRun {
-  /** Gets the plain text of the build, piece by piece. */
+  /** Receives the plain text of the build in pieces. */
   readonly log?: string[];
 }
 
@@ -75,7 +75,7 @@ export async function startBuildWorld(options: BuildkitdOptions = {}): Promise<B
   };
 }
 
-/** The error that the promise rejects with; throws when it does not. */
+/** Returns the error that the promise rejects with. Throws when it does not reject. */
 export async function failureOf(promise: Promise<unknown>): Promise<BuildError> {
   let value: unknown;
   try {

@@ -1,4 +1,4 @@
-/** What a build makes: images, archives, caches. */
+/** Results of builds: images, archives, caches. */
 import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What a build sees of its context, on a real builder. */
+/** Build contexts on a real builder. */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -30,7 +30,7 @@ suite('context', { concurrency: 2 }, () => {
   });
   after(() => world?.close());
 
-  /** The files that `COPY <source> /ctx/` brings, with their modes, as a container sees them. */
+  /** Returns the files that `COPY <source> /ctx/` copies, with their modes, as a container sees them. */
   async function listing(context: FileTree, copy = 'COPY . /ctx/'): Promise<string[]> {
     let text = '';
     await world.build(

@@ -1,4 +1,4 @@
-/** Builds that end before they are done, and builders that go away. */
+/** Builds that end early, and builders that disappear. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
@@ -7,16 +7,18 @@ import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import { type BuildWorld, failureOf, type LoggedRun, startBuildWorld } from './build-world.ts';
 
-// What must come at once: a busy machine may take a while, but what is wrong takes the length of the sleep.
+// For events that must happen at once: long enough for a busy machine, far shorter than the sleep.
 const soonMs = 30_000;
-// Half of what a question to a builder may take.
+// Half of the time limit of a builder query.
 const shortMs = 5_000;
 
-/** Why a build failed that sleeps for longer than any test; `asleep` waits until it does that. */
+/**
+ * Starts a build that sleeps longer than any test; `asleep` resolves once it sleeps. Returns the reason of its failure.
+ */
 function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
   const dockerfile = `FROM ${world.base}\nRUN sleep 987\n`;
   const failure = failureOf(world.build({ dockerfile, noCache: true }, run));
-  // The process is runc's at first.
+  // At first the process is that of runc.
   const isAsleep = async () => {
     const processes = await world.buildkitd.containerProcesses();
     const commands = processes.map(id => readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => ''));
@@ -25,13 +27,13 @@ function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
   return { failure, asleep: () => eventually('it sleeps', isAsleep, 60_000) };
 }
 
-/** Waits until nothing runs in containers any more. */
+/** Waits until no container has a running process. */
 function allGone({ buildkitd }: BuildWorld): Promise<void> {
   const isEmpty = async () => (await buildkitd.containerProcesses()).length === 0;
   return eventually('all containers are gone', isEmpty, soonMs);
 }
 
-/** How long something takes, in ms. */
+/** Returns the duration in ms. */
 async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
   const started = performance.now();
   const value = await work();

@@ -1,4 +1,4 @@
-/** What the refusals of builders mean: sentences as several versions of BuildKit wrote them. */
+/** The meaning of errors of builders, with messages of several BuildKit versions. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -89,7 +89,7 @@ suite('kinds of failures', () => {
     for (const code of [status.UNAVAILABLE, status.CANCELLED]) {
       assert.equal(explain(serviceError('Connection dropped', { code })).kind, 'unavailable');
     }
-    // How grpc-js tells of a connection that ended between the parts of an answer.
+    // The form in which grpc-js reports a connection that ended during an answer.
     const cut = 'Received RST_STREAM with code 0 (Call ended without gRPC status)';
     const internal = { code: status.INTERNAL };
     assert.equal(explain(serviceError(cut, internal)).kind, 'unavailable');
@@ -98,7 +98,7 @@ suite('kinds of failures', () => {
     const pings = explain(serviceError('ENHANCE_YOUR_CALM: too_many_pings', { code }));
     assert.equal(pings.kind, 'unavailable');
     assert.equal(explain(serviceError('received message larger than', { code })).kind, 'other');
-    // The builder's own time limit, not that of the call.
+    // The time limit of the builder, not of the call.
     const { DEADLINE_EXCEEDED } = status;
     const late = explain(serviceError('no active session for x', { code: DEADLINE_EXCEEDED }));
     assert.equal(late.kind, 'session');

@@ -1,4 +1,4 @@
-/** Why builds fail, as the one who asked for them is told. */
+/** Reasons of failed builds, as the caller sees them. */
 import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
@@ -132,7 +132,7 @@ suite('failures', { concurrency: 2 }, () => {
     assert.equal((await failureOf(world.build({ dockerfile, entitlements }))).kind, 'other');
     const platforms = ['linux/none/none/none'];
     assert.equal((await failureOf(world.build({ dockerfile, platforms }))).kind, 'other');
-    // For each of them that would be 5 s.
+    // Each wait would take 5 s.
     assert.ok(Date.now() - started < 15_000, 'the progress of no build was waited for');
   });
 

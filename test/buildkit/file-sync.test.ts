@@ -11,7 +11,7 @@ import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
 import { fileSyncHandler } from '../../src/buildkit/session/file-sync.ts';
 import { eventually } from '../world/eventually.ts';
 
-/** A builder that says what the test tells it to. */
+/** A builder that sends the messages of the test. */
 class Builder {
   readonly received: Packet[] = [];
   readonly failures: unknown[] = [];
@@ -50,7 +50,7 @@ class Builder {
     this.#wake();
   }
 
-  /** Waits until all entries are told; they are `path mode size`. */
+  /** Waits until all entries are announced; they are `path mode size`. */
   async told(): Promise<string[]> {
     const isLast = ({ type, stat }: Packet) => type === PacketType.PACKET_STAT && !stat;
     await eventually('all entries are told', () => this.received.some(isLast));
@@ -59,7 +59,7 @@ class Builder {
     );
   }
 
-  /** The bytes of a file as soon as they are all there. */
+  /** Returns the bytes of a file once it is complete. */
   async bytes(ID: number): Promise<string> {
     const packets = () => this.received.filter(packet => packet.ID === ID && isData(packet));
     const isWhole = () => packets().some(({ data }) => data.length === 0);

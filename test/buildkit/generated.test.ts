@@ -1,4 +1,4 @@
-/** The code made from proto/ is what `npm run proto` would make now. */
+/** The code generated from proto/ matches the output of `npm run proto`. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync } from 'node:fs';
@@ -16,7 +16,7 @@ test('the generated code is up to date', async () => {
   const programs = join(project, 'node_modules/.bin');
   await promisify(execFile)(join(programs, 'buf'), ['generate', '--output', directory.path], {
     cwd: project,
-    // The plugin runs on the Node that comes with the project.
+    // The plugin runs on the project's Node.
     env: { ...process.env, PATH: `${programs}${delimiter}${process.env.PATH}` },
   });
   const [made, kept] = await Promise.all([

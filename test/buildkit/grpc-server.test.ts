@@ -1,4 +1,4 @@
-/** The session's own server, spoken to by a plain HTTP/2 client. */
+/** The server of a session, with a plain HTTP/2 client. */
 import assert from 'node:assert/strict';
 import * as http2 from 'node:http2';
 import { duplexPair } from 'node:stream';

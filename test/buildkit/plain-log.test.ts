@@ -1,4 +1,4 @@
-/** Progress as text: recorded values, and side by side with what buildctl prints. */
+/** Progress as text: recorded values, compared with the output of buildctl. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -40,7 +40,7 @@ function written(
   return progress({ logs: [{ vertex: `sha256:${name}`, stream, timeMs: at + timeMs, text }] });
 }
 
-/** The text of all, each taken at its time in ms. */
+/** Returns the text of all messages, each at its time in ms. */
 function textOf(...events: [ms: number, what: Progress][]): string {
   const log = new PlainLog();
   let text = '';
@@ -204,7 +204,7 @@ suite('recorded progress', () => {
     const lines = journal.lastLines('sha256:a');
     assert.deepEqual(lines.slice(-3), ['29', 'cannot find it', 'giving up']);
     assert.equal(lines.length, 20);
-    // What was written long before has its place by its time.
+    // Late output is placed by its time.
     const slow = new Journal();
     slow.add(written('a', 0, 'early noise\n', 'stderr'));
     slow.add(written('a', 900, 'last\n'));
@@ -246,7 +246,7 @@ test('buildctl prints the same', async () => {
   assert.deepEqual(linesOf(log.join('')), lines);
 });
 
-/** What is told of each step, steps by name; without times, sizes and pauses. */
+/** Returns the reports about each step by its name, without times, sizes and pauses. */
 function linesOf(text: string): string[] {
   const names = new Map<string, string>();
   const lines: string[] = [];
@@ -261,7 +261,7 @@ function linesOf(text: string): string[] {
     if (!isHeader) lines.push(`${name}: ${bare}`);
   }
   const told = [...new Set(lines)];
-  // On a busy machine parts are told while they are under way too, and steps that turn out to be cached.
+  // A busy machine also reports parts in progress, and steps that turn out to be cached.
   const isOvertaken = (line: string): boolean =>
     told.some(other => other !== line && other.startsWith(line) && other.endsWith(' done')) ||
     (line.endsWith(': DONE') && told.includes(line.replace(/DONE$/, 'CACHED')));

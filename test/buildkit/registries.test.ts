@@ -1,4 +1,4 @@
-/** Who a build is to the registries that it pulls from and pushes to. */
+/** The identity of a build at the registries that it pulls from and pushes to. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import {
@@ -13,7 +13,7 @@ import { type BuildWorld, baseImage, failureOf, startBuildWorld } from './build-
 
 const dockerfileOf = (base: string) => `FROM ${base}\nRUN echo hello > /hello\n`;
 
-// One after the other: builds at the same time share what one of them was allowed to resolve.
+// In sequence: simultaneous builds share what one of them was allowed to resolve.
 suite('registries', () => {
   let world: BuildWorld;
   let registries: Record<'basic' | 'bearer', Registry>;
@@ -83,7 +83,7 @@ suite('registries', () => {
     });
   }
 
-  /** Gets tokens in the builder's place, of the service that it was named. */
+  /** Requests tokens in place of the builder, from the token service in the challenge. */
   const tokensOf = (registry: Registry, asked: TokenQuestion[] = []): TokenSource => ({
     covers: async host => host === registry.host,
     async fetch(question) {
@@ -98,7 +98,7 @@ suite('registries', () => {
     },
   });
 
-  // Registries of their own: what a builder remembers of the others would have it ask for credentials too.
+  // Separate registries: the builder's memory of the others would make it request credentials.
   const startBearer = async () => {
     const bearer = await startRegistry({ auth: 'bearer' });
     await pushCorpus(bearer, [baseImage]);

@@ -1,4 +1,4 @@
-/** What options are on the wire, addresses, and names of registries. */
+/** Options on the wire, addresses, and names of registries. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';

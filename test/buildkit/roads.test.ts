@@ -1,4 +1,4 @@
-/** The roads to a builder: TLS of both sides, and through a Docker engine. */
+/** Connections to a builder: mutual TLS, and through a Docker engine. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Which files of a tree a builder is shown; what BuildKit itself would choose was asked of its own code. */
+/** The files of a tree that a builder sees. The expected choices come from BuildKit's own code. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parsePattern } from '../../src/buildkit/files/path-pattern.ts';
@@ -8,7 +8,7 @@ import { type FileTree, memoryTree, type TreeEntry } from '../../src/buildkit/in
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { processorMs } from '../world/processor-time.ts';
 
-/** Paths of files (and of directories with `/` behind them) that are chosen of these. */
+/** Returns the selected paths of files (and of directories, with a final `/`). */
 async function chosen(
   paths: readonly string[],
   selection: Partial<TreeSelection>,
@@ -148,7 +148,7 @@ suite('large trees', () => {
     const { user } = process.cpuUsage(before);
     assert.equal(count, 10_000 * 2 + 101);
     assertFree(cpuMs);
-    // It took seven, and all of them in one go.
+    // It took seven, all in one turn.
     assert.ok(user / 1000 < boundMs(6000), `${user / 1e6} s`);
   });
 

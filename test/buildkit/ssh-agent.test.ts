@@ -19,7 +19,7 @@ import { runProgram } from '../world/program.ts';
 import { makeSshKey } from '../world/ssh-keys.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-/** Puts the agent at a Unix socket, where OpenSSH's programs find it. */
+/** Serves the agent at a Unix socket, where OpenSSH's programs find it. */
 async function serve(agent: SshAgent, path: string): Promise<AsyncDisposable> {
   const server = createServer(async socket => {
     socket.on('error', () => {});
@@ -70,7 +70,7 @@ suite('an agent with keys', () => {
       assert.equal(listed.stdout.trim(), publicKey, listed.stderr);
       const about = ['-n', 'file'];
       const sign = ['ssh-keygen', '-Y', 'sign', '-f', `${path}.pub`, ...about];
-      // Numbers of a signature begin with zeros now and then.
+      // The numbers of a signature sometimes begin with zeros.
       for (let round = 0; round < 20; round += 1) {
         const signed = await openSsh(socket, sign, `text ${round}`);
         assert.equal(signed.code, 0, signed.stderr);
@@ -300,7 +300,7 @@ suite('files that are not a private key for an agent', () => {
           `-----BEGIN OPENSSH PRIVATE KEY-----\n${content.toString('base64')}\n-----END OPENSSH PRIVATE KEY-----\n`;
         for (const file of [armour(damaged), armour(bytes.subarray(0, at))]) {
           try {
-            // What is read all the same is the same key, or another whole one.
+            // A key that is still readable is the same key, or another complete one.
             assert.ok(readSshKey(file).publicKey.length > 0, `${path} ${publicKey}`);
           } catch (error) {
             assert.ok(error instanceof SshKeyError, `${path}: ${error}`);

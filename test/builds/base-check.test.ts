@@ -1,4 +1,4 @@
-/** Base images are asked for in the right of who asks for a build, at every kind of registry. */
+/** Base images are checked with the rights of the caller of a build, at every kind of registry. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { checkBaseImages } from '../../src/builds/solve/base-check.ts';

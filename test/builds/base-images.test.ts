@@ -11,7 +11,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { processorMs } from '../world/processor-time.ts';
 import { dockerfiles } from './dockerfiles.ts';
 
-/** The images in short: the line, the use where it is not FROM, the name without what every one has. */
+/** Returns the images in short form: the line, the use if it is not FROM, the name without its common part. */
 function imagesOf(text: string, options?: BaseImageOptions): string[] {
   return baseImagesOf(text, options).map(({ reference, line, use }) =>
     [
@@ -22,7 +22,7 @@ function imagesOf(text: string, options?: BaseImageOptions): string[] {
   );
 }
 
-// What BuildKit 0.32.2 makes of these files was compared with its own parser when they were written.
+// The expected images were compared with the parser of BuildKit 0.32.2.
 for (const [what, { text, images, options }] of Object.entries(dockerfiles)) {
   test(`images: ${what}`, () => {
     assert.deepEqual(imagesOf(text, options), images);

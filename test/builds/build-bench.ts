@@ -16,7 +16,7 @@ import {
 } from '../../src/storage/rows/images/build-rows.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
-/** What every build makes. */
+/** The result of every build. */
 export const made: BuildOutcome & { succeeded: true } = {
   succeeded: true,
   digest: digestOf('image'),
@@ -24,25 +24,25 @@ export const made: BuildOutcome & { succeeded: true } = {
   lockFile: undefined,
 };
 
-/** A build that has begun, and that the test ends. */
+/** A running build, which the test ends. */
 interface Running {
   readonly key: string;
   succeed(): void;
   fail(error: unknown): void;
 }
 
-/** The queue of builds on a real store, with builds that the test ends. */
+/** The queue of builds on real rows, with builds that the test ends. */
 export interface Bench extends AsyncDisposable {
   readonly builds: Builds;
   readonly store: BuildStore;
   readonly database: Database;
   readonly directory: TempDir;
-  /** In the order in which they began; those that are over are taken out. */
+  /** Running builds in the order of their start. */
   readonly running: Running[];
-  /** Names of images that are there. */
+  /** Names of existing images. */
   readonly images: Set<string>;
   logOf(id: string): Promise<string>;
-  /** What a new process on the same data directory has. */
+  /** Starts a new process on the same data directory. */
   restart(deps?: Partial<BuildsDeps>): Bench;
 }
 
@@ -125,7 +125,7 @@ export const ask = (
 
 export const idOf = ({ id = '' }: BuildTicket): string => id;
 
-/** Waits until these builds run, and no others. */
+/** Waits until exactly these builds run. */
 export async function runningAre({ running }: Bench, keys: readonly string[]): Promise<void> {
   const actual = () => running.map(({ key }) => key);
   for (const began = Date.now(); Date.now() - began < 30_000; await sleep(5)) {

@@ -15,7 +15,7 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
-/** Everything in a tree: `d755 src`, `f644 src/a <content>`, `l777 link -> a`. */
+/** Returns the entries of a tree: `d755 src`, `f644 src/a <content>`, `l777 link -> a`. */
 async function listing(tree: FileTree, directory = ''): Promise<string[]> {
   const lines: string[] = [];
   for (const { name, kind, mode, size, target } of await tree.list(directory)) {

@@ -1,4 +1,4 @@
-/** What a user is told of a build that failed, for what builders say. */
+/** Messages about failed builds, for the messages of builders. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { BuildError, type BuildErrorKind } from '../../src/buildkit/index.ts';

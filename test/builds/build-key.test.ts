@@ -42,7 +42,7 @@ const layer = (digest: string): InjectedLayer => ({
   tarDigest: digest as Digest,
 });
 
-/** What a canonical text says, read back by its numbers alone. */
+/** Returns the values of a canonical text, parsed by its numbers alone. */
 function readBack(document: string): { version: string; fields: CanonicalField[] } {
   const bytes = Buffer.from(document);
   let at = 0;
@@ -133,7 +133,7 @@ test('the order and repetition of packages and platforms do not change the key',
   );
 });
 
-/** Every member that there is, each with another value. */
+/** Every member, each with another value. */
 const changes: readonly [what: string, change: (identity: BuildIdentity) => BuildIdentity][] = [
   ['repository', identity => ({ ...identity, repository: 'other.example.com/x' })],
   ['platform', identity => ({ ...identity, platforms: [...identity.platforms, 'linux/riscv64'] })],
@@ -249,7 +249,7 @@ test('the name of an option contains no =', () => {
   );
 });
 
-/** The identity with what is the same in another spelling written in one. */
+/** Returns the identity with equal values in one spelling. */
 function settled(identity: BuildIdentity): unknown {
   const { source, repository, nameStrategy = 'tagPrefix', format = 'docker' } = identity;
   const { entrypoint, cmd, env = [], workingDir, layers = [] } = identity.frozenConfig ?? {};

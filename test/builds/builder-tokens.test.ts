@@ -53,7 +53,7 @@ test('a token is requested with the credentials for its repository, and with the
   assert.deepEqual(await fetch('repository:nobody/app:pull'), {
     ...{ repository: 'nobody/app', user: undefined, allowed: ['repository:nobody/app:pull'] },
   });
-  // Blobs are taken over from elsewhere with the right to where they go.
+  // A mount of blobs uses the rights to the target repository.
   assert.deepEqual(
     await fetch(
       'repository:elsewhere/app:pull,push,delete',

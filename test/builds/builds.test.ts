@@ -1,4 +1,4 @@
-/** The queue of builds: what happens at the same instant, and what a server leaves to the next one. */
+/** The queue of builds: simultaneous events, and the builds that a server leaves to the next one. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,10 +8,10 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { ask, idOf, made, plan, runningAre, startBench } from './build-bench.ts';
 
-/** Long enough for everything that does not wait for anything. */
+/** Long enough for work that waits for nothing. */
 const settle = () => sleep(20);
 
-// What is waited for comes much sooner, but on a busy machine.
+// The expected state comes much sooner, except on a busy machine.
 const patienceMs = 30_000;
 
 suite('requests at the same instant', () => {
@@ -140,7 +140,7 @@ suite('the queue', () => {
     assert.deepEqual([row.startedAt, row.finishedAt], [null, null]);
     assert.equal(world.builds.waitsFor(row), 'BuildKit, which is being installed');
     assert.match(await world.logOf(id), /^Waiting for BuildKit/);
-    // What needs no builder goes ahead.
+    // Builds without a builder continue.
     const copy = {
       ...plan('copy'),
       origin: { kind: 'image', repository: '', digest: made.digest, mediaType: '' },
@@ -280,7 +280,7 @@ suite('the end of a build', () => {
     clock.now -= 2 * 3_600_000;
     const again = await ask(world, 'one');
     assert.deepEqual([again.id === first, again.isCached], [false, false]);
-    // The newest one counts, though it was begun earlier by the clock.
+    // The newest one counts, although it started earlier by the clock.
     await runningAre(world, ['one']);
     world.running[0]?.fail(new Fault('bad-request', 'it is still wrong'));
     await world.builds.settled(idOf(again), patienceMs);
@@ -379,7 +379,7 @@ test('old builds are deleted with their logs, except those of live requests', as
   assert.deepEqual(await leftOf([...ids, running]), [ids[1], running]);
   assert.equal(await world.logOf(ids[0] ?? ''), '');
   await assert.rejects(() => world.builds.get(ids[0] ?? ''), /The build does not exist/);
-  // The image is there still.
+  // The image still exists.
   const there = { isCached: true, succeeded: true, image: made };
   assert.deepEqual(await ask(world, 'gone'), { id: undefined, ...there });
 });

@@ -1,4 +1,4 @@
-/** What a builder that Sluice starts leaves behind when it is killed, and what it does with a damaged disk. */
+/** Leftovers of a killed builder that Sluice started, and the treatment of a damaged disk. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** The builder that Sluice starts: what its builds reach, and what they may use. */
+/** The builder that Sluice starts: the network and the limits of its builds. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

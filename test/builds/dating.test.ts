@@ -28,7 +28,7 @@ function pass(tar: Buffer, visitor: LayerVisitor, step: number): Buffer {
   return Buffer.concat([...parts, entries.end()]);
 }
 
-/** The layers as they are written, in pieces of so many bytes. */
+/** Returns the layers as they are written, in pieces of the given size. */
 function redate(layers: readonly (readonly TarPart[])[], step = 700): Buffer[] {
   const redating = new Redating();
   const tars = layers.map(parts => tarOf(parts));
@@ -36,7 +36,7 @@ function redate(layers: readonly (readonly TarPart[])[], step = 700): Buffer[] {
   return tars.map(tar => pass(tar, redating.writer(), step));
 }
 
-/** Time and beginning of the content of each entry by its name, as a container program reads them. */
+/** Returns the time and the beginning of the content of each entry by its name, as a container program reads them. */
 function read(tar: Buffer): Map<string, { mtime: number; head: Buffer }> {
   const found = new Map<string, { mtime: number; head: Buffer }>();
   let name = '';

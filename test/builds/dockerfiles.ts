@@ -11,7 +11,7 @@ export interface DockerfileCase {
 const lines = (...list: string[]) => `${list.join('\n')}\n`;
 const arm = { os: 'linux', architecture: 'arm64' };
 
-/** Dockerfiles in which the images are not where a glance would look for them. */
+/** Dockerfiles with images at unexpected places. */
 export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
   'one stage': { text: 'FROM alpine:3.20', images: ['1 alpine:3.20'] },
   'names in full': {

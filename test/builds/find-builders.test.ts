@@ -1,4 +1,4 @@
-/** Which builder is chosen on a machine, and what is said where there is none that will do. */
+/** The choice of a builder on a machine, and the messages without a usable one. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -25,7 +25,7 @@ const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBu
   configured: [],
   usual: [],
   directory: directory.join('buildkit'),
-  // Nothing of this machine's own.
+  // Nothing of this machine.
   path: '',
   folders: [],
   plainHttp: [],
@@ -33,7 +33,7 @@ const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBu
   ...more,
 });
 
-/** The builders that are found, let go of however the test ends: one of our own would keep the process alive. */
+/** The builders of a test, released at its end: a builder of Sluice would keep the process alive. */
 const findAll = (directory: TempDir, more: Partial<FindBuildersOptions>) => {
   const found = findBuilders(options(directory, more));
   const builders = createBuilders(found, log);
@@ -70,7 +70,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
       await using directory = await makeTempDir('find');
       await using docker = await startDocker({ suite: release, store });
       const address = `docker+unix://${docker.socket}`;
-      // Configured or found, it is the same.
+      // Configured and found builders behave the same.
       for (const more of [{ configured: [address] }, { usual: [address] }]) {
         await using found = findAll(directory, more);
         const { builders } = found;
@@ -194,7 +194,7 @@ test('an unused socket is skipped', async () => {
 });
 
 suite('a builder that exists but cannot be used is reported', () => {
-  /** What is logged and what a caller hears, of a search among these addresses. */
+  /** Returns the log and the caller's message of a search among these addresses. */
   const report = async (directory: TempDir, usual: readonly string[]) => {
     const lines: string[] = [];
     const sink = { write: (line: string) => void lines.push(line) };
@@ -291,7 +291,7 @@ suite('the builder that Sluice starts', () => {
     }
   };
 
-  /** The number of the buildkitd that runs with the configuration in this directory. */
+  /** Returns the number of the buildkitd with the configuration in this directory. */
   const processOf = (directory: TempDir): number => {
     const config = directory.join('buildkit/buildkitd.toml');
     const numbers = readdirSync('/proc').filter(name => /^\d+$/.test(name));
@@ -343,7 +343,7 @@ suite('the builder that Sluice starts', () => {
     const killed = spawn(
       process.execPath,
       ['--input-type=module', '-e', program, module, JSON.stringify(plain)],
-      // What it leaves behind goes with the directory.
+      // Its leftovers are removed with the directory.
       { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, TMPDIR: directory.path } },
     );
     await once(killed.stdout, 'data');

@@ -1,4 +1,4 @@
-/** Steps that want all of something, and what is said when they are ended. */
+/** Steps that use all of a resource, and the messages when they are stopped. */
 export const hogs = {
   memory: {
     script: `awk 'BEGIN { x = "xxxxxxxxxxxxxxxx"; while (1) x = x x }'`,

@@ -26,7 +26,7 @@ test('a truncated archive fails the export, and nothing else', async () => {
     await nextTurn();
     throw new Error('the builder is gone');
   };
-  // What nobody catches fails the test, as it would end the server.
+  // An uncaught error fails the test, as it would end the server.
   await assert.rejects(
     readLockFile(sink => pipeline(lost, sink())),
     /the builder is gone/,

@@ -25,7 +25,7 @@ test('a caller who wants one permit does not wait for a caller who wants fifty',
     held.shift()?.[Symbol.dispose]();
     await turn();
   }
-  // Each free place goes to who has the fewest, in turn where that is the same.
+  // Each free permit goes to the owner with the fewest, and in turn between equals.
   assert.deepEqual(served.slice(2), ['one', 'two', 'many', 'two', 'many', 'many']);
 });
 

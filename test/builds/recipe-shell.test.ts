@@ -20,8 +20,8 @@ import { requireCommand } from '../world/tools.ts';
 import { recipeOf } from './recipe-of.ts';
 
 /**
- * A stand-in for the package manager: it writes down what it is asked, and fails as the real one does
- * when packages need CUDA, or cannot be had at all.
+ * Replaces the package manager: records its arguments, and fails like the real one for packages that require CUDA or do
+ * not exist.
  */
 const micromamba = `#!/bin/sh
 echo "\${CONDA_OVERRIDE_CUDA:+CUDA=$CONDA_OVERRIDE_CUDA }$*" >> "$CALLS"

@@ -1,4 +1,4 @@
-/** What a server makes of the builds that an earlier one has left. */
+/** Builds that an earlier server has left, and the next server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BuildOptions } from '../../src/builds/plan/build-options.ts';
@@ -22,7 +22,7 @@ test('a build fails after the server ended unexpectedly three times during it', 
   const id = idOf(await ask(first, 'deadly'));
   const queued = idOf(await ask(first, 'queued'));
   await runningAre(first, ['deadly']);
-  // A process that is killed changes no rows any more: each bench here stands for one.
+  // A killed process changes no more rows: each bench here represents one.
   await using second = first.restart();
   await second.builds.resume();
   await runningAre(second, ['deadly']);

@@ -1,4 +1,4 @@
-/** A server that is not root starts a builder that is not root either, and builds with it. */
+/** A server without root starts a builder without root, and builds with it. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { chmod, chown, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { buildkitDirectory, requireCommand } from '../world/tools.ts';
 const project = join(import.meta.dirname, '../..');
 const uid = 61_234;
 
-// The user is known in here only, and whatever folder the project is in can be reached by it.
+// The user exists in this namespace only, and can reach the project in any folder.
 const enterScript = `
 set -e
 cd "$1"

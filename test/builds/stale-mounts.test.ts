@@ -1,4 +1,4 @@
-/** What a builder of our own that is killed has mounted. */
+/** Mounts of a killed builder. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The CNI plugin that makes the network of a build step, with a program `ip` that fails. */
+/** The CNI plugin for the network of a build step, with a failing `ip` program. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

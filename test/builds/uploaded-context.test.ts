@@ -1,4 +1,4 @@
-/** Build contexts that are uploaded as artifacts: how they are cut, listed, read and hashed. */
+/** Uploaded build contexts: how they are cut, listed, read and hashed. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -145,7 +145,7 @@ suite('uploaded build contexts', () => {
     ['{"path":"a","kind":"file","mode":99999,"size":1}\n', /malformed line/],
     ['{"path":"a","kind":"directory","mode":420}', /does not end with a line break/],
     [`{"path":"${'a'.repeat(100_000)}`, /a line that is too long/],
-    // As deep as no Linux allows: each part is a directory.
+    // Deeper than Linux allows: each part is a directory.
     [`{"path":"${'d/'.repeat(20_000)}f","kind":"file","mode":420,"size":0}\n`, /malformed line/],
     [`{"path":"l","kind":"symlink","mode":511,"target":"${'t'.repeat(4097)}"}\n`, /malformed line/],
     ['{"path":"a","kind":"directory","mode":0}\n'.repeat(200_001), /more than 200000 files/],

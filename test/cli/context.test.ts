@@ -1,4 +1,4 @@
-/** What of a directory is sent as a build context. */
+/** The files of a directory that are sent as a build context. */
 import assert from 'node:assert/strict';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -47,7 +47,7 @@ const tree = {
   'node_modules/x/index.js': 'x',
 };
 
-// What Docker sends of the tree above, without its two own files.
+// The files of the tree above that Docker sends, without its two own files.
 const cases: readonly [ignored: string, sent: readonly string[]][] = [
   ['', Object.keys(tree)],
   ['*', []],

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
-/** Runs `sluice logs -f` against a server that answers so. */
+/** Runs `sluice logs -f` against a server with these answers. */
 async function follow(listener: RequestListener) {
   const server = createServer(listener);
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));

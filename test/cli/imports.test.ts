@@ -1,4 +1,4 @@
-/** Which packages a command loads: a command line alone installs without those of the server. */
+/** The packages that a command loads: the command line alone installs without those of the server. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -45,7 +45,7 @@ function loadedWith(start: string): {
 }
 
 const cli = join(src, 'cli');
-// What a command line without a server may load; a terminal needs no more.
+// The packages that a command line without a server may load; a terminal needs no others.
 const allowed: readonly string[] = [];
 
 const declarations = [...loadedWith(join(cli, 'commands.ts')).late];

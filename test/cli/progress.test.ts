@@ -1,4 +1,4 @@
-/** What a terminal shows of a build's log. */
+/** The display of a build's log on a terminal. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';

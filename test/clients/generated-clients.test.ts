@@ -1,4 +1,4 @@
-/** Clients that two generators make of the published documents compile, and talk to the server. */
+/** Clients that two generators make from the published documents compile and can call the server. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';

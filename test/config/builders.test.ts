@@ -1,4 +1,4 @@
-/** What the configuration says about builders; builder-tls.test.ts has the certificates. */
+/** Builders in the configuration; builder-tls.test.ts covers certificates. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';

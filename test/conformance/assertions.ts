@@ -19,7 +19,7 @@ export function assertStatus(answer: Answer, ...statuses: number[]): void {
   assert.ok(answer.isWhole, `${answer.url}: the answer broke off`);
 }
 
-/** Holds a failure against the form of errors in the OCI distribution specification, Error Codes. */
+/** Checks a failure against the form of errors in the OCI distribution specification, Error Codes. */
 export function assertError(answer: Answer, status: number | number[], ...codes: string[]): void {
   assertStatus(answer, ...[status].flat());
   const text = answer.body.toString();
@@ -33,7 +33,7 @@ export function assertError(answer: Answer, status: number | number[], ...codes:
 export interface Served {
   readonly digest: string;
   readonly bytes: Buffer;
-  /** Told for manifests only: what type blobs have is said by those who refer to them. */
+  /** Set for manifests only: descriptors state the types of blobs. */
   readonly mediaType?: string;
 }
 

@@ -39,7 +39,7 @@ for (const algorithm of algorithms) {
       const { digest } = blobOf(`wrong, ${way}`, chunkedBytes);
       const bytes = blobOf(`sent, ${way}`, chunkedBytes).bytes;
       assertError(await upload(repository, bytes, digest), 400, 'DIGEST_INVALID');
-      // Neither what was said nor what was sent is there, under any name it could have.
+      // Neither the stated nor the sent content exists, under any name.
       for (const name of [digest, ...algorithms.map(each => digestOf(bytes, each))]) {
         await assertAbsent(repository, `blobs/${name}`);
       }
@@ -143,7 +143,7 @@ function mount(digest: string, from?: string): Promise<Answer> {
   return repository.send('POST', `blobs/uploads/?${query}`);
 }
 
-/** The answer says that the blob is there, where it is, and this is true. */
+/** The answer says that the blob exists, and names its location, where it is. */
 async function assertCreated(
   answer: Answer,
   { bytes, digest }: { bytes: Buffer; digest: string },

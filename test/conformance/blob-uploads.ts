@@ -11,7 +11,7 @@ export const chunkedBytes = 3 * chunkBytes - 5;
 /** Sends a blob and returns the last answer: 201, or 400 when the digest is not that of the bytes. */
 export type UploadWay = (repository: Repository, bytes: Buffer, digest: string) => Promise<Answer>;
 
-/** Every way in which the specification lets a client push a blob; none tells the algorithm first. */
+/** Every way in which the specification lets a client push a blob; none states the algorithm first. */
 export const uploadWays: Readonly<Record<string, UploadWay>> = {
   'POST with the digest and the content': postWhole,
   'POST, then PUT with the content': async (repository, bytes, digest) =>
@@ -37,7 +37,7 @@ export async function begin(repository: Repository, query = ''): Promise<string>
   return locationOf(answer);
 }
 
-/** Ends an upload, with content where some is left. */
+/** Ends an upload, with the remaining content if there is any. */
 export function finish(
   repository: Repository,
   location: string,
@@ -126,13 +126,13 @@ function wrongChunk(bytes: Buffer, start: number, length: number): Omit<Chunk, '
 }
 
 interface WrongChunk extends Chunk {
-  /** How many bytes the upload has. */
+  /** Returns the number of bytes in the upload. */
   readonly received: number;
   /** It is sent as the last one, with PUT. */
   readonly digest?: string;
 }
 
-/** Sends a chunk that does not come next, and asks where to go on, as a client does. */
+/** Sends a chunk out of order, and asks for the next position, as a client does. */
 async function sendWrongChunk(
   repository: Repository,
   location: string,
@@ -144,7 +144,7 @@ async function sendWrongChunk(
   assertError(refused, 416, 'BLOB_UPLOAD_INVALID');
   const state = await repository.send('GET', target);
   assertStatus(state, 204);
-  // Nothing at all cannot be told as a range: registries say `0-0`.
+  // A range cannot express an empty upload: registries return `0-0`.
   assert.equal(state.headers.range, `0-${Math.max(received - 1, 0)}`);
   return locationOf(state);
 }

@@ -25,7 +25,7 @@ export function createRepository(registryUrl: string, name: string, send: Send):
   };
 }
 
-/** Sends the account along with every request, without being asked for it. */
+/** Sends the account with every request, without a challenge. */
 export function withBasic(account: string): Send {
   const authorization = `Basic ${Buffer.from(account).toString('base64')}`;
   return (url, request) =>

@@ -24,7 +24,7 @@ for (const set of dataSets) {
     for (const { tags } of set.manifests) {
       for (const tag of tags) await remove(repository, `manifests/${tag}`);
     }
-    // What refers to others goes first.
+    // Content that refers to other content comes first.
     for (const manifest of set.manifests.toReversed()) {
       await assertServed(repository, `manifests/${manifest.digest}`, manifest);
       await remove(repository, `manifests/${manifest.digest}`);

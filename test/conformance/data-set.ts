@@ -2,14 +2,14 @@ import { type DigestAlgorithm, digestOf } from '../../src/oci/digest.ts';
 import { bytesOf, type Descriptor, mediaTypes } from '../corpus/content.ts';
 import { type Compression, layerOf } from '../corpus/layer.ts';
 
-/** Content that belongs together, and what a registry must make of it. */
+/** Content that belongs together, and the expected answers of a registry. */
 export interface DataSet {
   readonly name: string;
   /** The name as it can be part of a repository's. */
   readonly slug: string;
   /** By digest. */
   readonly blobs: ReadonlyMap<string, Buffer>;
-  /** In an order in which they can be pushed: what a manifest refers to comes before it. */
+  /** In a possible order of pushes: referenced content comes before a manifest. */
   readonly manifests: readonly DraftManifest[];
   /** The descriptors that must be in the list of referrers, by the digest of their subject. */
   readonly referrers: ReadonlyMap<string, readonly Descriptor[]>;
@@ -21,7 +21,7 @@ export interface DraftManifest {
   readonly mediaType: string;
   readonly subject: string | undefined;
   readonly tags: readonly string[];
-  /** Its tags are told in the query of a push by digest. */
+  /** Its tags are in the query of a push by digest. */
   readonly tagsInQuery: boolean;
 }
 
@@ -54,13 +54,13 @@ export interface Members {
 
 export interface ImageOptions extends ManifestOptions {
   readonly platform?: Platform;
-  /** Two layers unless told. */
+  /** Default: two layers. */
   readonly layers?: readonly Descriptor[];
-  /** An image configuration unless told. */
+  /** Default: an image configuration. */
   readonly config?: Descriptor;
 }
 
-/** Takes up content; every method returns the descriptor with which others refer to it. */
+/** Adds content. Every method returns the descriptor for references to it. */
 export interface Draft {
   blob(mediaType: string, content: string | Buffer): Descriptor;
   layer(compression?: Compression): Promise<Descriptor>;
@@ -158,8 +158,9 @@ export function draftDataSet(name: string, options: DraftOptions = {}): Draft {
 }
 
 /**
- * How a manifest is told among the referrers of its subject: an image without an artifact type has
- * that of its configuration, an index has none. Source: OCI distribution specification 1.1, Listing Referrers.
+ * Returns the description of a manifest among the referrers of its subject: an image without an artifact type has that
+ * of its configuration, an index has none.
+ * Source: OCI distribution specification 1.1, Listing Referrers.
  */
 function referrerOf({ mediaType, digest, size }: Descriptor, document: Members): Descriptor {
   const artifactType = document.artifactType ?? document.config?.mediaType;

@@ -11,7 +11,7 @@ import {
   type ManifestOptions,
 } from './data-set.ts';
 
-/** One kind of content that a registry must keep and serve as it is. */
+/** One kind of content that a registry must store and serve unchanged. */
 interface Recipe {
   readonly name: string;
   readonly options?: DraftOptions;
@@ -116,7 +116,7 @@ const recipes: readonly Recipe[] = [
 /** Made once: the tests of each file push them into repositories of their own. */
 export const dataSets: readonly DataSet[] = await Promise.all(recipes.map(makeDataSet));
 
-/** Throws when there is no such data set. */
+/** Throws if the data set does not exist. */
 export function dataSet(name: string): DataSet {
   const found = dataSets.find(set => set.name === name);
   if (!found) throw new Error(`There is no data set '${name}'`);
@@ -129,7 +129,7 @@ async function makeDataSet({ name, options, make }: Recipe): Promise<DataSet> {
   return draft.dataSet;
 }
 
-/** Where a prefix is told, each image has a tag of its own: `<prefix>-amd64`. */
+/** With a prefix, each image has its own tag: `<prefix>-amd64`. */
 async function indexOfImages(draft: Draft, options?: ManifestOptions, tagPrefix?: string) {
   const images: Descriptor[] = [];
   for (const architecture of architectures) {

@@ -47,7 +47,7 @@ export interface Referrers {
   readonly filters: string | undefined;
 }
 
-/** What is said to refer to the subject, from every page. */
+/** Returns the listed referrers of the subject from every page. */
 export async function referrersOf(
   repository: Repository,
   subject: string,

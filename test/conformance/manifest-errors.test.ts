@@ -133,7 +133,7 @@ test('a method that a route does not support', async () => {
   }
 });
 
-/** The manifest is refused because something that it refers to is not there. */
+/** The manifest is refused because it refers to missing content. */
 async function assertIncomplete(where: Repository, manifest: DraftManifest): Promise<void> {
   for (const reference of ['incomplete', manifest.digest]) {
     const answer = await putManifest(where, reference, manifest);

@@ -26,7 +26,7 @@ export function putManifest(
   return repository.send('PUT', `manifests/${reference}`, { headers, body: bytes });
 }
 
-/** Pushes by digest and under every tag, and holds each answer against the specification. */
+/** Pushes by digest and under every tag, and checks each answer against the specification. */
 export async function pushManifest(repository: Repository, manifest: DraftManifest): Promise<void> {
   const { digest, tags, tagsInQuery } = manifest;
   const query = tagsInQuery ? `?${tags.map(tag => `tag=${tag}`).join('&')}` : '';

@@ -1,7 +1,7 @@
 import { startSluice } from '../world/sluice.ts';
 import { createRepository, type Repository, type Send, withBasic } from './client.ts';
 
-/** The registry that is held against the specification. */
+/** The registry under test. */
 export interface Target extends AsyncDisposable {
   readonly url: string;
   readonly port: number;

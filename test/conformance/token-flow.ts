@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { call, type Reply } from '../faults/http-client.ts';
 import type { Send } from './client.ts';
 
-/** What a registry says about its token service. */
+/** The token service in a registry's challenge. */
 export interface Challenge {
   readonly realm: string;
   readonly service: string;
@@ -10,8 +10,9 @@ export interface Challenge {
 }
 
 /**
- * Sends every request without credentials first, then with a token for just what the registry asked
- * for, as a client does that keeps no tokens. Source: Docker registry token authentication specification.
+ * Sends every request without credentials first, then with a token for the requested scope, as a client without a cache
+ * of tokens does.
+ * Source: Docker registry token authentication specification.
  */
 export function withTokens(account: string): Send {
   return async (url, request) => {

@@ -13,9 +13,9 @@ import type { ContentRowStore } from '../../src/storage/rows/images/content-rows
 export interface OpenedContent extends AsyncDisposable {
   readonly content: ContentStore;
   readonly rows: ContentRowStore;
-  /** Brings bytes into the store without a row, as an earlier version has left them. */
+  /** Puts bytes into the store without a row, as an earlier version did. */
   leaveWithoutRow(bytes: Buffer): Promise<void>;
-  /** Takes bytes away without the store, as an accident does. */
+  /** Removes bytes without the store, as an accident does. */
   lose(digest: Digest): Promise<void>;
 }
 
@@ -299,7 +299,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       const digest = digestOf(bytes);
       let isOver = false;
       let removals = 0;
-      /** What is referred to at the moment; a sweep that removes it has failed. */
+      /** Content that is referenced at this moment: a sweep that removes it has failed. */
       const references = new Set<symbol>();
       const bring = async (at: number): Promise<void> => {
         for (let round = 0; round < 40; round += 1) {

@@ -1,4 +1,4 @@
-/** The reserve of a small disk, whoever writes. */
+/** The reserve of a small disk, for every writer. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -45,7 +45,7 @@ test('promised space stays promised, however often the disk is measured', async 
   await space.look();
   await assert.rejects(store.ingest('sha256', 20 * mebibyte), full);
   const second = await store.ingest('sha256', 16 * mebibyte);
-  // More than was promised is asked for.
+  // More than the promised space is requested.
   for (const piece of pieces(10)) await first.write(piece);
   await assert.rejects(first.write(...pieces(4)), full);
   await second.abort();

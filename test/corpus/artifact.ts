@@ -5,7 +5,7 @@ import { platformImage } from './multi.ts';
 const empty = contentOf(mediaTypes.ociEmpty, '{}');
 const note = contentOf('text/plain', 'an artifact\n');
 
-/** Things that are no container images. */
+/** Artifacts that are not container images. */
 export const artifact: Family = {
   /** The shape of OCI 1.1: a type of its own and the empty configuration. */
   oras11: async () => artifactOf(empty, note, { artifactType: 'application/vnd.example.note' }),

@@ -29,7 +29,7 @@ const full = {
   StopSignal: 'SIGINT',
 };
 
-/** Configurations: what an image may say, leave out, or spell in its own way. */
+/** Configurations with optional, missing and unusually spelled members. */
 export const cfg: Family = {
   full: async () => imageOf({ layers: await fullLayers(), run: full }),
   /** With the members that only Docker knows. */
@@ -57,7 +57,7 @@ export const cfg: Family = {
   empty: () => plain({ run: {} }),
   'entrypoint-only': () => plain({ run: { Env: [path], Entrypoint: ['/bin/echo', 'entry'] } }),
   'cmd-only': () => plain({ run: { Env: [path], Cmd: ['/bin/echo', 'cmd'] } }),
-  /** Members that nobody knows, and numbers that a JavaScript number cannot hold. */
+  /** Unknown members, and numbers beyond the range of JavaScript. */
   'unknown-fields': () =>
     plain({
       config: usual => {

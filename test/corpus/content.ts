@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Bytes with a media type and a digest; a big one is made anew whenever it is read. */
+/** Bytes with a media type and a digest; large content is generated for each read. */
 export interface Content {
   readonly mediaType: string;
   readonly digest: string;

@@ -25,7 +25,7 @@ const families = {
   big,
 } satisfies Record<string, Family>;
 
-// Pushed only when asked for: they are slow, or no registry takes them without being told to.
+// Pushed on request only: they are slow, or registries accept them only with a setting.
 const onDemand: readonly string[] = ['big', 'schema1'];
 
 /** An image of the corpus in a registry. */
@@ -65,8 +65,8 @@ export function makeImage(name: string): Promise<Image> {
 }
 
 /**
- * Pushes images to `corpus/<family>:<tag>` of the registry and tells what went where, by name. A
- * family's name alone stands for all its images.
+ * Pushes images to `corpus/<family>:<tag>` of the registry. Returns the pushed images by name. A family's name alone
+ * stands for all its images.
  */
 export async function pushCorpus(
   target: PushTarget,

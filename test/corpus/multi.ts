@@ -10,7 +10,7 @@ const both = async (kind: Kind = 'oci') => [
   arm64(await platformImage('arm64', kind)),
 ];
 
-/** Images of several platforms; `/etc/arch` tells which one was taken. */
+/** Images of several platforms; `/etc/arch` names the selected one. */
 export const multi: Family = {
   list: async () => indexOf(await both('docker'), { kind: 'docker' }),
   index: async () => indexOf(await both()),
@@ -23,7 +23,7 @@ export const multi: Family = {
         more: { platform: { architecture: 'arm64', os: 'linux' } },
       },
     ]),
-  /** The entry does not say for which platform it is. */
+  /** The entry does not name its platform. */
   noplatform: async () => indexOf([{ image: await platformImage('amd64') }]),
   arm64only: async () => indexOf([arm64(await platformImage('arm64'))]),
   empty: async () => indexOf([]),

@@ -4,7 +4,7 @@ import { Agent, fetch, type RequestInit } from 'undici';
 import type { Content } from './content.ts';
 import type { Image } from './image.ts';
 
-/** What a push must know of a registry; those of `world/registry.ts` tell it. */
+/** The properties of a registry that a push requires; `world/registry.ts` provides them. */
 export interface PushTarget {
   readonly url: string;
   readonly username?: string;

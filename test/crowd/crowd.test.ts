@@ -1,4 +1,4 @@
-/** Two thousand clients of one blob: what they cost, and what others notice of them. */
+/** Two thousand clients of one blob: their cost, and their effect on other clients. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
@@ -26,7 +26,7 @@ before(async () => {
 after(async () => {
   await Promise.all([cache?.stop(), relay?.stop()]);
 });
-// A server for each crowd: what one has left to the garbage collection is not the next one's memory.
+// A new server for each crowd: garbage of one must not count for the next.
 beforeEach(async () => {
   sluice = await startMeasuredSluice({
     config: {

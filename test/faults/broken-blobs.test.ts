@@ -19,7 +19,7 @@ after(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-/** Sends so many bytes of what is asked for and then breaks the connection, as often as told. */
+/** Sends the given number of bytes and then breaks the connection, the given number of times. */
 function breaking(bytes: Buffer, step: number, times: number, ranges = true): Script {
   let broken = 0;
   return (request, response) => {
@@ -160,7 +160,7 @@ test('a stalled part is distinguished from the wrong part', async () => {
   const { relay } = world.upstreams;
   const big = pattern(3_000_000, 'gap');
   const image = relay.image('broken/gap', [big]);
-  // After the break it answers for a later byte than was asked for: the gap must not be papered over.
+  // After the break the registry answers for a later byte than requested: the gap must be detected.
   relay.on('GET /v2/broken/gap/blobs/', (request, response) => {
     const start = rangeStart(request);
     if (start === 1000) {

@@ -1,4 +1,4 @@
-/** What goes wrong in a build: its state, what its user is told, and what its log says. */
+/** Failures of a build: its state, the message to its user, and its log. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -28,7 +28,7 @@ interface Begun {
   readonly id: string;
   readonly targetImage: string;
   details(): Promise<Details>;
-  /** The reason, after it was found to be the same in the details, the log and the answer to a pull. */
+  /** Returns the reason, after checking that details, log and pull have the same. */
   failure(): Promise<string>;
 }
 
@@ -103,7 +103,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
       /'\[2\/2\] RUN .*' (was killed \(exit code 137\), most likely|ran) out of memory: use less memory, .*\(Dockerfile, line 2\)/,
     );
     assert.match(failure, /before/);
-    // The builder is as good as before.
+    // The builder works as before.
     const modest = await world.begin(`FROM ${base}\nRUN echo after > /after\n`);
     await eventually('it is built', async () => (await modest.details()).succeeded === true);
   });
@@ -148,7 +148,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     assert.deepEqual(await queued.details().then(({ phase }) => phase), 'queued');
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
     assert.equal((await queued.details()).waitsFor, 'other builds, which were requested first');
-    // Who follows its log has an answer at once, although nothing is in it.
+    // A client that follows its log gets an answer at once, although the log is empty.
     const followed = await world.sluice.fetch(`/v1alpha1/builds/${queued.id}/logs?follow=1`);
     assert.equal(followed.status, 200);
     for (const { id } of [queued, endless]) {

@@ -74,7 +74,7 @@ test('a clock one year ahead deletes nothing, and work continues when the clock 
   });
   expect(await repository.get(`blobs/${digestOf(blob)}`), 200);
 
-  // What was requested in the future ends as if it was requested now.
+  // A request from the future ends as if it was made now.
   await sluice.stop();
   await using again = await startSluice({ config, data });
   await eventually('its end is near', async () => {

@@ -56,7 +56,7 @@ test('after kill -9, every returned token works', async () => {
     const before = answered.length;
     await using sluice = await startSluice({ config, data });
     const storms = Array.from({ length: workers }, (_, worker) => storm(sluice, worker));
-    // In the middle of it, however fast the machine is at the moment.
+    // During the work, whatever the speed of the machine.
     const areMany = () => answered.length > before + workers;
     await eventually('requests are answered', areMany, patienceMs);
     await sluice.kill();

@@ -1,4 +1,4 @@
-/** A server that has no file descriptors left: it goes on, and recovers when there are some again. */
+/** A server without free file descriptors: it continues, and recovers when there are some. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
@@ -16,7 +16,7 @@ function limitDescriptors({ process }: Sluice, count: number): void {
 
 test('without free descriptors nothing ends, and the server recovers', async () => {
   await using sluice = await startSluice({ config: administered });
-  // What checks the answers loads its modules at the first one.
+  // The check of answers loads its modules at the first answer.
   assert.equal((await sluice.fetch('/healthz')).status, 200);
   const repository = new Repository(sluice, 'team/app');
   const layer = pattern(100_000, 'layer');

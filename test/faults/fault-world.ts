@@ -9,7 +9,7 @@ import {
 
 export type Mode = 'relay' | 'cache' | 'redirect';
 
-/** A Sluice with one scripted upstream for each way blobs may take. */
+/** A Sluice with one scripted upstream for each way of serving blobs. */
 export interface FaultWorld extends AsyncDisposable {
   readonly sluice: Sluice;
   readonly upstreams: Readonly<Record<Mode, ScriptedUpstream>>;
@@ -18,7 +18,7 @@ export interface FaultWorld extends AsyncDisposable {
     image: ScriptedImage,
     config?: object,
   ): Promise<(route: string, call?: Call) => Promise<Reply>>;
-  /** `POST /v1alpha2/container`, whatever comes of it. */
+  /** Sends `POST /v1alpha2/container`, and returns any answer. */
   ask(body: object): Promise<Reply>;
   /** Stops the server and returns its log lines. */
   log(): Promise<LogLine[]>;
@@ -73,7 +73,7 @@ export async function startFaultWorld(
       accounts: { admin: 'open sesame' },
       upstream: shortTimeouts,
       ...config,
-      // Layers are fetched from them by URL, which needs more than that they are registries.
+      // Layers are fetched from them by URL, which requires a separate setting.
       layers: {
         privateHosts: Object.values(upstreams).map(({ host }) => host),
         ...('layers' in config ? (config.layers as object) : {}),
@@ -125,7 +125,7 @@ export function readLog(output: string): LogLine[] {
     .map(line => JSON.parse(line));
 }
 
-/** Each of the ids has a line with an error in it, and nothing happened that nobody expected. */
+/** Checks that each id has an error line in the log, and that there are no unexpected errors. */
 export function assertLogged(lines: readonly LogLine[], ids: Iterable<string>): void {
   for (const id of ids) {
     const line = lines.find(({ requestId, msg }) => requestId === id && msg === 'request');
@@ -137,7 +137,7 @@ export function assertLogged(lines: readonly LogLine[], ids: Iterable<string>): 
   );
 }
 
-/** Stops the server, which must not have logged an error: a bad request is none. */
+/** Stops the server. It must not have logged an error: a bad request is not an error. */
 export async function stopWithoutErrors({ sluice }: FaultWorld): Promise<void> {
   await sluice.stop();
   const errors = readLog(sluice.output()).filter(({ level }) => level === 'error');

@@ -20,7 +20,7 @@ function dataOf(sluice: Sluice): string {
   return `/proc/${sluice.process.pid}/root${sluice.data}`;
 }
 
-/** Fills the disk but for so many bytes, as another program would; returns what gives it back. */
+/** Fills the disk except for the given number of bytes. Returns a function that frees them again. */
 async function fill(sluice: Sluice, leaving = 0): Promise<() => Promise<void>> {
   const path = `${dataOf(sluice)}/ballast`;
   await using file = await open(path, 'w');
@@ -80,7 +80,7 @@ test('a disk that fills up: writes are refused before it is full, and continue w
   });
   assertApiFault(asked, 507, full.message);
   assert.equal(digestOf(expect(await repository.get('manifests/before'), 200).body), digest);
-  // What removes something makes room: it is not refused.
+  // A request that removes content frees space, so it is not refused.
   expect(await repository.send('DELETE', 'manifests/before'), 202);
 
   await makeRoom();
@@ -111,11 +111,11 @@ test('without a reserve and without a free byte, reads continue', async () => {
   const makeRoom = await fill(sluice);
   await eventually('it is not ready', async () => (await readiness(sluice)) === 503);
   assert.equal(await readiness(sluice, '?for=pulls'), 200);
-  // The copy that is begun before the disk is looked at again breaks off.
+  // The copy that starts before the next check of the disk is aborted.
   const isRelayed = async () => (await blob(1).catch(() => undefined))?.isWhole === true;
   await eventually('what cannot be copied is relayed', isRelayed);
   assert.deepEqual((await blob(1)).body, unseen);
-  // Longer than several turns of all regular work, each with something to write down.
+  // Longer than several rounds of regular work, each with something to write.
   const began = performance.now();
   for (let count = 2; count < 5 || performance.now() - began < 3000; count += 1) {
     assert.deepEqual((await blob(0)).body, kept, 'a copy, though its use cannot be written down');

@@ -4,7 +4,7 @@ import { eventually } from '../world/eventually.ts';
 import { assertLogged, type FaultWorld, shortMs, startFaultWorld } from './fault-world.ts';
 import { assertApiFault, assertRegistryFault } from './http-client.ts';
 
-// Far below what the server waits for unless told.
+// Far below the default timeout of the server.
 const inTimeMs = 10_000;
 
 let world: FaultWorld;

@@ -21,7 +21,7 @@ export interface Call {
   readonly body?: string | Buffer;
 }
 
-/** One request on a connection of its own; redirects are not followed, nothing is decoded. */
+/** Sends one request on a new connection, without redirects or decoding. */
 export function call(
   url: string,
   { method = 'GET', headers = {}, body }: Call = {},
@@ -72,7 +72,7 @@ export interface ExpectedFault {
   readonly message: RegExp;
 }
 
-/** Holds an answer below `/v2` against what it should be; returns the id under which the log has it. */
+/** Checks an answer below `/v2`. Returns its id in the log. */
 export function assertRegistryFault(reply: Reply, expected: ExpectedFault): string {
   const text = reply.body.toString('utf8');
   assert.equal(reply.status, expected.status, text);

@@ -15,7 +15,7 @@ let server: WatchedSluice;
 before(async () => {
   const off = { anonymous: 'off', authenticated: 'off' };
   server = await startWatchedSluice({ config: { limits: { requests: off, builds: off } } });
-  // What runs for the first time is compiled, which takes its time too.
+  // Code that runs for the first time is compiled, which takes time too.
   for (let round = 0; round < 20; round += 1) {
     await send({ ...dockerfile('ARG A=b\nFROM alpine:$A\nRUN <<E\na\nE'), dryRun: true });
     await send({ ...condaFile('dependencies:\n- a=1\n- pip: [b]'), dryRun: true });
@@ -250,7 +250,7 @@ test('a layer of 9 MiB in a request delays nobody', async () => {
     containerImage: '127.0.0.1:1/a',
     containerConfig: { layers: [{ location }] },
   });
-  // It was taken in: what is wrong is the image.
+  // The server accepted it: the image is the problem.
   assertApiFault(reply, 400, /'127.0.0.1:1' is at a loopback, private or otherwise closed/);
 });
 

@@ -11,7 +11,7 @@ const soonMs = 10_000;
 let world: FaultWorld;
 
 before(async () => {
-  // Long enough that no time-out frees a connection in place of what is tested.
+  // Long enough that no timeout frees a connection before the tested event.
   world = await startFaultWorld({
     upstream: { connectTimeout: '60s', headersTimeout: '60s', idleTimeout: '60s' },
   });

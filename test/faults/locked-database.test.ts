@@ -12,7 +12,7 @@ import { pattern } from './scripted-upstream.ts';
 const promptMs = 2000;
 const config = Buffer.from('{}');
 
-/** Holds the write lock of the database from another process than the server's, as a command may for long. */
+/** Holds the write lock of the database from another process, as a long command may. */
 function lock(data: string): Disposable {
   const database = new Database(join(data, 'sluice.db'));
   database.exec('BEGIN IMMEDIATE');

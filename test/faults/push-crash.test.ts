@@ -13,7 +13,7 @@ import { pattern } from './scripted-upstream.ts';
 
 const uploads = 200;
 const rounds = 2;
-// Uploads that are under way at the end of a round, and more than the answers that are on their way to the client.
+// Uploads in progress at the end of a round; more than the answers in transit.
 const amidst = 20;
 const patienceMs = 120_000;
 
@@ -23,7 +23,7 @@ class Ledger {
   readonly blobs = new Set<string>();
   readonly manifests = new Map<string, { repository: string; tag: string }>();
 
-  /** Blobs whose upload has begun, and nobody knows whether it came to its end. */
+  /** Blobs whose upload has started with an unknown outcome. */
   get open(): number {
     return this.sent.size - this.blobs.size;
   }
@@ -85,7 +85,7 @@ test('after kill -9 during 200 uploads, acknowledged content is complete and no 
     const pushes = Array.from({ length: uploads }, (_, worker) =>
       pushOn(sluice, `r${round}w${worker}`, worker, ledger),
     );
-    // All begin together, and may be at the same step for a while: nothing would be amidst then.
+    // All uploads start together and may be at the same step for a while; none would be halfway then.
     const isAmidst = () =>
       ledger.blobs.size >= before.blobs + uploads &&
       ledger.manifests.size > before.manifests &&
@@ -110,7 +110,7 @@ test('after kill -9 during 200 uploads, acknowledged content is complete and no 
   const verified = await sluiceCommand(['verify', '--data', data]);
   assert.match(verified.stdout, / 0 damaged, 0 missing/);
 
-  // A manifest may be there though its acknowledgement was lost; what no manifest needs may not.
+  // A manifest may exist without its lost acknowledgement; unreferenced content may not.
   const needed = new Set<string>();
   for (let path = 0; path < 4; path += 1) {
     const repository = new Repository(sluice, `crash/${path}`);
@@ -128,7 +128,7 @@ test('after kill -9 during 200 uploads, acknowledged content is complete and no 
   await sweep();
   const announced = [...(await kept(data))].filter(digest => !needed.has(digest));
   for (const digest of announced) assert.ok(!ledger.blobs.has(digest), `${digest} stays`);
-  // Content that was on its way may come for an hour.
+  // Incomplete content may be continued for an hour.
   const database = new Database(join(data, 'sluice.db'));
   database.exec('UPDATE contents SET used_at = 0');
   database.close();

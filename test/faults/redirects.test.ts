@@ -16,7 +16,7 @@ before(async () => {
     { anonymous: true, username: 'robot', password },
   );
   for (const upstream of Object.values(world.upstreams)) {
-    // Wants Basic credentials for everything.
+    // Requires Basic credentials for everything.
     upstream.on('/v2/', (request, response, serve) => {
       if (request.headers.authorization) return serve();
       response.writeHead(401, { 'www-authenticate': 'Basic realm="it"' });

@@ -19,7 +19,7 @@ export interface SeenRequest {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Answers in place of the registry; `serve` is what the registry itself would do. */
+/** Answers in place of the registry; `serve` returns the registry's own answer. */
 export type Script = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -43,21 +43,24 @@ export interface ScriptedUpstream extends AsyncDisposable {
   readonly requests: SeenRequest[];
   /** Open connections to it. */
   connections(): number;
-  /** How many requests with this method had a path that holds the text. */
+  /** Returns the number of requests with this method whose path contains the text. */
   count(method: string, part: string): number;
-  /** Keeps an image of these layers under `<repository>:latest`. */
+  /** Stores an image of these layers under `<repository>:latest`. */
   image(repository: string, layers?: readonly Buffer[]): ScriptedImage;
-  /** Keeps a manifest or blob under a path below `/v2/`. */
+  /** Stores a manifest or blob under a path below `/v2/`. */
   put(path: string, mediaType: string, bytes: Buffer): void;
-  /** From now on requests whose `METHOD path` holds the text go to the script; the latest script wins. */
+  /** From now on, requests whose `METHOD path` contains the text go to the script; the latest script wins. */
   on(part: string, script: Script): void;
-  /** Nobody answers any more. */
+  /** Stops answering. */
   stop(): Promise<void>;
 }
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 
-/** A registry of a few images on a free port of 127.0.0.1 that does on request what no real one does; with TLS if told. */
+/**
+ * A registry with a few images on a free port of 127.0.0.1, with scripted behaviour that real registries do not have.
+ * Optionally with TLS.
+ */
 export async function startScriptedUpstream(tls?: ServerOptions): Promise<ScriptedUpstream> {
   const contents = new Map<string, { mediaType: string; bytes: Buffer }>();
   const scripts: { part: string; script: Script }[] = [];
@@ -72,7 +75,7 @@ export async function startScriptedUpstream(tls?: ServerOptions): Promise<Script
     if (found) void found.script(request, response, serve);
     else serve();
   };
-  // Never what keeps a test file running when one of its tests has failed.
+  // Never keeps a test file running after a failed test.
   const made = tls ? createSecureServer(tls, listener) : createServer(listener);
   const server = made.listen(0, '127.0.0.1').unref();
   server.on('connection', socket => {
@@ -109,7 +112,7 @@ export async function startScriptedUpstream(tls?: ServerOptions): Promise<Script
 /** A gzip file of an empty tar archive. */
 export const emptyLayer = gzipSync(Buffer.alloc(1024));
 
-/** So many bytes that do not repeat, the same each time for one seed. */
+/** Returns bytes that do not repeat, the same each time for one seed. */
 export function pattern(length: number, seed: string): Buffer {
   const bytes = Buffer.alloc(length);
   let state = createHash('sha256').update(seed).digest().readUInt32LE(0);
@@ -136,7 +139,7 @@ function addImage(
     JSON.stringify({
       architecture: 'amd64',
       os: 'linux',
-      // Each image is another one, so that no test finds what a test before it has left.
+      // Each image is different, so that no test finds leftovers of another.
       config: { Env: ['PATH=/bin'], Cmd: ['sh'], Labels: { repository, host } },
       rootfs: { type: 'layers', diff_ids: described.map(({ digest }) => digest) },
     }),

@@ -1,4 +1,4 @@
-/** What goes wrong when Singularity images are made, and what is left of it. */
+/** Failures during the making of Singularity images, and their leftovers. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
@@ -45,7 +45,7 @@ test('a disk that is too small for the image is reported', async () => {
 test('after a crash, the next start removes leftovers of a Singularity image', async () => {
   await using directory = await makeTempDir('sif-crash');
   const data = directory.join('data');
-  // Of a build that was forgotten, or that fails before it comes to its files when it begins again.
+  // Of a forgotten build, or of one that fails before it reaches its files when it is resumed.
   const left = join(data, 'sif', `${'0a'.repeat(16)}_1`);
   await mkdir(join(left, 'layers'), { recursive: true });
   await writeFile(join(left, 'image.sif'), 'half of it');

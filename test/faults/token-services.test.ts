@@ -33,7 +33,7 @@ after(async () => {
   await Promise.all([world[Symbol.asyncDispose](), stranger.stop(), tokens.stop()]);
 });
 
-/** A repository that wants a bearer token of the realm. */
+/** A repository that requires a bearer token of the realm. */
 function guarded(repository: string, realm: string) {
   const { relay } = world.upstreams;
   const image = relay.image(repository);

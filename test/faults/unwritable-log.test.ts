@@ -1,4 +1,4 @@
-/** A log that cannot be written: the server goes on, says what was lost, and ends when it is asked to. */
+/** A log that cannot be written: the server continues, reports the loss, and stops on request. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -51,7 +51,7 @@ async function request(url: string, count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) await (await fetch(url + path)).arrayBuffer();
 }
 
-/** Asks it to end; returns after how many ms it has. */
+/** Stops the server. Returns the time that it took, in ms. */
 async function end({ child }: Started): Promise<number> {
   const began = performance.now();
   const ended = once(child, 'exit');

@@ -56,7 +56,7 @@ for (const mode of ['relay', 'cache'] as const) {
   ];
   for (const { what, change, isTold } of broken) {
     test(`a registry that sends ${what} (${mode})`, async () => {
-      // A blob for each test: what one test has cached is not in the way of the next.
+      // A blob for each test: the cache of one test must not affect the next.
       const right = pattern(2_000_000, `${what} ${mode}`);
       const bytes = change(right);
       const upstream = world.upstreams[mode];

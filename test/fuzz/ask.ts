@@ -7,7 +7,7 @@ export interface Ask {
   readonly body?: Buffer;
 }
 
-/** What the requests are about: things that are there, so that not all of them end at the first check. */
+/** Existing resources for the requests, so that not all of them fail at the first check. */
 export interface FuzzWorld {
   /** Authority of the server. */
   readonly host: string;

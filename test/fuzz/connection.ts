@@ -24,7 +24,7 @@ export class Connection {
 
   /** The answer; undefined where none came. Rejects when the server does not take connections any more. */
   async send({ bytes, method, isBroken }: WireRequest): Promise<Answer | undefined> {
-    // What is left of a malformed request would be the beginning of the next.
+    // The rest of a malformed request would be the beginning of the next one.
     if (isBroken) this.close();
     const socket = await this.#open();
     const answer = await exchange(socket, bytes, method, isBroken ? brokenSilenceMs : silenceMs);

@@ -5,7 +5,7 @@ import type { FuzzWorld } from './ask.ts';
 
 const password = 'pass-word-of-the-administrator';
 
-/** A server with something of everything in it, and an upstream that answers. */
+/** A server with content of every kind, and an upstream that answers. */
 export interface RunningFuzzWorld extends AsyncDisposable {
   readonly server: WatchedSluice;
   readonly about: FuzzWorld;

@@ -1,7 +1,7 @@
 import type { Answer } from './connection.ts';
 import type { WireRequest } from './wire.ts';
 
-// What no answer may have in it: frames of a stack, files of the server, what was secret in the requests.
+// Text that no answer may contain: stack frames, files of the server, secrets of the requests.
 const leaks = [
   /\n\s+at .+:\d+:\d+/,
   /\/node_modules\//,
@@ -14,7 +14,7 @@ const leaks = [
 /** Words that must not be in an answer: passwords, and the place of the server's state. */
 export type Secrets = readonly string[];
 
-/** What is wrong with the answer to a request; undefined when nothing is. */
+/** Returns the violation in an answer, or undefined. */
 export function judge(
   request: WireRequest,
   answer: Answer | undefined,
@@ -28,8 +28,8 @@ export function judge(
   const shown = `${[...headers].flat().join('\n')}\n${text}`;
   const leak =
     leaks.find(pattern => pattern.test(shown)) ?? secrets.find(secret => shown.includes(secret));
-  // What a client sends comes back to it in a message: only what it did not send was the server's. A forecast shows the
-  // Dockerfile that a definition file becomes, with the paths that an image has.
+  // Messages repeat text of the client: only other text can be the server's. A dry run shows the Dockerfile of a
+  // definition file, which contains paths of an image.
   if (leak !== undefined && !isEcho(leak, request) && !isForecast(text))
     return `an answer with ${leak} in it`;
   if (headers.has('x-injected')) return 'a header that came from the request';
@@ -40,7 +40,7 @@ export function judge(
 
 function judgeError(request: WireRequest, answer: Answer, text: string): string | undefined {
   const { headers, body } = answer;
-  // HTTP itself was broken: the answer is that of the parser, which knows no dialect.
+  // The request was not HTTP: the parser answers, which knows no dialect.
   if (request.isBroken && body.length === 0) return undefined;
   if (request.method === 'HEAD') return undefined;
   if (!/^application\/json/.test(headers.get('content-type') ?? '')) return 'an error without JSON';
@@ -52,7 +52,7 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
   }
   const [error] = document.errors ?? [];
   const isRegistry = typeof error?.code === 'string' && typeof error.message === 'string';
-  // What never became a request has no number in the log.
+  // Bytes that never became a request have no id in the log.
   const isParsers = request.isBroken || answer.status === 431;
   const isApi =
     typeof document.message === 'string' &&
@@ -63,7 +63,7 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
   return wantsRegistry === isRegistry ? undefined : 'an error in the wrong dialect';
 }
 
-/** A failure that is somebody else's, and that the message says whose it is. */
+/** A failure of another host, which the message names. */
 function isReasoned(status: number, text: string): boolean {
   if (status === 502 || status === 504)
     return /registry |registry's|platform |redirects /.test(text);

@@ -42,14 +42,17 @@ const dialects = [apiAsk, platformAsk, registryAsk];
 const looksEvery = 200;
 const mostFindings = 20;
 
-/** The request with the number, of a lane with the seed: each is made from its own numbers, and can be made again. */
+/**
+ * Returns the request with the number in a lane with the seed: each request depends on its own numbers only, and can be
+ * repeated.
+ */
 export function requestOf(world: RunningFuzzWorld, seed: number, number: number): WireRequest {
   const random = new Random(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b));
   const ask = random.pick(dialects)(random, world.about);
   return onWire(random, ask, world.about.host);
 }
 
-/** Sends so many requests to the server; ends early when it does not answer any more, or too much was found. */
+/** Sends the requests to the server. Ends early when it stops answering, or when there are too many findings. */
 export async function fuzz(world: RunningFuzzWorld, options: FuzzOptions): Promise<FuzzResult> {
   const { seed, count, lanes, onProgress } = options;
   const { server, secrets } = world;

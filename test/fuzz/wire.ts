@@ -7,7 +7,7 @@ export interface WireRequest {
   readonly bytes: Buffer;
   readonly method: string;
   readonly target: string;
-  /** Head or body are not as HTTP has them: any answer may come, or none, and the connection ends with it. */
+  /** Head or body violate HTTP: any answer is allowed, or none, and the connection ends with it. */
   readonly isBroken: boolean;
 }
 
@@ -27,7 +27,7 @@ export function onWire(random: Random, ask: Ask, host: string): WireRequest {
   if (ask.body) lines.push(`content-length: ${ask.body.length}`);
   // A fragment has no place in a request line.
   let isBroken = isOdd || target.includes('#') || method !== ask.method || version !== 'HTTP/1.1';
-  // Nor has a control character in a header: such a head never becomes a request.
+  // The same holds for a control character in a header: such a head never becomes a request.
   isBroken ||= lines.some(line =>
     /[^\t\x20-\x7e\x80-\xff]/.test(Buffer.from(line).toString('latin1')),
   );

@@ -9,16 +9,16 @@ export interface GoldenBase {
   readonly documents: readonly { file: string; mediaType: string; digest: string }[];
 }
 
-/** What became of a base. */
+/** The result for a base. */
 export interface GoldenResult {
   readonly digest: string;
   readonly mediaType: string;
   readonly maxLayers: number;
-  /** Digests of what was written anew, by file name. */
+  /** Digests of the rewritten documents, by file name. */
   readonly generated: Readonly<Record<string, { digest: string; mediaType: string }>>;
 }
 
-/** Augments a base; the second part of the answer are the bytes by file name. */
+/** Augments a base. Returns the result, and the bytes by file name. */
 export function augmented(
   base: GoldenBase,
   read: (file: string) => Buffer,

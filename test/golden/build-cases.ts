@@ -7,7 +7,7 @@ const conda = (entries: readonly string[], more: object = {}): SubmittedBuild =>
 const file = (lines: readonly string[]) => base64(`${lines.join('\n')}\n`);
 const md5 = '0123456789abcdef0123456789abcdef';
 
-/** Every way to ask for a build that leads to a recipe of its own, by the name of its folder. */
+/** Every kind of build request with its own recipe, by the name of its folder. */
 export const buildCases: Readonly<Record<string, SubmittedBuild>> = {
   'container-file': { containerFile: base64('FROM alpine:3.20\r\nRUN apk add curl\n') },
   'one-package': conda(['samtools=1.20']),

@@ -5,8 +5,8 @@ import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { recipeOf } from '../builds/recipe-of.ts';
 
 /**
- * What becomes of a request, by file name: the Dockerfile and its context, the text that the key is made
- * of, and the key with the names.
+ * Returns the result for a request by file name: the Dockerfile and its context, the canonical text of the key, and the
+ * key with the names.
  */
 export function built(submitted: SubmittedBuild): ReadonlyMap<string, string> {
   const source = readBuildSource(submitted);
@@ -25,7 +25,7 @@ export function built(submitted: SubmittedBuild): ReadonlyMap<string, string> {
   ]);
 }
 
-/** True for the files that decide what is in the image. */
+/** Returns true for the files that determine the content of the image. */
 export function isRecipe(path: string): boolean {
   return path === 'Dockerfile' || path.startsWith('context/');
 }

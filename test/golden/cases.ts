@@ -1,7 +1,7 @@
 import type { ImageChange } from '../../src/images/augment/image-change.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
-/** A base out of the corpus and what is done to it. */
+/** A base from the corpus and the change to it. */
 export interface GoldenCase {
   readonly image: string;
   readonly change: ImageChange;
@@ -25,7 +25,7 @@ const everything: ImageChange = {
   layers: [layer],
 };
 
-/** Every shape of image that is treated in a way of its own, by the name of its folder. */
+/** Every shape of image with its own treatment, by the name of its folder. */
 export const cases: Readonly<Record<string, GoldenCase>> = {
   'docker-manifest': { image: 'busybox:v2s2', change: everything },
   'oci-manifest': { image: 'busybox:oci', change: everything },

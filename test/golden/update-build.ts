@@ -1,7 +1,7 @@
 /**
- * Writes the recipe of every case: `node test/golden/update-build.ts`. A recipe that makes another image
- * than before needs a new `condaRecipeVersion`, or images made by the old one would be taken for new
- * ones; say `--same-image` when the change is one of words only.
+ * Writes the recipe of every case: `node test/golden/update-build.ts`.
+ * A recipe that makes another image than before requires a new `condaRecipeVersion`; otherwise images of the old recipe
+ * count as images of the new one. Use `--same-image` when only words have changed.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

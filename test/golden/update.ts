@@ -1,7 +1,7 @@
 /**
- * Writes what augmentation makes of every case: `node test/golden/update.ts`. A case that has no folder
- * yet gets its base out of the corpus; a base that is there stays. Look at the difference before you
- * commit it: digests of served images are promised to be stable.
+ * Writes the result of augmentation for every case: `node test/golden/update.ts`. A case without a folder gets its base
+ * from the corpus; an existing base stays. Check the difference before you commit it: digests of served images must be
+ * stable.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -194,6 +194,13 @@ suite('options of builds', { concurrency: 1 }, () => {
       assert.equal(refused.code, 2);
       assert.match(refused.stderr, message);
     }
+    const key = ['--ssh', `default=${one.path}`];
+    const away = await command(...key, '--server', 'http://sluice.invalid');
+    assert.match(
+      away.stderr,
+      /^Warning: .* SSH keys are sent to sluice\.invalid without encryption/,
+    );
+    assert.doesNotMatch(done.stderr, /Warning/, 'not on this machine');
 
     const database = await Promise.all(
       ['sluice.db', 'sluice.db-wal'].map(name =>

@@ -2,7 +2,8 @@ import type { Submission } from '../../request/submission.ts';
 import type { Command, Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
-import { post, RefusedError } from '../server/server-client.ts';
+import { post, RefusedError, serverAddress } from '../server/server-client.ts';
+import { ownMachine } from '../server/use-proxies.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
 import {
@@ -23,9 +24,22 @@ export const buildCommand: Command = {
   exits: followExits,
 
   async run(values, positionals) {
-    return printImage(values, await ask(values, await buildRequestOf(values, positionals)));
+    const request = await buildRequestOf(values, positionals);
+    warnOfPlainHttp(values, request.submission);
+    return printImage(values, await ask(values, request));
   },
 };
+
+/** Warns before secrets and keys leave this machine for a server without TLS. */
+function warnOfPlainHttp(values: Values, { secrets, ssh }: Submission): void {
+  const address = serverAddress(values);
+  if ((!secrets && !ssh) || !URL.canParse(address)) return;
+  const { protocol, hostname, host } = new URL(address);
+  if (protocol === 'https:' || ownMachine.includes(hostname)) return;
+  console.error(
+    `Warning: secrets and SSH keys are sent to ${host} without encryption. Use an https address`,
+  );
+}
 
 async function ask(values: Values, { submission, directory }: BuildRequest): Promise<ImageAnswer> {
   const send = async (buildContext: Submission['buildContext']) =>

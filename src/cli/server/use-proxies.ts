@@ -1,8 +1,8 @@
 import http from 'node:http';
 import { CommandError } from '../command/command.ts';
 
-// A server on this machine, which no proxy reaches.
-const ownMachine = ['localhost', '127.0.0.1', '[::1]'];
+/** The hosts of servers on this machine, which no proxy reaches. */
+export const ownMachine = ['localhost', '127.0.0.1', '[::1]'];
 let isDone = false;
 
 /**

@@ -8,6 +8,7 @@ import type { CondaPackage } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
 import { historyTar } from './environment/history-tar.ts';
 import { pythonPlaceOf } from './environment/python-place.ts';
+import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
@@ -93,7 +94,9 @@ export function createPackageLayers({
       progress.made(layer, performance.now() - began);
       return layer;
     };
-    const made = await makeAll(packages, make, signal);
+    const made = await settleDisputes(await makeAll(packages, make, signal), {
+      ...{ kept, make, signal },
+    });
     const groups = groupPackages(
       made.map(layer => ({ ...layer, name: layer.subject.package.name })),
     );

@@ -63,7 +63,8 @@ export async function judge({
 const processStart = Date.now() - process.uptime() * 1000;
 const fixedTime = 315_532_800;
 
-function outcomeOf(root: string, isMoved: boolean): Outcome {
+/** Describes an installed environment without what rattler and our own code may do differently. */
+export function outcomeOf(root: string, isMoved: boolean): Outcome {
   // What rattler writes itself, such as an entry point, has the time of the installation; ours has a fixed time.
   const all = Object.entries(treeOf(root, time => (time * 1000 > processStart ? fixedTime : time)));
   // Rattler marks the environment as a cache, and makes an empty history.

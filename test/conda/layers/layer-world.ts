@@ -1,11 +1,17 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import type { TestContext } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 import type { CondaPackage } from '../../../src/conda/conda-package.ts';
 import { createPackageLayers } from '../../../src/conda/layers/create-package-layers.ts';
 import { createArchiveFetch } from '../../../src/conda/layers/fetching/archive-fetch.ts';
 import { createKeptLayers } from '../../../src/conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../../src/conda/layers/making/layer-threads.ts';
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
+import type { InjectedLayer } from '../../../src/images/augment/image-change.ts';
+import { digestOf } from '../../../src/oci/digest.ts';
 import { openContentDirectory } from '../../../src/storage/content/content-directory.ts';
+import type { ContentStore } from '../../../src/storage/content/content-store.ts';
 import { openRows } from '../../../src/storage/rows/rows.ts';
 import type { PackedPackage } from '../../world/conda-package.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
@@ -70,4 +76,18 @@ export function solved({ fileName, subdir, record }: PackedPackage): CondaPackag
 
 export function digestsOf({ layers }: EnvironmentLayers): string[] {
   return layers.map(({ gzipDigest }) => gzipDigest);
+}
+
+/** Unpacks layers one over the other, as a container engine does, and checks their sizes and digests. */
+export async function unpackLayers(
+  content: ContentStore,
+  layers: readonly InjectedLayer[],
+  root: string,
+): Promise<void> {
+  for (const { gzipDigest, gzipSize, tarDigest } of layers) {
+    const bytes = (await content.read(gzipDigest)) as Buffer;
+    assert.equal(bytes.length, gzipSize);
+    assert.equal(digestOf(gunzipSync(bytes)), tarDigest);
+    execFileSync('tar', ['-xpz', '--no-same-owner', '-C', root], { input: bytes });
+  }
 }

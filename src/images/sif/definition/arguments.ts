@@ -8,9 +8,9 @@ const reference = /\{\{\s*(\w+)\s*\}\}/g;
 const contextDirectory: readonly [string, string] = ['wave_context_dir', '.'];
 
 /**
- * The lines of a stage with each `{{ NAME }}` replaced by what is given for it, else by what `%arguments` gives
- * it; a value may have others in it, but no deeper. What stands behind a `#` stays as it is.
- * Throws a `Fault` with the line for a name without a value, and when all of it becomes longer than 256 KiB.
+ * Returns the lines of a stage with each `{{ NAME }}` replaced: by the given value, otherwise by the value in
+ * `%arguments`. A value may contain further names, but these may not. Text after a `#` stays unchanged. Throws a
+ * `Fault` with the line for a name without a value, and if the result is longer than 256 KiB.
  */
 export function substituteArguments(
   lines: readonly Line[],

@@ -16,11 +16,14 @@ export interface DefinitionRuntime {
   readonly help?: string | undefined;
   /** By their names. */
   readonly apps?: Readonly<Record<string, AppRuntime>>;
-  /** True where it begins with a Singularity image: how that one is run holds, as far as nothing else is said. */
+  /**
+   * True if the definition begins with a Singularity image: the runtime data of that image applies wherever the
+   * definition specifies nothing else.
+   */
   readonly isOnSif?: true;
 }
 
-/** What a definition file says about one of the apps of an image. */
+/** The runtime data of one app of an image. */
 export interface AppRuntime {
   readonly labels: Readonly<Record<string, string>>;
   readonly environment?: string | undefined;
@@ -31,7 +34,7 @@ export interface AppRuntime {
 }
 
 /**
- * The definition of an image that is converted as it is, which `apptainer pull docker://` would write.
+ * Returns the definition of an image that is converted unchanged, as `apptainer pull docker://` writes it.
  *
  * @param name the image name that was requested
  * @param digest the digest that the name resolved to, if it has a tag

@@ -15,8 +15,8 @@ export interface ShellCommand {
 }
 
 /**
- * The simple commands of a shell script, as far as it is simple: words, quotes, variables, lists and output that
- * goes to files. Returns the line, counted from 0, of the first thing that is anything else.
+ * Returns the simple commands of a shell script that consists of words, quotes, variables, lists, and output to files.
+ * Otherwise returns the line, counted from 0, of the first other element.
  * Source: POSIX.1-2017, Shell 2.3.
  */
 export function simpleCommands(script: string): readonly ShellCommand[] | number {

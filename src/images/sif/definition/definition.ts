@@ -18,7 +18,7 @@ export interface TranslatedDefinition {
   readonly runtime: DefinitionRuntime;
   /** Warnings for the caller about a definition file that can be built. */
   readonly warnings: readonly string[];
-  /** Names of Singularity images in registries, by what the Dockerfile calls them. */
+  /** Names of Singularity images in registries, by their names in the Dockerfile. */
   readonly sifBases: Readonly<Record<string, string>>;
 }
 
@@ -31,7 +31,10 @@ export interface DefinitionOptions {
   readonly ownHost?: string | undefined;
 }
 
-/** True for a definition file of Singularity or Apptainer: it begins with headers, and one is `Bootstrap`. */
+/**
+ * Returns true for a definition file of Singularity or Apptainer: it begins with headers, and one of them is
+ * `Bootstrap`.
+ */
 export function isDefinition(text: string): boolean {
   return hasBootstrap(text);
 }
@@ -92,7 +95,7 @@ function heading(sifBases: ReadonlyMap<string, string>): string {
   return `# Translated from a definition file.\n${lines.join('')}`;
 }
 
-/** What the Dockerfile calls a Singularity image: BuildKit has no name for it until an image is made of it. */
+/** The Dockerfile's name of a Singularity image: BuildKit has no name for it until an image is made of it. */
 function nameOfSif(image: string, names: Map<string, string>): string {
   const name = names.get(image) ?? `sluice-sif-${names.size + 1}`;
   names.set(image, name);

@@ -6,7 +6,7 @@ export function writeFile(path: string, text: string, mode?: '755'): string {
   return `COPY ${flags}<<'${end}' ${path}\n${whole}${end}`;
 }
 
-/** A line that the text does not have, whatever else a reader takes for the end of a line. */
+/** A line that the text does not contain, whatever a reader accepts as the end of a line. */
 function endMark(text: string): string {
   const lines = new Set(text.split('\n').map(line => line.trim()));
   let mark = 'END';

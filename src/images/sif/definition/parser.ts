@@ -31,8 +31,8 @@ export interface DefinitionStage {
 }
 
 /**
- * The lines of each stage, without what comes before the first line that has content. A line that begins
- * with `Bootstrap:` begins a stage, wherever it stands; the first stage may have other headers before it.
+ * Returns the lines of each stage, from the first line with content. A line that begins with `Bootstrap:` starts a
+ * stage at any position; the first stage may have other headers before it.
  */
 export function splitStages(text: string): readonly (readonly Line[])[] {
   const stages: Line[][] = [];
@@ -47,7 +47,9 @@ export function splitStages(text: string): readonly (readonly Line[])[] {
   return stages;
 }
 
-/** True for a text whose first line of content is a header, with a `Bootstrap` among the first headers. */
+/**
+ * Returns true for a text whose first line of content is a header, and that has `Bootstrap` among its first headers.
+ */
 export function hasBootstrap(text: string): boolean {
   for (const line of splitStages(text)[0] ?? []) {
     if (isBlankOrComment(line)) continue;

@@ -20,7 +20,7 @@ export function checkSections({ sections }: DefinitionStage): void {
   }
 }
 
-/** What the sections of a name have in them, one after another. */
+/** The content of all sections of a name, one after another. */
 export interface Script {
   readonly text: string;
   /** The text after the name of the section. */

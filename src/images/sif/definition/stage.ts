@@ -20,12 +20,14 @@ export function stageName(number: number): string {
 
 export interface StageOptions {
   readonly number: number;
-  /** The Dockerfile's names of the stages before, by those of the definition file. */
+  /** The Dockerfile's names of the previous stages, by their names in the definition file. */
   readonly names: ReadonlyMap<string, string>;
   readonly runsTest: boolean;
 }
 
-/** The instructions that make the image of a stage. Throws a `Fault` with the line for what cannot be built. */
+/**
+ * Returns the instructions for the image of a stage. Throws a `Fault` with the line for anything that cannot be built.
+ */
 export function stageInstructions(
   stage: DefinitionStage,
   { image, packages }: StageBase,
@@ -80,7 +82,7 @@ export function stageInstructions(
     .join('\n');
 }
 
-// As debootstrap leaves it: installed, without lists of packages.
+// As debootstrap leaves the system: packages installed, without package lists.
 const installScript =
   'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && rm -rf /var/lib/apt/lists/*';
 

@@ -34,7 +34,7 @@ export function stageBase(stage: DefinitionStage, ownHost: string): StageBase {
   );
 }
 
-// Apptainer takes all of them with any agent, and each agent ignores those of others.
+// Apptainer accepts all of these headers with any agent, and each agent ignores those of others.
 const knownHeaders = new Set([
   ...['bootstrap', 'from', 'includecmd', 'mirrorurl', 'updateurl', 'osversion', 'include'],
   ...['library', 'registry', 'namespace', 'stage', 'product', 'user', 'regcode', 'productpgp'],
@@ -65,7 +65,7 @@ function dockerImage(stage: DefinitionStage): string {
   return checkedImage(image, from);
 }
 
-/** What the library has of its own, each also an official image on Docker Hub under that name. */
+/** The library's own distributions; each is also an official image on Docker Hub under that name. */
 const distributions = new Set([
   ...['almalinux', 'alpine', 'amazonlinux', 'archlinux', 'busybox', 'centos', 'clearlinux'],
   ...['debian', 'fedora', 'opensuse', 'oraclelinux', 'rockylinux', 'ubuntu'],

@@ -83,7 +83,7 @@ function readFrom(
   return known;
 }
 
-/** Words are separated by blanks, and quotes keep together what has blanks in it. */
+/** Words are separated by blanks; quotes keep a word with blanks together. */
 function splitPaths({ text, number }: Line): readonly [string, string | undefined] {
   const words: string[] = [];
   const word = /\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y;
@@ -104,7 +104,7 @@ function splitPaths({ text, number }: Line): readonly [string, string | undefine
 
 function checkPath(path: string, line: number): void {
   if (path === '') refuseLine(line, 'a path is empty');
-  // They mean something in names to a shell or to COPY, and not the same.
+  // These characters have a meaning in names for a shell and for COPY, and the meanings differ.
   if (/["'$`\\{}\p{Cc}]/u.test(path)) {
     refuseLine(
       line,

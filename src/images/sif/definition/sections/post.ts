@@ -37,7 +37,7 @@ unset sluice_item
 cd / && exec "$@"
 `;
 
-// The root of the image is what it is on the machine that builds, and the working directory the build context.
+// The variables of `%setup` on a build machine: the root of the image, and the build context as the working directory.
 const setUp = `APPTAINER_ROOTFS=/
 SINGULARITY_ROOTFS=/
 APPTAINER_BUILDDEF=${context}/Singularity
@@ -65,7 +65,7 @@ export interface StageScripts {
   readonly post: Script | undefined;
   /** A complete script, including the first line. */
   readonly test: string | undefined;
-  /** What sets the variables of the image. */
+  /** Shell code that sets the variables of the image. */
   readonly environment: string | undefined;
 }
 
@@ -136,7 +136,7 @@ export function testInstructions(name: string): readonly string[] {
 /** An empty directory. */
 const tested = '/.singularity.d/tested';
 
-/** Makes a stage wait for the stage of a test, of which it takes nothing. */
+/** Makes a stage wait for the stage of a test, without copying anything from it. */
 export function waitForTest(stage: string): string {
   return `COPY --from=${stage} ["${tested}/","/.singularity.d/"]`;
 }

@@ -1,6 +1,6 @@
 import type { Script } from '../sections.ts';
 
-/** Its first line is that of the script, or of the shell; the section's argument goes to that program. */
+/** Its first line is that of the script, or names the shell; that program gets the section's argument. */
 export function scriptFile({ text, argument }: Script): string {
   const [, own, rest = ''] = /^\s*(#!.*)\n([\s\S]*)$/.exec(text) ?? [];
   const first = [own?.trim() ?? '#!/bin/sh', argument].join(' ').trim();

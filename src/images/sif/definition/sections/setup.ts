@@ -5,8 +5,8 @@ import type { Script } from '../sections.ts';
 import { scriptOf } from '../sections.ts';
 
 /**
- * The `%setup` of a stage; undefined where nothing is in it. Apptainer runs it on the machine that builds. What
- * only makes directories and copies below the root of the image does the same when it is run in the image.
+ * Returns the `%setup` of a stage, or undefined if it is empty. Apptainer runs it on the build machine. Commands that
+ * only create directories and copy below the root of the image have the same effect in the image.
  * Throws a `Fault` with the line for anything else.
  */
 export function setupScript(stage: DefinitionStage): Script | undefined {
@@ -33,14 +33,14 @@ function refuse(line: Line): never {
   );
 }
 
-/** Where a word leads: below the root of the image, below the working directory, or anywhere else. */
+/** The target of a word: below the root of the image, below the working directory, or anywhere else. */
 type Place = 'image' | 'context' | 'elsewhere';
 type Values = Map<string, Place>;
 
 const rootVariable =
   /^\$(?:\{(?:APPTAINER|SINGULARITY)_ROOTFS\}|(?:APPTAINER|SINGULARITY)_ROOTFS\b)/;
 
-/** Asks for the directory of the definition file, which is the build context. */
+/** Matches the commands for the directory of the definition file, which is the build context. */
 const here =
   /(?:`|\$\()\s*(?:pwd|dirname\s+"?\$\{?(?:APPTAINER|SINGULARITY)_BUILDDEF\}?"?)\s*(?:`|\))|\$\{?PWD\}?/g;
 
@@ -99,7 +99,7 @@ function mayRun(
   }
 }
 
-/** Takes `NAME=value ...`, and `for NAME in value ...`; false for other commands. */
+/** Accepts `NAME=value ...` and `for NAME in value ...`. Returns false for other commands. */
 function takesAssignments(words: readonly ShellWord[], values: Values): boolean {
   if (words[0]?.text === 'for') {
     const [, name, , ...items] = words;
@@ -132,7 +132,7 @@ function placeOf({ text }: ShellWord, values: Values): Place {
   return /^[/~\\$]/.test(text) ? 'elsewhere' : 'context';
 }
 
-/** Variables behind the beginning of a word must be the script's own. */
+/** Variables after the beginning of a word must be the script's own. */
 function innerIsKnown(text: string, values: Values): boolean {
   return [...text.matchAll(/\$(?:\{(\w+)\}|(\w*))/g)].every(([, braced, plain]) =>
     values.has(braced ?? plain ?? ''),

@@ -9,8 +9,8 @@ export function orasBase(from: Header): StageBase {
 }
 
 /**
- * Returns the image that `Bootstrap: localimage` names where the server can have it: one in a registry. Throws a
- * `Fault` with the line for a file, which is on the machine of the caller.
+ * Returns the image that `Bootstrap: localimage` names if it is in a registry. Throws a `Fault` with the line for a
+ * file, which is on the machine of the caller.
  */
 export function localBase(from: Header, ownHost: string): StageBase {
   const { value } = from;

@@ -15,7 +15,7 @@ export interface StageBase {
   readonly warning?: string;
 }
 
-/** Returns the name of an image. Throws a `Fault` with the line of its header where it is not one. */
+/** Returns the name of an image. Throws a `Fault` with the line of its header for an invalid name. */
 export function checkedImage(image: string, { line }: Header): string {
   try {
     parseReference(image);

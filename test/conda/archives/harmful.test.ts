@@ -1,0 +1,280 @@
+/** Archives that are made to harm are refused with an error that says why. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { archiveLimits } from '../../../src/conda/archives/archive-limits.ts';
+import { tarOf } from '../../corpus/layer.ts';
+import { packPackage } from '../../world/conda-package.ts';
+import { makeTempDir, type TempDir } from '../../world/temp-dir.ts';
+import { requireCommand } from '../../world/tools.ts';
+import { type InstallExtras, installPacked } from '../installing/installed.ts';
+import { listed, type MadeParts, madeArchive, packedAs, rawTar } from './made-archive.ts';
+
+let directory: TempDir;
+before(async () => {
+  directory = await makeTempDir('conda-harmful');
+});
+after(() => directory.remove());
+
+async function assertRefused(
+  packed: Awaited<ReturnType<typeof madeArchive>>,
+  message: RegExp,
+  extras: InstallExtras = {},
+): Promise<void> {
+  await assert.rejects(installPacked(packed, directory, extras), (error: Error) => {
+    assert.equal(error.name, 'Fault', error.stack);
+    assert.match(error.message, message);
+    assert.match(error.message, /^Cannot install made-1-0\.\S+: its archive at https:\S+ /);
+    assert.doesNotMatch(error.message, /\/tmp\//);
+    return true;
+  });
+  // No scratch file is left, only the archives.
+  const left = await readdir(directory.path);
+  assert.deepEqual(
+    left.filter(name => name.startsWith('scratch')),
+    [],
+  );
+}
+
+const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
+  'a path with dots': [
+    { files: rawTar([{ name: '../../etc/passwd', body: 'x' }]) },
+    /has an unsafe path, "\.\.\/\.\.\/etc\/passwd"/,
+  ],
+  'a path with dots inside': [{ files: rawTar([{ name: 'a/../../b' }]) }, /unsafe path/],
+  'an absolute path': [{ files: rawTar([{ name: '/etc/passwd' }]) }, /unsafe path/],
+  'a listed path with dots': [{ paths: [listed('../x')] }, /unsafe path, "\.\.\/x"/],
+  'a listed absolute path': [{ paths: [listed('/etc/passwd')] }, /unsafe path/],
+  'a link that climbs out': [
+    {
+      files: rawTar([{ name: 'lib/out', type: '2', link: '../../../etc' }]),
+      paths: [listed('lib/out', 'softlink')],
+    },
+    /a link "lib\/out" that leads out of the environment, to "\.\.\/\.\.\/\.\.\/etc"/,
+  ],
+  'an absolute link': [
+    {
+      files: rawTar([{ name: 'out', type: '2', link: '/etc/passwd' }]),
+      paths: [listed('out', 'softlink')],
+    },
+    /leads out of the environment/,
+  ],
+  'a file below a link': [
+    {
+      files: rawTar([
+        { name: 'd', type: '2', link: 'e' },
+        { name: 'd/x', body: 'x' },
+      ]),
+      paths: [listed('d', 'softlink'), listed('d/x')],
+    },
+    /"d\/x" below a file or link/,
+  ],
+  'a file below a file': [
+    { files: rawTar([{ name: 'd' }, { name: 'd/x' }]), paths: [listed('d'), listed('d/x')] },
+    /below a file or link/,
+  ],
+  'a hard link that leads out': [
+    { files: rawTar([{ name: 'x', type: '1', link: '/etc/shadow' }]) },
+    /unsafe path/,
+  ],
+  'a hard link to nothing': [
+    { files: rawTar([{ name: 'x', type: '1', link: 'y' }]) },
+    /hard link "x" whose target is not an earlier file/,
+  ],
+  'a device': [{ files: rawTar([{ name: 'x', type: '3' }]) }, /has an entry that is not a file/],
+  'a queue': [{ files: rawTar([{ name: 'x', type: '6' }]) }, /has an entry that is not a file/],
+  'two entries of one name': [{ files: rawTar([{ name: 'x' }, { name: 'x' }]) }, /two entries "x"/],
+  'a path that is listed twice': [
+    { files: rawTar([{ name: 'x' }]), paths: [listed('x'), listed('x')] },
+    /lists "x" twice/,
+  ],
+  'a listed path that is not there': [{ paths: [listed('gone')] }, /lists "gone", which/],
+  'a file that is listed as a link': [
+    { files: rawTar([{ name: 'x' }]), paths: [listed('x', 'softlink')] },
+    /lists "x" as a softlink, which it is not/,
+  ],
+  'a record of another package': [
+    {
+      files: rawTar([{ name: 'conda-meta/other.json' }]),
+      paths: [listed('conda-meta/other.json')],
+    },
+    /installs "conda-meta\/other\.json", where records/,
+  ],
+  'a file with another digest': [
+    {
+      files: rawTar([{ name: 'x', body: 'x' }]),
+      paths: [listed('x', 'hardlink', { sha256: '0'.repeat(64) })],
+    },
+    /contains "x" with another digest than it lists/,
+  ],
+  'a file with another size': [
+    {
+      files: rawTar([{ name: 'x', body: 'x' }]),
+      paths: [listed('x', 'hardlink', { size_in_bytes: 2 })],
+    },
+    /lists "x" with 2 bytes, but it has 1/,
+  ],
+  'a damaged list': [
+    { info: [{ name: 'info/paths.json', content: '{"paths": [{]' }] },
+    /has a damaged info\/paths\.json/,
+  ],
+  'a list of something else': [{ paths: [7] }, /has a damaged info\/paths\.json/],
+  'a list that is nested too deeply': [
+    { info: [{ name: 'info/paths.json', content: '['.repeat(100_000) }] },
+    /has a damaged info\/paths\.json/,
+  ],
+  'the index of another package': [
+    { info: [{ name: 'info/index.json', content: '{"name": "other", "version": "1"}' }] },
+    /contains a package with name "other", not "made"/,
+  ],
+  'an entry point that writes elsewhere': [
+    {
+      info: [
+        { name: 'info/index.json', content: indexWith({ noarch: 'python' }) },
+        { name: 'info/link.json', content: linkWith('../../x = a:b') },
+      ],
+    },
+    /has a damaged entry point, "\.\.\/\.\.\/x = a:b"/,
+  ],
+  'an entry point with code in it': [
+    {
+      info: [
+        { name: 'info/index.json', content: indexWith({ noarch: 'python' }) },
+        { name: 'info/link.json', content: linkWith('x = os:system("id") #') },
+      ],
+    },
+    /has a damaged entry point/,
+  ],
+};
+
+function indexWith(more: object): string {
+  return JSON.stringify({ name: 'made', version: '1', build: '0', ...more });
+}
+
+function linkWith(entryPoint: string): string {
+  return JSON.stringify({ noarch: { type: 'python', entry_points: [entryPoint] } });
+}
+
+const python = { minorVersion: '3.12', sitePackages: 'lib/python3.12/site-packages' };
+
+for (const [name, [parts, message]] of Object.entries(refusals)) {
+  test(`${name} is refused`, async () => {
+    await assertRefused(await madeArchive(parts), message, { python });
+  });
+}
+
+test('a name that is not UTF-8 is refused', async () => {
+  const files = rawTar([{ name: 'AAA' }]);
+  // The same sum of bytes.
+  files.set([0x41 + 0x3f, 0x41 - 0x3f, 0x41], 0);
+  await assertRefused(await madeArchive({ files }), /whose name is not valid UTF-8/);
+});
+
+test('a package for Python without a Python is refused', async () => {
+  const info = [{ name: 'info/index.json', content: indexWith({ noarch: 'python' }) }];
+  await assertRefused(await madeArchive({ info }), /is a package for Python, and the environment/);
+});
+
+test('files that the package does not list are not installed', async () => {
+  const files = rawTar([
+    { name: 'x', body: 'x' },
+    { name: 'hidden', body: 'y' },
+  ]);
+  const { paths, tar } = await installPacked(
+    await madeArchive({ files, paths: [listed('x')] }),
+    directory,
+  );
+  assert.deepEqual(paths, ['x']);
+  assert.doesNotMatch(tar.toString('latin1'), /hidden/);
+});
+
+test('a small archive that unpacks to very much is refused, and takes no disk', async () => {
+  const limits = { ...archiveLimits, freeBytes: 4 * 1024 * 1024 };
+  const files = await tarOf([{ name: 'zeros', content: Buffer.alloc(64 * 1024 * 1024) }]);
+  const bomb = await madeArchive({ files, paths: [listed('zeros')] });
+  assert.ok(bomb.bytes.length < 16 * 1024);
+  await assertRefused(bomb, /has more than \d+ bytes when it is unpacked/, { limits });
+});
+
+test('an entry that claims an absurd size is refused before its content is read', async () => {
+  const files = rawTar([{ name: 'x', size: 8 ** 11 - 1 }]);
+  await assertRefused(await madeArchive({ files }), /has more than \d+ bytes when it is unpacked/);
+});
+
+test('bytes behind the end of a tar file count as well', async () => {
+  const limits = { ...archiveLimits, freeBytes: 4 * 1024 * 1024 };
+  const files = Buffer.concat([await tarOf([]), Buffer.alloc(64 * 1024 * 1024)]);
+  await assertRefused(await madeArchive({ files }), /has more than \d+ bytes/, { limits });
+});
+
+test('an archive of very many entries is refused', async () => {
+  const limits = { ...archiveLimits, entries: 100 };
+  const names = Array.from({ length: 101 }, (_, index) => ({ name: `f${index}` }));
+  await assertRefused(await madeArchive({ files: rawTar(names) }), /more than 100 entries/, {
+    limits,
+  });
+});
+
+test('a very large document is refused', async () => {
+  const limits = { ...archiveLimits, documentBytes: 1000 };
+  const info = [{ name: 'info/about.json', content: JSON.stringify({ a: 'x'.repeat(1000) }) }];
+  await assertRefused(await madeArchive({ info }), /info\/about\.json above 1000 bytes/, {
+    limits,
+  });
+});
+
+test('a file with very many occurrences of its prefix is refused', async () => {
+  const limits = { ...archiveLimits, occurrences: 1000 };
+  const files = rawTar([{ name: 'x', body: '/'.repeat(1001) }]);
+  const patch = { prefix_placeholder: '/', file_mode: 'text' };
+  const paths = [listed('x', 'hardlink', patch)];
+  await assertRefused(await madeArchive({ files, paths }), /more than 1000 occurrences/, {
+    limits,
+  });
+});
+
+test('a program whose placeholder is shorter than the prefix is refused', async () => {
+  const files = rawTar([{ name: 'x', body: 'a/short/lib\0' }]);
+  const patch = { prefix_placeholder: '/short', file_mode: 'binary' };
+  const paths = [listed('x', 'hardlink', patch)];
+  await assertRefused(await madeArchive({ files, paths }), /placeholder is shorter than the path/);
+});
+
+test('a cut archive is refused at whatever byte it is cut, in both formats', async () => {
+  const it = { name: 'made', version: '1', files: [{ name: 'x', content: 'x'.repeat(5000) }] };
+  for (const format of ['conda', 'tar.bz2'] as const) {
+    const { bytes } = await packPackage({ ...it, format });
+    for (let length = 0; length < bytes.length; length += 37) {
+      await assertRefused(
+        packedAs(bytes.subarray(0, length), `.${format}`),
+        /is a|has |is not|ends|must/,
+      );
+    }
+  }
+});
+
+test('a changed byte of a compressed tar file is found', async () => {
+  const it = { name: 'made', version: '1', format: 'tar.bz2' } as const;
+  const { bytes } = await packPackage({ ...it, files: [{ name: 'x', content: 'y'.repeat(5000) }] });
+  const changed = Buffer.from(bytes);
+  const middle = bytes.length >> 1;
+  changed[middle] = (bytes[middle] ?? 0) ^ 0x10;
+  await assertRefused(packedAs(changed, '.tar.bz2'), /has damaged bzip2 data/);
+});
+
+test('bytes after bzip2 data are refused, several streams are not', async () => {
+  const { bytes } = await packPackage({ name: 'made', version: '1', format: 'tar.bz2' });
+  await assertRefused(packedAs(Buffer.concat([bytes, Buffer.from('x')]), '.tar.bz2'), /bzip2 data/);
+  const bzip2 = requireCommand('bzip2');
+  const tar = execFileSync(bzip2, ['-d'], { input: bytes });
+  const parts = [tar.subarray(0, 700), tar.subarray(700)];
+  const joined = Buffer.concat(parts.map(input => execFileSync(bzip2, { input })));
+  const { paths } = await installPacked(packedAs(joined, '.tar.bz2'), directory);
+  assert.deepEqual(paths, []);
+});
+
+test('a tar file without compression is not taken for one with it', async () => {
+  const bytes = await tarOf([{ name: 'x', content: 'x' }]);
+  await assertRefused(packedAs(bytes, '.tar.bz2'), /has damaged bzip2 data/);
+});
