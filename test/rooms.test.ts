@@ -40,7 +40,7 @@ function importsOf(file: string): string[] {
   return [...text.matchAll(pattern)].map(match => match[1] ?? match[2] ?? '');
 }
 
-/** What a file loads when it is imported: no types, and nothing that is imported later. */
+/** Returns the files that an import of the file loads: without types and dynamic imports. */
 function loadedBy(file: string): string[] {
   const text = readFileSync(file, 'utf8');
   const pattern = /(?:^|\n)(?:import|export)\s(?!type\s)[^;'"]*?from\s+['"]([^'"]+)['"]/g;
@@ -53,7 +53,7 @@ function importedFiles(path: string): string[] {
     .map(specifier => join(dirname(path), specifier));
 }
 
-/** The first circle in a graph of imports, from a file back to it; empty when there is none. */
+/** Returns the first circle in a graph of imports, from a file back to it; empty without a circle. */
 function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
   const way: string[] = [];
@@ -82,7 +82,7 @@ const standAlone: Readonly<Record<string, readonly string[]>> = {
   'buildkit/': ['buildkit/index.ts', 'buildkit/files/index.ts', 'buildkit/session/ssh/index.ts'],
 };
 
-/** What is wrong with one import, or undefined. */
+/** Returns the violation of one import, or undefined. */
 function complaint(rooms: readonly Room[], path: string, specifier: string): string | undefined {
   const own = roomOf(rooms, path);
   if (specifier.startsWith('.')) {

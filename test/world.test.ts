@@ -1,4 +1,4 @@
-/** The programs that the integration tests stand on: each one works, and none leaves anything. */
+/** The programs behind the integration tests: each one works, and none leaves anything behind. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

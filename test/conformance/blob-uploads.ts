@@ -126,7 +126,7 @@ function wrongChunk(bytes: Buffer, start: number, length: number): Omit<Chunk, '
 }
 
 interface WrongChunk extends Chunk {
-  /** Returns the number of bytes in the upload. */
+  /** Number of bytes in the upload. */
   readonly received: number;
   /** It is sent as the last one, with PUT. */
   readonly digest?: string;

@@ -42,7 +42,7 @@ test('a changed file is read when two consecutive checks see the same file', asy
   const files = at.start();
   const { accounts } = files;
   await files.look();
-  // As htpasswd writes: into the file, with a moment in which it is empty.
+  // As htpasswd writes: into the file, which is empty for a moment.
   await writeFile(at.path, '');
   await files.look();
   await writeFile(at.path, `ada:${hash}\nbob:${hash}`);
@@ -51,7 +51,7 @@ test('a changed file is read when two consecutive checks see the same file', asy
   await files.look();
   assert.deepEqual([...accounts.keys()], ['admin', 'ada', 'bob']);
   assert.deepEqual(at.changes, ['account.add bob']);
-  // As Kubernetes does: another target for a link.
+  // As Kubernetes does: a link gets another target.
   await writeFile(at.directory.join('other'), `bob:${hash}`);
   await unlink(at.path);
   await symlink('other', at.path);

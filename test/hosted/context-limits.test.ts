@@ -1,4 +1,4 @@
-/** How much uploaded build contexts may take, and when they go. */
+/** The limits of uploaded build contexts, and their removal. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
@@ -29,7 +29,7 @@ suite('uploaded contexts', () => {
   const contexts = createContextStore(database);
   const contents = createContentRowStore(database);
 
-  /** Puts a context with these blobs, each linked at its time. */
+  /** Stores a context with these blobs, each linked at its time. */
   const put = async (repository: string, name: string, blobs: Record<string, number>) => {
     const digest = digestOf(name);
     const limits = {

@@ -1,4 +1,4 @@
-/** The service's own right to the hosted repositories, and what is kept of one of them, is not lent to anybody. */
+/** Nobody else can use the server's own right to the hosted repositories, or its stored content. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';

@@ -1,4 +1,4 @@
-/** Pushes to hosted repositories with plain requests, and looks at what is there. */
+/** Pushes to hosted repositories with plain requests, and checks the result. */
 import { digestOf } from '../../src/oci/digest.ts';
 import { call, type Reply } from '../faults/http-client.ts';
 
@@ -13,10 +13,10 @@ export function basic(name: string, password: string): { authorization: string }
 /** The account that {@link administered} configures. */
 export const admin = basic('admin', 'secret');
 
-/** A configuration with one account that may do everything. */
+/** A configuration with one account that has every right. */
 export const administered = { accounts: { admin: 'secret' } };
 
-/** A repository of a server, `http://127.0.0.1:1/v2/team/app`, in the right of somebody. */
+/** A repository of a server, `http://127.0.0.1:1/v2/team/app`, with the rights of a caller. */
 export class Repository {
   readonly url: string;
   readonly #headers: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export class Repository {
     });
   }
 
-  /** An image of its own: config, layers and manifest. Throws unless all of it is acknowledged. */
+  /** Pushes a unique image: config, layers and manifest. Throws unless all of it is acknowledged. */
   async pushImage(tag: string, layers: readonly Buffer[]): Promise<string> {
     const config = configOf(tag, layers);
     for (const blob of [config, ...layers]) expect(await this.pushBlob(blob), 201);

@@ -9,7 +9,7 @@ import { administered, basic, expect, Repository } from './push-client.ts';
 const start = (hosted: object): Promise<Sluice> =>
   startSluice({ config: { ...administered, hosted } });
 
-/** Pushes without telling the length beforehand. */
+/** Pushes without stating the length. */
 async function stream(repository: Repository, bytes: Buffer) {
   const location = await repository.begin();
   return repository.send('PATCH', location, bytes, { 'transfer-encoding': 'chunked' });
@@ -77,7 +77,7 @@ test('simultaneous uploads do not exceed the limits', async () => {
       else assertRegistryFault(reply, full);
       open.push(location);
     }
-    // One of them ends, so that there is room for another.
+    // One of them ends, so that there is space for another.
     expect(await repository.send('DELETE', open[0] ?? ''), 204);
     expect(await repository.send('PATCH', await repository.begin(), pattern(400_000, 'new')), 202);
     const last = pattern(400_000, '1');

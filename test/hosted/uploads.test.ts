@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => sluice?.stop());
 
-/** Sends the head of a PATCH and as many bytes as told, and leaves the connection open. */
+/** Sends the head of a PATCH and the given number of bytes, and leaves the connection open. */
 async function patchPartly(location: string, from: number, to: number): Promise<Socket> {
   const socket = connect(sluice.port, '127.0.0.1');
   socket.on('error', () => {});
@@ -38,17 +38,17 @@ async function patchPartly(location: string, from: number, to: number): Promise<
   return socket;
 }
 
-/** How far the upload is, as its state says. */
+/** Returns the number of received bytes, as the state of the upload reports it. */
 async function received(location: string): Promise<number> {
   const state = expect(await repository.get(location), 204);
   assert.equal(state.headers.location, location);
   return Number(/^0-(\d+)$/.exec(String(state.headers.range))?.[1]) + 1;
 }
 
-// No whole number of the pieces that the server writes at once.
+// Not a multiple of the pieces that the server writes at once.
 const part = 1_200_000;
 
-/** Waits until all that was sent is reported, while its request still hangs. */
+/** Waits until all sent bytes are reported, while the request still hangs. */
 function isUnderWay(location: string): Promise<void> {
   return eventually('all of it is reported', async () => (await received(location)) === part);
 }
@@ -71,7 +71,7 @@ test('a new request takes over from one with a hanging connection', async () => 
   const closed = once(hanging, 'close');
   await isUnderWay(location);
   const all = whole.subarray(0, 10);
-  // It must begin where the hanging one ended: it is told so, and the hanging one is over.
+  // It must begin where the hanging one ended: the answer says so, and the hanging one has ended.
   const early = await repository.send('PATCH', location, all, { 'content-range': '0-9' });
   const message = new RegExp(`${part} bytes`);
   assertRegistryFault(early, { status: 416, code: 'BLOB_UPLOAD_INVALID', message });

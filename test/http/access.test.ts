@@ -1,4 +1,4 @@
-/** Who may use a server: the switches of `access`, and whom the operator's credentials serve. */
+/** Who may use a server: the settings `access`, and the callers that the operator's credentials serve. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';

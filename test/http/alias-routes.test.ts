@@ -1,4 +1,4 @@
-/** Paths and names that clients of other services use, beside those of this one. */
+/** Paths and names that clients of other services use, in addition to those of this one. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { startFaultWorld } from '../faults/fault-world.ts';

@@ -1,4 +1,4 @@
-/** Bodies of requests that are read whole: how long they may take, and how much memory all of them. */
+/** Request bodies that are read completely: their time limit, and their memory together. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -19,7 +19,7 @@ before(async () => {
 
 after(() => sluice.stop());
 
-/** A container request whose body is announced to have so many bytes. */
+/** A container request whose body has the given Content-Length. */
 function begin(length: number): Open {
   return open(
     sluice,

@@ -39,7 +39,7 @@ test('a stop ends idle, silent and half-sent connections at once, and waits for 
     const body = '{"containerImage":"127.0.0.1:1/a/b:c"}';
     const head = `POST /v1alpha2/container HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
     const pending = open(sluice, head);
-    // What was sent before it has arrived when the server has answered on a connection that came later.
+    // Bytes sent earlier have arrived when the server has answered on a later connection.
     assert.equal((await sluice.fetch('/healthz')).status, 200);
     sluice.process.kill('SIGTERM');
     const three = [idle, silent, half];

@@ -1,4 +1,4 @@
-/** The pages of the APIs: everything that they need comes from the server, and their policy allows it. */
+/** The pages of the APIs: everything they load comes from the server, and their policy allows it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';

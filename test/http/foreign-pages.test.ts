@@ -1,4 +1,4 @@
-/** Routes that change something do not do it for a page of another origin. */
+/** Routes that change something refuse requests of pages of another origin. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
@@ -59,7 +59,7 @@ const foreign: readonly Record<string, string>[] = [
   { origin: 'https://images.example.com:8443' },
   { origin: 'null' },
   { origin: 'nonsense' },
-  // A name that was pointed here after its page had been loaded.
+  // A name whose address was changed to this server after its page was loaded (DNS rebinding).
   {
     origin: 'http://evil.example:9090',
     host: 'evil.example:9090',

@@ -9,7 +9,7 @@ test('secrets are not in the log, also in unexpected places', async () => {
   await using sluice = await startSluice({
     config: { platform: { pairingToken: 'pairing-secret-of-the-operator' } },
   });
-  // A proxy that does not hand on the upgrade makes plain requests of those that would pair.
+  // A proxy that does not pass on the upgrade turns pairings into plain requests.
   for (const path of [
     '/pairing/tower/token/pairing-secret-of-the-operator?endpoint=https://tower.example',
     '/pairing/tower/token/pairing-secret-of-the-operator/',
@@ -33,7 +33,7 @@ test('a path of any length is cleared of tokens at once', () => {
     const text = piece.repeat(16_000 / piece.length);
     const began = performance.now();
     for (let count = 0; count < 10; count += 1) withoutToken(text);
-    // Far above what it takes on a busy machine; a pattern that looks back takes seconds.
+    // Far above the usual time on a busy machine; a backtracking pattern takes seconds.
     assert.ok(performance.now() - began < 1500, piece);
   }
 });

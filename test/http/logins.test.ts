@@ -1,4 +1,4 @@
-/** Passwords and tokens cannot be tried one after the other, wherever they are taken. */
+/** Passwords and tokens cannot be guessed by trial, on any route. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ const limitText =
 interface Door {
   readonly what: string;
   readonly isRegistry?: boolean;
-  /** What is right is let in all the same. */
+  /** Valid credentials are still accepted. */
   readonly isOpen?: boolean;
   try(at: Entrance, isGood: boolean, address: string): Promise<Reply>;
   readonly refused: number;
@@ -178,7 +178,7 @@ suite('failed logins', { concurrency: 4 }, () => {
     for (let tries = 0; tries < 5; tries += 1) {
       assert.equal((await valid(registry.password, '192.0.2.1')).body.toString(), 'true');
     }
-    // Side by side they all pass: the next one waits for each of them, but not for longer than an hour.
+    // Simultaneous logins all pass: the next one waits for each of them, but no longer than an hour.
     const together = Array.from({ length: 9 }, () => valid('guess', '192.0.2.1'));
     const tried = (await Promise.all(together)).filter(({ status }) => status === 200).length;
     assert.ok(tried >= 3);

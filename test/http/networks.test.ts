@@ -1,4 +1,4 @@
-/** Who has one address of IPv6 has many: limits count them as one. */
+/** A client with one IPv6 address has many: limits count them as one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFaultWorld } from '../faults/fault-world.ts';

@@ -1,4 +1,4 @@
-/** What HTTP itself asks for: methods, codings, pages of other origins, clients that close their side first. */
+/** Requirements of HTTP: methods, codings, pages of other origins, clients that close their side first. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

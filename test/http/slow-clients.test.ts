@@ -1,4 +1,4 @@
-/** Clients that send or take next to nothing: they end, and those beside them are served. */
+/** Clients that send or read almost nothing are disconnected, and others are served meanwhile. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -12,7 +12,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 
 const mebibyte = 1024 * 1024;
 const stallMs = 2000;
-// Larger than what the kernel takes in place of a client.
+// Larger than the buffers of the kernel.
 const blob = pattern(64 * mebibyte, 'slow clients');
 const digest = digestOf(blob);
 

@@ -1,4 +1,4 @@
-/** A password is sent to the registry that was named, and to no other. */
+/** A password is sent only to the named registry. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { postJson } from '../faults/fault-world.ts';

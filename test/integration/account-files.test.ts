@@ -1,4 +1,4 @@
-/** Accounts with hashes, of the configuration and of `htpasswd` files that change while the server runs. */
+/** Accounts with hashes, in the configuration and in `htpasswd` files that change while the server runs. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { rename, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** A backup of a server at work, and what a new machine makes of it. */
+/** A backup of a running server, restored on a new machine. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

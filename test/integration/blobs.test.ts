@@ -1,4 +1,4 @@
-/** The three ways of a blob to a client, with a registry that redirects to a store of its own. */
+/** The three ways of serving a blob, with a registry that redirects to its own store. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ suite('blobs', () => {
     });
   };
 
-  /** Which requests reached the store while the work was done. */
+  /** Returns the requests that reached the store during the work. */
   const during = async (work: () => Promise<void>): Promise<StoreRequest[]> => {
     const before = (await storeRequests(store)).length;
     await work();
@@ -85,7 +85,7 @@ suite('blobs', () => {
   const layersOf = (name: string) =>
     (pushed.get(name)?.image.blobs.slice(1) ?? []).map(({ digest }) => digest).sort();
 
-  /** Pulls with all clients, each one from nothing. */
+  /** Pulls with all clients, each without stored content. */
   const pullWithAll = async (names: readonly string[]) => {
     for (const name of names) {
       assertSuccess(await docker.pull(name));
@@ -170,7 +170,7 @@ suite('blobs', () => {
   });
 });
 
-/** Has the blobs of the registry without asking for credentials, and notes who came. */
+/** Serves the blobs of the registry without a login, and records the clients. */
 function storeSite({ host, username, password }: Registry, directory: string): NginxSite {
   const basic = Buffer.from(`${username}:${password}`).toString('base64');
   const { http = '', server } = relaySite({ host });
@@ -183,7 +183,7 @@ function storeSite({ host, username, password }: Registry, directory: string): N
   };
 }
 
-/** The registry, but blobs are elsewhere. */
+/** The registry, with its blobs in another place. */
 function frontSite(registry: Registry, store: Nginx): NginxSite {
   const { http = '', server } = relaySite(registry);
   const redirect = `location ~ /blobs/ { return 307 ${store.url}$request_uri; }`;

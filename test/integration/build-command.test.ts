@@ -1,4 +1,4 @@
-/** `sluice build`, `name` and `logs` against a running server with a real BuildKit, on a terminal and elsewhere. */
+/** `sluice build`, `name` and `logs` with a running server and a real BuildKit, on a terminal and without one. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** Build contexts and named contexts on a real BuildKit: what is sent, and what takes the place of images. */
+/** Build contexts and named contexts on a real BuildKit. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -268,7 +268,7 @@ suite('build contexts', { concurrency: 2 }, () => {
         /Build context: (.*) in \d+ files, (.*) sent/.exec(result.stderr) ?? [];
       return { name, total: bytesIn(total), sent: bytesIn(sent), ms: performance.now() - began };
     };
-    // What a build that reads the directory itself copies.
+    // The files that a build copies if it reads the directory itself.
     const local = async () => {
       const { stdout } = await promisify(execFile)('sh', [
         '-c',
@@ -290,7 +290,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.ok(second.sent < first.sent / 10, `${second.sent} of ${second.total} sent again`);
     assert.equal(assertSuccess(await runWithPodman(root, second.name)), await local());
 
-    // The same content has the same key: nothing is built, and nothing but the list is asked for.
+    // The same content has the same key: nothing is built, and only the list is requested.
     const third = await build('--dry-run');
     assert.equal(JSON.parse(third.name).cached, true);
     assert.equal(third.sent, 0);
@@ -364,7 +364,7 @@ suite('build contexts', { concurrency: 2 }, () => {
       request('FROM node:24\n', named(`${closed.host}/corpus/busybox:oci`)),
       new RegExp(`400: .*base image ${closed.host}/corpus/busybox:oci is unavailable`),
     );
-    // What it replaces is nobody's concern any more.
+    // The replaced image is not checked any more.
     const replaced = `FROM ${closed.host}/corpus/busybox:oci\nCMD echo replaced\n`;
     const answer = await request(replaced, {
       namedContexts: { [`${closed.host}/corpus/busybox:oci`]: base },

@@ -1,4 +1,4 @@
-/** What a request says about how its image is built, on a real BuildKit. */
+/** Build options of a request, on a real BuildKit. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';

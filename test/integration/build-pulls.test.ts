@@ -1,4 +1,4 @@
-/** Real clients pull a name whose image is still being built, or could not be built. */
+/** Real clients pull a name whose image is still being built, or whose build has failed. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -41,7 +41,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   let buildkitd: Buildkitd;
   let sluice: Sluice;
   let base: string;
-  // A build goes on when its id is in here: however busy the machine is, it ends after what a test waits for.
+  // A build continues when its id is in here, so it ends after the tested event on any machine.
   const opened = new Set<string>();
   let gate: Server;
   let gateUrl: string;
@@ -60,7 +60,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
       config: {
         accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
-        // Two seconds in place of 25; a client follows ten redirects.
+        // Two seconds instead of 25; a client follows ten redirects.
         builds: { pullWait: '2s', concurrent: 12 },
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
@@ -74,7 +74,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     gate?.close();
   });
 
-  /** Asks for a new build that runs until it is let on. */
+  /** Requests a new build that runs until the test continues it. */
   const build = async (): Promise<BuildAnswer & { letOn(): void }> => {
     const id = randomUUID();
     const wait = `until wget -q -O /dev/null ${gateUrl}/${id}; do sleep 0.1; done`;
@@ -90,7 +90,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   const statusOf = async (id: string): Promise<RequestStatus> =>
     (await sluice.fetch(`/v1alpha2/container/${id}/status`)).json() as Promise<RequestStatus>;
 
-  /** Asks for a build that fails, and waits until it has. */
+  /** Requests a build that fails, and waits for the failure. */
   const failing = async () => {
     const dockerfile = `FROM ${base}\nRUN echo ${randomUUID()}; exit 42\n`;
     const body = { containerFile: Buffer.from(dockerfile).toString('base64') };
@@ -113,12 +113,12 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     assertSuccess(await pulled);
     assert.ok((await redirectsOf(answer)) >= 2, 'it followed redirects');
     const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
-    // cosign also looks for signatures, under tags that nobody has made.
+    // cosign also looks for signatures, under tags that do not exist.
     const refused = own.filter(({ status, path }) => status >= 400 && !path.includes('/sha256-'));
     assert.deepEqual(refused, []);
   };
 
-  /** Whatever a client asks for first, it shows why the build failed, and gives up at once. */
+  /** Whatever a client requests first, it shows why the build failed, and stops at once. */
   const checkFailed = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
     const answer = await failing();
     const { code, stderr } = await pullName(answer.targetImage);

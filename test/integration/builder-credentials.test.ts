@@ -1,4 +1,4 @@
-/** A builder acts for who asks with the credentials for each repository. */
+/** A builder uses the caller's credentials for each repository. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -11,7 +11,7 @@ const administrator = { name: 'admin', password: 'secret' };
 const basic = (name: string, password: string) =>
   `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
-/** A registry whose accounts are for a part of it each, with a token service: hosted repositories. */
+/** A registry with accounts for parts of it, and a token service: hosted repositories. */
 const startParts = () =>
   startSluice({
     config: {

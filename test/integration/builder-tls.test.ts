@@ -1,4 +1,4 @@
-/** A builder that requires TLS of both sides: what the configuration says about it, and what a caller hears. */
+/** A builder that requires mutual TLS: its configuration, and the messages to callers. */
 import assert from 'node:assert/strict';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -112,7 +112,7 @@ suite('a builder behind TLS', () => {
     const refused = await build('refused');
     assert.notEqual(refused.code, 0);
     assert.match(refused.stderr, /the builder does not accept the client certificate/);
-    // Halfway: the certificate is there, its key has yet to come.
+    // Incomplete: the certificate is replaced, its key is not.
     await copyFile(client.certificate, certificate);
     assert.notEqual((await build('halfway')).code, 0);
     await eventually('the log reports it', () =>

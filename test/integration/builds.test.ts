@@ -51,7 +51,7 @@ suite('builds', { concurrency: 2 }, () => {
   const configuration = () => ({
     accounts: { admin: 'secret' },
     buildkit: [buildkitd.address],
-    // The source of an ADD whose address is masked: nothing listens there.
+    // The source of an ADD whose address is masked: nobody listens there.
     builds: { privateHosts: ['127.0.0.1:1'], syntax: 'builder' },
     limits: { builds: { anonymous: 'off' } },
     registries: {
@@ -192,10 +192,10 @@ suite('builds', { concurrency: 2 }, () => {
 
   test('an invalid Dockerfile is reported with its line', async () => {
     await assert.rejects(request(`FROM ${base}\nRUNN true\n`), /400: .*line 2: 'RUNN'/);
-    // A frontend of somebody's own would run in the builder, and pull what nobody has checked.
+    // A custom frontend would run in the builder, and pull images without a check.
     const frontend = request(`# syntax=evil.example.com/frontend:1\nFROM ${base}\n`);
     await assert.rejects(frontend, /400: .*line 1: the syntax evil\.example\.com/);
-    // What only the builder finds out is told to who pulls.
+    // Errors that only the builder finds are reported to pulls.
     const { targetImage } = await request(`FROM ${base}\n\nCOPY nothing /\n`);
     assert.match(await (await manifestOf(targetImage)).text(), /line 3[\s\S]*not found/);
   });
@@ -231,7 +231,7 @@ suite('builds', { concurrency: 2 }, () => {
       registry.requests.filter(({ path }) => path.startsWith(`/v2/${repository}/manifests/`));
     const before = asked().length;
     assert.equal((await request(dockerfile, where)).cached, true);
-    // Its log is written in the order of its answers.
+    // The order of its log is the order of its answers.
     const marker = `/v2/${repository}/manifests/marker`;
     await fetch(registry.url + marker);
     await eventually('it is logged', async () => asked().some(({ path }) => path === marker));
@@ -259,7 +259,7 @@ suite('builds', { concurrency: 2 }, () => {
       sluice.request({ containerImage: `${sluice.host}/builds:${key}` }),
       /Cannot pull .* without credentials/,
     );
-    // The key is in the name of the image, and tells who knows it nothing.
+    // The key is in the name of the image, and reveals nothing.
     for (let number = 0; number < 10; number += 1) {
       for (const what of ['', '/status', '/logs', '/condalock']) {
         const path = `/v1alpha1/builds/${key}_${number}${what}`;
@@ -310,7 +310,7 @@ suite('builds', { concurrency: 2 }, () => {
     const refusal = await cancel(theirs.buildId);
     assert.equal(refusal.status, 401);
     assert.match(await refusal.text(), /Only the caller who requested a build/);
-    // Somebody who waits for it too.
+    // Another caller who waits for it.
     assert.equal((await request(dockerfile)).buildId, theirs.buildId);
     const left = (await (await cancel(theirs.buildId)).json()) as { cancelled: boolean };
     assert.equal(left.cancelled, false);

@@ -1,4 +1,4 @@
-/** Dates in what is built: the same digest each time, and compiled Python code that is up to date. */
+/** Dates in built images: the same digest each time, and valid compiled Python code. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -13,7 +13,7 @@ import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { assertSuccess } from './served.ts';
 
-// Says of each module whether Python would compile it again, and whether zip files take what is there.
+// Prints for each module whether Python would compile it again, and whether zip files accept its time.
 const examine = `
 import glob, os, struct, zipfile
 for path in sorted(glob.glob('/app/__pycache__/*.pyc')):
@@ -112,7 +112,7 @@ COPY sent.txt ./
     const place = (name: string) => ({
       freeze: true,
       buildRepository: `${registry.host}/${name}`,
-      // A cache that the caller names is written, and not read.
+      // The caller's cache is written, and not read.
       cacheRepository: `${registry.host}/cache/${name}`,
     });
     const first = await request(place('first'));

@@ -39,7 +39,7 @@ suite('command line', { concurrency: 2 }, () => {
     const flags = ['--image', reference(image), '--json', ...args];
     return JSON.parse(assertSuccess(await run('request', ...flags)));
   };
-  /** The runtime configuration of what is served. */
+  /** Returns the runtime configuration of the served image. */
   const runtimeOf = async ({ targetImage, digest }: ContainerAnswer) => {
     const manifest = await fetchJson<{ config: { digest: string } }>(
       sluice,
@@ -241,7 +241,7 @@ const entries: readonly File[] = [
   [`${'long/'.repeat(30)}file`, 0o644, 'deep'],
 ];
 
-/** Makes the files in the order given, with times and owners of its own. */
+/** Creates the files in the given order, with different times and owners. */
 async function fill(
   folder: string,
   files: readonly File[],

@@ -14,7 +14,7 @@ import { assertSuccess } from './served.ts';
 const lookMs = 20;
 const typingMs = 60_000;
 
-/** What stands before the cursor, and all that a shell offers. */
+/** Returns all completions that a shell offers for the text before the cursor. */
 const offers: readonly (readonly [line: string, offered: readonly string[]])[] = [
   ['sluice bui', ['build']],
   ['sluice help cre', ['credentials']],

@@ -1,6 +1,6 @@
 /**
- * `docker compose up` as it stands in the project, in a Docker engine with a network of its own. The images
- * that Docker Hub would give are made of Debian's packages and have the names that stand in the files.
+ * `docker compose up` with the project's files, in a Docker engine with its own network.
+ * Images of Docker Hub are made from Debian's packages, under the names in the files.
  */
 import assert from 'node:assert/strict';
 import { copyFile, cp, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -25,10 +25,10 @@ import { assertSuccess } from './served.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const patienceMs = 120_000;
-// The address of the files as they stand; the network is the engine's own, so nobody else has it.
+// The address in the files; the engine has its own network, so nobody else uses it.
 const host = '127.0.0.1:9090';
 const base = `${host}/public/busybox:1`;
-// One that is public, and one that clouds answer at with their secrets. Neither leaves the network of the test.
+// A public address, and the address at which clouds serve their secrets. Neither leaves the network of the test.
 const publicAddress = '9.9.9.9';
 const metadataAddress = '169.254.169.254';
 const servicePort = 8000;
@@ -81,7 +81,7 @@ suite('docker compose up', () => {
       timeoutMs: patienceMs,
     });
 
-  /** Runs the command line where the user of such a server would, and returns the name that it prints. */
+  /** Runs the command line as a user of such a server would. Returns the printed name. */
   const build = async (dockerfile: string): Promise<Result> => {
     const file = images.join('Dockerfile');
     await writeFile(file, dockerfile);
@@ -106,13 +106,13 @@ suite('docker compose up', () => {
     }
   };
 
-  /** What a step of an anonymous build prints. */
+  /** Returns the output of a step of an anonymous build. */
   const stepSays = async (script: string): Promise<string> => {
     const { stdout, stderr } = await build(`FROM ${base}\nRUN ${script}\n`);
     return stdout + stderr;
   };
 
-  /** What a step gets from each of these, or the error of wget. */
+  /** Returns what a step receives from each address, or the error of wget. */
   const fetched = (addresses: readonly string[]) => {
     const get = (at: string) => `$(wget -q -T 3 -O - http://${at}/ 2>&1 | head -c 60)`;
     return stepSays(addresses.map(at => `echo "${at} ${get(at)}"`).join('; '));
@@ -252,7 +252,7 @@ suite('docker compose up', () => {
 
 const service = `require('node:http').createServer((_, answer) => answer.end('reached')).listen(${servicePort}, '0.0.0.0')`;
 
-/** Files for `docker load`: what compose would build, what Docker Hub would give, and a base for builds. */
+/** Files for `docker load`: the image that compose would build, the images of Docker Hub, and a base for builds. */
 async function makeImages(into: TempDir): Promise<void> {
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();

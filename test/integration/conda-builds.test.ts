@@ -1,7 +1,7 @@
 /**
- * What surrounds a Conda build, on a real BuildKit: names, referrers, formats, the command line. To be fast,
- * a shell script stands in for the package manager: it understands the three commands of the recipe and makes
- * a program of each package that is asked for. Real packages are in `conda-packages.test.ts`.
+ * Everything around a Conda build, on a real BuildKit: names, referrers, formats, the command line.
+ * To be fast, a shell script replaces the package manager: it understands the three commands of the recipe and creates
+ * a program for each requested package. `conda-packages.test.ts` uses real packages.
  */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
@@ -169,14 +169,14 @@ suite('Conda builds', () => {
     );
     const blob = `${registry.url}/v2/conda/locked/blobs/${manifest.layers[0]?.digest}`;
     assert.match(await (await fetch(blob)).text(), /^@EXPLICIT\n(?:.*\n)*.*\/lockme=1/);
-    // Nobody wonders where that tag comes from.
+    // The tag of the lock file is expected there.
     const logOf = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
     assert.match(await logOf(there.buildId), new RegExp(`no referrers API, .* the tag ${tag}`));
     assert.doesNotMatch(await logOf(here.buildId), /referrers API/);
   });
 
   test('packages are frozen without a repository, as existing clients request it', async () => {
-    // Every member that they send, also those that are not set.
+    // Every member that these clients send, including unset ones.
     const frozen = await request(
       { entries: ['samtools=1.22'], channels: ['conda-forge', 'bioconda'] },
       {

@@ -1,6 +1,6 @@
 /**
- * Conda builds from real packages: channels served here, a real solver and a real installer, behind a
- * command line of our own (`test/world/micromamba.py`), since micromamba cannot be had from a registry.
+ * Conda builds from real packages: channels served here, a real solver and a real installer, behind a command line of
+ * this project (`test/world/micromamba.py`), because no registry has micromamba.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -17,7 +17,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { zipOf } from '../world/zip.ts';
 import { assertSuccess } from './served.ts';
 
-/** A program that says who it is, and shows a file that it finds by the prefix it was installed to. */
+/** A program that prints its name, and shows a file below the prefix of its installation. */
 function program(name: string, version: string, more: Partial<CondaPackage> = {}): CondaPackage {
   const script = `#!/bin/sh\necho ${name} ${version} "$@"\ncat ${placeholder}/share/* || :\n`;
   return {

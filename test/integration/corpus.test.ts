@@ -1,4 +1,4 @@
-/** Every shape of image there is goes through Sluice and comes out right to the byte. */
+/** Every shape of image passes through Sluice correctly, byte for byte. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const isIndex = (type: string) => type === mediaTypes.ociIndex || type === media
 const isImageConfig = (type: string) =>
   type === mediaTypes.ociConfig || type === mediaTypes.dockerConfig;
 
-// What has nothing to change: no images, or none that is there.
+// Images without anything to change: artifacts, and indexes without available images.
 const untouched: readonly string[] = [
   ...['artifact:oras11', 'artifact:sif', 'artifact:helm', 'artifact:referrer'],
   'multi:empty',
@@ -235,7 +235,7 @@ interface Served {
   readonly type: string;
 }
 
-/** Every manifest below the root, verified, and the config of every image. */
+/** Returns every verified manifest below the root, and the config of every image. */
 async function walk(sluice: Sluice, answer: ContainerAnswer): Promise<Seen> {
   const get: Fetch = async (kind, digest) => {
     const response = await fetch(sluice.at(answer.targetImage, `${kind}/${digest}`));

@@ -1,4 +1,4 @@
-/** The clients without a daemon pull what Sluice serves, byte for byte; podman runs it too. */
+/** Clients without a daemon pull served images byte for byte; podman also runs them. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -28,7 +28,7 @@ interface Manifest {
   readonly manifests?: readonly { digest: string; platform?: { architecture: string } }[];
 }
 
-/** What a client with the machine's platform must have in the end. */
+/** The content that a client on the machine's platform must have at the end. */
 interface Expected {
   readonly answer: ContainerAnswer;
   /** The manifest of linux/amd64, the root itself when there is no other. */
@@ -79,7 +79,7 @@ suite('daemonless clients', { concurrency: 2 }, () => {
       await using root = await openRoot(name);
       for (const client of clientsOf(name)) {
         for (const one of cases) {
-          // A name of its own for each: podman and buildah share what they have pulled.
+          // A separate name for each: podman and buildah share their pulled images.
           const expected = await expect(await requestCase(sluice, pushed, one));
           const { targetImage } = expected.answer;
           const into = `/tmp/${expected.answer.containerToken}`;
@@ -106,7 +106,7 @@ suite('daemonless clients', { concurrency: 2 }, () => {
   }
 });
 
-/** A registry without the referrers API, and what stands in for it there. */
+/** A registry without the referrers API, and the tag that replaces it. */
 async function assertReferrers(root: Root, name: string, expected: number): Promise<void> {
   const discover = ['oras', 'discover', '--plain-http', '--format', 'json', name];
   const found = JSON.parse(assertSuccess(await root.exec(discover), name)) as {

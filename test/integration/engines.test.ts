@@ -1,4 +1,4 @@
-/** Docker and containerd of every suite pull and run what Sluice serves. */
+/** Docker and containerd of every suite pull and run served images. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';

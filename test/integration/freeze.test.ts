@@ -1,4 +1,4 @@
-/** Images with config and layers baked into them, in repositories of the asker. */
+/** Images with config and layers built into them, in repositories of the caller. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { manifestAccept } from '../../src/oci/media-type.ts';
@@ -91,7 +91,7 @@ suite('freeze', { concurrency: 2 }, () => {
     const { message } = (await answer.json()) as { message: string };
     return { status: answer.status, message };
   };
-  /** Waits for its end; the log is what it says when it failed. */
+  /** Waits for the end of the build. Returns the log of a failed build. */
   const finished = async ({ buildId }: FrozenAnswer): Promise<void> => {
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
@@ -139,7 +139,7 @@ suite('freeze', { concurrency: 2 }, () => {
     assert.equal(again.buildId, answer.buildId);
     assert.deepEqual([again.cached, again.succeeded], [true, true]);
 
-    // Each has an id of its own, by which only its status can be asked for.
+    // Each has its own id, which gives access to its status only.
     assert.notEqual(again.requestId, answer.requestId);
     for (const { requestId } of [answer, again]) {
       const status = await sluice.fetch(`/v1alpha2/container/${requestId}/status`);
@@ -347,13 +347,13 @@ suite('freeze', { concurrency: 2 }, () => {
         /400: .*'freeze': .*busybox is private.* set 'buildRepository'/,
       );
     }
-    // Nobody may name the repository who has no right of their own to it.
+    // Only callers with their own right to the repository may name it.
     await assert.rejects(
       ask({ containerImage: base, buildRepository: place }),
       /403: .*'buildRepository'/,
     );
 
-    // Unlike other builds of callers without a login it stays.
+    // Unlike other builds of callers without a login, it stays.
     const { targetImage, buildId } = await ask({ containerImage: base });
     const tag = targetImage.split(':').at(-1);
     const end = `/v1alpha1/builds/${buildId}/logs?follow=true`;

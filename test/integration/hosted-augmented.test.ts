@@ -1,4 +1,4 @@
-/** Container requests for hosted images: the server is its own registry, without asking itself. */
+/** Container requests for hosted images: the server is its own registry, without requests to itself. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
@@ -88,7 +88,7 @@ suite('container requests for hosted images', () => {
       }
       const asked = (await sluice.requests()).slice(known);
       assert.ok(asked.some(({ path }) => path.includes('/blobs/')));
-      // What a client asks for is below /v2/ct/.
+      // Requests of clients are below /v2/ct/.
       const own = asked.filter(({ path }) => /^\/v2\/(?:public|team)\//.test(path));
       assert.deepEqual(own, []);
     });

@@ -1,4 +1,4 @@
-/** The clients without a daemon push to hosted repositories and pull back what they pushed, byte for byte. */
+/** Clients without a daemon push to hosted repositories and pull back the same bytes. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { assertSuccess } from './served.ts';
 
 // An image in each family, and several platforms in each.
 const images = ['cfg:full', 'cfg:full-docker', 'multi:index', 'multi:list'];
-// They take an image apart and push one of their own making.
+// These clients unpack an image and push a new one.
 const rewriting: readonly Client[] = ['podman', 'buildah'];
 const noteType = 'application/vnd.example.note';
 const sealType = 'application/vnd.example.seal';
@@ -155,7 +155,7 @@ suite('clients and hosted repositories', { concurrency: 2 }, () => {
       assertSuccess(await copy(root, 'cosign', sourceOf('cfg:full').reference, image));
       const cosign = (...args: string[]) => root.exec(['cosign', ...args], { env: signing });
       assertSuccess(await cosign('generate-key-pair', '--output-key-prefix', '/tmp/key'));
-      // Nothing of this may ask the public services of cosign.
+      // Nothing here may contact the public services of cosign.
       const { digest } = await inspectHosted(sluice, `team/signed-${name}`, '1');
       const byDigest = `${image.slice(0, -2)}@${digest}`;
       const sign = ['sign', '--yes', '--allow-http-registry', '--tlog-upload=false'];

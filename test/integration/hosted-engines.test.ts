@@ -1,4 +1,4 @@
-/** Docker and containerd of every suite push to hosted repositories and pull back what they pushed. */
+/** Docker and containerd of every suite push to hosted repositories and pull back the same images. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { fullLines } from '../corpus/cfg.ts';
@@ -26,7 +26,7 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
     await registry?.stop();
   });
 
-  /** Has an engine fetch an image of the corpus; returns the name it has there. */
+  /** Makes an engine pull an image of the corpus. Returns its name in the engine. */
   const fetchImage = async (docker: Docker, name: string): Promise<Pushed> => {
     const image = pushed.get(name);
     assert.ok(image, name);
@@ -50,7 +50,7 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
           const digest = /digest: (\S+) size/.exec(printed)?.[1];
           const hosted = await inspectHosted(sluice, repository, '1');
           assert.equal(hosted.digest, digest, printed);
-          // The classic store writes a manifest of its own.
+          // The classic store writes its own manifest.
           if (store === 'containerd') assert.equal(hosted.digest, image.digest);
 
           assertSuccess(await docker.docker(['image', 'rm', '-f', image.reference, reference]));
@@ -106,7 +106,7 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
       assert.equal(hosted.digest, image.digest);
       assert.equal(hosted.mediaType, image.mediaType);
 
-      // One that has nothing of it yet.
+      // An engine without any of the layers.
       await using other = await startContainerd({ suite: name });
       assertSuccess(await other.pull(reference, { account: ci }));
       const listed = assertSuccess(await other.ctr(['images', 'ls', `name==${reference}`]));

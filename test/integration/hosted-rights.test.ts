@@ -1,4 +1,4 @@
-/** Who may do what with hosted repositories, as clients see it. */
+/** Rights in hosted repositories, as clients see them. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
@@ -21,7 +21,7 @@ import { suites } from '../world/tools.ts';
 import { accounts, admin, ci, inspectHosted, reader, stale } from './hosted.ts';
 import { assertSuccess } from './served.ts';
 
-// They ask the registry when they log in; the others keep what they are told.
+// These clients contact the registry at login; the others only store the credentials.
 const checking: readonly Client[] = ['podman', 'buildah', 'skopeo', 'oras'];
 
 suite('rights in hosted repositories', { concurrency: 2 }, () => {
@@ -181,7 +181,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
       assertSuccess(await root.exec(command(at(repository))), `${client} deletes`);
       await assertAbsent(repository);
       const rest = await status(`/v2/${repository}/manifests/${digest}`, adminBasic);
-      // crane deletes the tag that it was told.
+      // crane deletes the given tag.
       assert.equal(rest.status, client === 'crane' ? 200 : 404, client);
       const byDigest = `${sluice.host}/${repository}@${digest}`;
       if (client === 'crane') assertSuccess(await root.exec(command(byDigest)), 'by digest');
@@ -197,7 +197,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
   };
 });
 
-/** Says no, and does not merely break down. */
+/** The client reports a refusal, and does not just crash. */
 function assertRefused(result: Result, what: string): Result {
   assert.ok(result.code > 0, `${what} succeeded: ${result.stdout}`);
   assert.match(result.stderr, refusal, what);

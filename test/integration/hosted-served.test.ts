@@ -1,4 +1,4 @@
-/** A server with accounts serves its names to every client, whatever login the client has for it. */
+/** A server with accounts serves its names to every client, with any stored login. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
@@ -45,7 +45,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
 
   let requests = 0;
 
-  /** A served name that nobody has seen yet; the greeting is what its containers print. */
+  /** A new served name; its containers print the greeting. */
   const serve = async (sluice: Sluice) => {
     const greeting = `number ${++requests}`;
     const answer = await sluice.request({
@@ -55,7 +55,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     return { ...answer, greeting };
   };
 
-  /** Pulls a name of the server; what the client asked for it must all have been answered. */
+  /** Pulls a name of the server; all requests of the client must succeed. */
   const check = async (
     sluice: Sluice,
     what: string,
@@ -72,7 +72,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     );
   };
 
-  /** Every login that a client may have stored; ends with good credentials of the first server. */
+  /** Every login that a client may have stored; ends with valid credentials of the first server. */
   const checkLogins = async (
     root: Root,
     pullName: (reference: string, account?: Login) => Promise<Result>,
@@ -110,7 +110,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
       const { root } = containerd;
       const pullName = (reference: string, account?: Login) =>
         containerd.pull(reference, account ? { account } : {});
-      // It keeps no logins.
+      // This client stores no logins.
       await checkLogins(root, pullName, () => containerd.ctr(['version']));
     });
 
@@ -151,7 +151,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
   test('a served name works with an invalid refresh token', async () => {
     const { targetImage } = await serve(guarded);
     const repository = targetImage.slice(guarded.host.length + 1, targetImage.lastIndexOf(':'));
-    // Docker sends what another registry at this address has once given it.
+    // Docker sends the token that another registry at this address once issued.
     const grant = { grant_type: 'refresh_token', refresh_token: 'outdated', client_id: 'docker' };
     const refresh = async (scope: string) => {
       const body = new URLSearchParams({ ...grant, scope });
@@ -162,7 +162,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
   });
 });
 
-/** cosign looks for signatures, which are not there. */
+/** cosign looks for signatures, which do not exist. */
 function isGuess(path: string): boolean {
   return /\/(?:referrers\/|manifests\/sha256-)[^/]*$/.test(path);
 }

@@ -1,4 +1,4 @@
-/** A server with accounts, and what the tests of hosted repositories with real clients hold it to. */
+/** A server with accounts, and the checks of tests of hosted repositories with real clients. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -16,7 +16,7 @@ export const admin: Login = { username: 'admin', password: 'secret' };
 export const ci: Login = { username: 'ci', password: 'word' };
 /** Pulls from `team/*`. */
 export const reader: Login = { username: 'reader', password: 'read' };
-/** A login that was good once, or never. */
+/** A login that was valid once, or never. */
 export const stale: Login = { username: 'ci', password: 'outdated' };
 
 /** The setting `accounts` for {@link admin}, {@link ci} and {@link reader}. */
@@ -26,11 +26,11 @@ export const accounts = {
   reader: { password: 'read', repositories: { 'team/*': 'pull' } },
 } as const;
 
-/** An image of a hosted repository, all of whose bytes were looked at. */
+/** An image of a hosted repository with all its bytes verified. */
 export interface HostedImage {
   readonly digest: string;
   readonly mediaType: string;
-  /** The digest of what a client of linux/amd64 takes. */
+  /** The digest that a client on linux/amd64 selects. */
   readonly platformDigest: string;
   readonly config: string;
   readonly layers: readonly string[];
@@ -45,7 +45,7 @@ interface Manifest {
   }[];
 }
 
-/** Fetches an image of a hosted repository with all that belongs to it; every digest must be right. */
+/** Fetches an image of a hosted repository with all its parts. Every digest must be correct. */
 export async function inspectHosted(
   sluice: Sluice,
   repository: string,
@@ -85,7 +85,7 @@ export async function inspectHosted(
   };
 }
 
-/** Pulls with a client that has nothing of it yet, and compares what it has then, byte for byte. */
+/** Pulls with a client without stored content, and compares the result byte for byte. */
 export async function pullBack(
   root: Root,
   client: Client,
@@ -131,7 +131,10 @@ export async function digestsBelow(folder: string): Promise<Set<string>> {
   return digests;
 }
 
-/** The requests of uploads that took a blob over from another repository. No client here sends a blob with its first request. */
+/**
+ * Returns the requests of uploads that mounted a blob of another repository. No client here sends a blob with its first
+ * request.
+ */
 export async function mountsInto(sluice: Sluice, repository: string): Promise<ServedRequest[]> {
   const uploads = `/v2/${repository}/blobs/uploads/`;
   return (await sluice.requests()).filter(

@@ -1,4 +1,4 @@
-/** Two servers: one as the platform that knows users and their credentials, one as the service that asks it. */
+/** Two servers: one is the platform with users and credentials, the other one uses it. */
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -247,7 +247,7 @@ suite('identities', { concurrency: 1 }, () => {
       body: JSON.stringify({ user: 'bob@other.example.com' }),
     });
     assert.ok(answer.ok, await answer.text());
-    // What was refused before is remembered for a while with the token that it was refused to.
+    // A refusal is cached for a while with its token.
     const token = await newToken('bob@other.example.com', 'laboratory');
     await pull(await request(token, body));
     assert.equal((await refused(token, { containerImage })).status, 403, 'not outside of it');

@@ -1,4 +1,4 @@
-/** What a served name stands for is fixed when it is asked for. */
+/** A served name is pinned to a digest when it is requested. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesOf, sha256 } from '../corpus/content.ts';
@@ -30,7 +30,7 @@ function request(registry: Registry, sluice: Sluice, more: object = { containerC
   return sluice.request({ containerImage: `${registry.host}/corpus/moving:${tag}`, ...more });
 }
 
-/** The digest that a tag or digest of the name stands for, from the bytes themselves. */
+/** Returns the digest of a tag or digest of the name, computed from the bytes. */
 async function served(sluice: Sluice, { targetImage }: ContainerAnswer, reference: string) {
   const answer = await fetch(sluice.at(targetImage, `manifests/${reference}`));
   assert.equal(answer.status, 200, `${reference}: ${answer.status}`);

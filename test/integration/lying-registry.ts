@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { digestOf } from '../../src/oci/digest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 
-/** A registry that says it has whatever it is asked for, and sends nothing but what it was given tags for. */
+/** A registry that claims to have everything, and sends only the manifests of its given tags. */
 export async function startLyingRegistry() {
   const tags = new Map<string, { bytes: Buffer; mediaType: string }>();
   const listener: RequestListener = ({ url = '', method }, response) => {

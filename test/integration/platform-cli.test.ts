@@ -1,4 +1,4 @@
-/** `sluice user`, `token`, `workspace` and `credentials`: on a data directory, and on a server elsewhere. */
+/** `sluice user`, `token`, `workspace` and `credentials`: on a data directory, and on a remote server. */
 import assert from 'node:assert/strict';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
@@ -32,7 +32,7 @@ function assertRefused(result: Result, code: number, message: RegExp): void {
 const whoIs = (sluice: Sluice, token: string) =>
   sluice.fetch('/platform/user-info', { headers: { authorization: `Bearer ${token}` } });
 
-/** Everything there is, from nothing to nothing. */
+/** The whole life of users, tokens, workspaces and credentials. */
 async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Promise<void> {
   const ada = await json('user add Ada@Example.org');
   assert.equal(ada.email, 'ada@example.org');

@@ -1,4 +1,4 @@
-/** Connections through a real proxy: what it forwards, what it tunnels, what does not reach it. */
+/** Connections through a real proxy: forwarded, tunnelled and direct ones. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -78,7 +78,7 @@ for (const kind of ['https', 'http'] as const) {
       assert.deepEqual(new Set(seen), new Set([`CONNECT ${upstream.host}`]));
       assert.ok(seen.length < upstream.requests.length, 'connections are used again');
     } else {
-      // Through this proxy every request has a connection of its own; all went through it.
+      // This proxy opens a connection for every request, and all requests used it.
       assert.equal(seen.length, upstream.requests.length);
       assert.ok(
         seen.includes(

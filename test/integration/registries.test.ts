@@ -34,7 +34,7 @@ function account({ username, password }: Registry) {
   return { username, password, anonymous: true };
 }
 
-/** Asks for the image with a change and pulls it with skopeo, which knows nothing of the registry. */
+/** Requests the image with a change and pulls it with skopeo, which does not know the registry. */
 async function pullThrough(registry: Registry, options: SluiceOptions): Promise<void> {
   await using sluice = await startSluice(options);
   await using root = await openRoot('bookworm');
@@ -139,7 +139,7 @@ suite('registries', { concurrency: 2 }, () => {
 
     for (const [what, token] of [
       ['runs out as it was told', { expiresInSeconds: 2 }],
-      // A client must assume 60 seconds then: it is the registry's 401 that tells.
+      // A client must assume 60 seconds then: only the registry's 401 shows the end.
       ['is refused before its time', { expiresInSeconds: 2, tellsExpiry: false }],
     ] as const) {
       test(`with a new token when the old one ${what}`, async () => {

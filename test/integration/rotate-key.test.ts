@@ -1,4 +1,4 @@
-/** The key of the secrets is changed: everything still opens, whenever that is interrupted. */
+/** The key of the secrets is changed: all secrets can be opened, even after an interruption. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The repositories that the service uses in its own right are nobody else's. */
+/** Nobody else can use the server's own right to its repositories. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -50,7 +50,7 @@ test("the server's own credentials do not push to repositories in requests", asy
   });
   assert.equal(build.status, 403, await build.text());
 
-  // Who has a right of their own to it may use it.
+  // A caller with a separate right may use it.
   const keys = {
     registry: `${closed.host}/service/builds`,
     userName: closed.username,

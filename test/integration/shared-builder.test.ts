@@ -1,4 +1,4 @@
-/** One builder for people who must not reach each other: what it has, and what it believes. */
+/** One builder for users who must be separated: its stored content, and its caches. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -154,7 +154,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     Object.assign(manifest.config, await repository.putBlob(Buffer.from(JSON.stringify(config))));
     await repository.putManifest('latest', type, manifest);
   };
-  /** What is in the file that the last layer of a built image has. */
+  /** Returns the content of the file in the last layer of a built image. */
   const madeIn = async (server: Sluice, { targetImage }: Answer): Promise<string> => {
     const tag = targetImage.split(':').at(-1);
     const manifest = await fetch(server.at(targetImage, `manifests/${tag}`));

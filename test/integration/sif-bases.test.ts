@@ -74,7 +74,7 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     return targetImage;
   };
 
-  /** What `apptainer inspect` prints, without what differs in any two builds. */
+  /** Returns the output of `apptainer inspect`, without parts that differ between builds. */
   const inspected = async (sif: string) => {
     const { data } = JSON.parse(await run(['inspect', '--all', sif])) as {
       data: { attributes: Record<string, unknown> };

@@ -1,4 +1,4 @@
-/** Singularity images of many files and of large ones, made in little memory. */
+/** Singularity images of many files and of large files, made with little memory. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** Singularity images: asked for, made, pushed, and run by a real Apptainer. */
+/** Singularity images: requested, made, pushed, and run by a real Apptainer. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { Pushed } from '../corpus/corpus.ts';

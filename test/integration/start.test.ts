@@ -1,4 +1,4 @@
-/** `npm start` as a newcomer runs it, and how the server ends. */
+/** `npm start` as a newcomer runs it, and the end of the server. */
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -33,7 +33,7 @@ async function npmStart(env: Record<string, string>): Promise<Started> {
   const daemon = startDaemon('npm', ['start'], {
     cwd: project,
     startsOthers: true,
-    // Nothing is installed here: that has a test of its own.
+    // Nothing is installed here: another test covers that.
     env: { PATH: machinePath, SLUICE_BUILDKIT: 'off', ...env },
   });
   try {

@@ -1,4 +1,4 @@
-/** How the server ends: balancers hear of it first, and what it was installing leaves nothing behind. */
+/** The end of the server: load balancers notice it first, and an interrupted installation leaves nothing behind. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -40,7 +40,7 @@ test('SIGINT stops the server without a delay', async () => {
   assert.deepEqual(await ended, [0, null]);
 });
 
-/** Those that have the folder in their environment, as all that an installation starts. */
+/** Processes with the folder in their environment, which is every process of an installation. */
 function processesWith(folder: string): string[] {
   return readdirSync('/proc')
     .filter(name => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -89,7 +89,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     await eventually('Go runs', isUnderWay);
     server.process.kill(signal);
     await server.ended;
-    // When the server was killed the installation ends by itself.
+    // When the server is killed, the installation ends by itself.
     await eventually('nothing runs any more', () => processesWith(tools).length === 0);
     const isRemoved = async () => (await readdir(tools)).every(name => name === 'locks');
     await eventually('nothing is left', isRemoved);

@@ -1,4 +1,4 @@
-/** Builds of callers without an access token: only where nothing of the server's network can be reached. */
+/** Builds of callers without an access token: only where they cannot reach the server's network. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -119,7 +119,7 @@ test('if the builder cannot be contained, callers without a login are refused, a
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
   await using directory = await makeTempDir('path');
   await mkdir(directory.join('bin'));
-  // All that the builder needs, but not what contains it.
+  // The requirements of the builder, without those of its containment.
   for (const name of ['setpriv', 'unshare', 'nsenter', 'flock', 'mount', 'mkfs.ext4', 'sh']) {
     const path = requireCommand(name);
     await symlink(path, directory.join('bin', basename(path)));

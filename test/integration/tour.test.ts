@@ -1,4 +1,4 @@
-/** The five-minute tour of the README does what the README says, word for word. */
+/** The five-minute tour of the README works exactly as written. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -44,10 +44,10 @@ test('the tour', async () => {
   const env = {
     HOME: directory.path,
     PATH: `${await dockerOf(docker.socket, directory.join('bin-of-docker'))}:${machinePath}`,
-    // The reader's server listens where the command line looks for it.
+    // The reader's server listens at the default address of the command line.
     SLUICE_SERVER: sluice.url,
   };
-  // As in the project's folder, where the tour begins, but what it writes goes elsewhere.
+  // In the project's folder, where the tour begins, except for the files that it writes.
   const cwd = directory.join('project');
   await mkdir(cwd);
   for (const name of ['package.json', 'node_modules', 'bin', 'src']) {

@@ -1,4 +1,4 @@
-/** A builder that cannot reach the server: in a network of its own, 127.0.0.1 is the builder itself. */
+/** A builder that cannot reach the server: in its own network, 127.0.0.1 is the builder itself. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';

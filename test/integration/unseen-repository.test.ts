@@ -1,4 +1,4 @@
-/** Registries that refuse to tell of a repository before something was pushed to it, as Quay and Artifactory do. */
+/** Registries that hide a repository before the first push to it, as Quay and Artifactory do. */
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -19,7 +19,7 @@ suite('a repository that is invisible before it exists', () => {
     response.writeHead(403, { 'content-type': 'application/json' });
     response.end('{"errors":[{"code":"DENIED","message":"you may not"}]}');
   };
-  /** Hands a request on to the registry, and its answer back, save what it tells of what is missing. */
+  /** Passes a request to the registry, and returns its answer, except reports of missing content. */
   const relay = (incoming: IncomingMessage, response: ServerResponse) => {
     const { method = 'GET', url: path = '/', headers } = incoming;
     if (!isOpen && method === 'POST') return refuse(response);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import { type SeenCall, send, startScriptedPlatform } from './scripted-platform.ts';
 
-/** The most calls that one token made within any span of so many ms, as the platform saw them arrive. */
+/** Returns the most calls of one token within any span of the given time, as the platform received them. */
 function mostWithin(calls: readonly SeenCall[], ms: number): number {
   const tokens = Map.groupBy(calls, ({ token }) => token);
   const most = [...tokens.values()].flatMap(own =>

@@ -7,7 +7,7 @@ import type { Pairing } from '../../src/platform/pairing/pairing.ts';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** What a platform says to a request that comes over its socket; undefined for nothing. */
+/** Returns the platform's answer to a request over its socket; undefined for none. */
 export type Answering = (request: Message) => Message | undefined;
 
 /** The platform's end of a pairing. */
@@ -24,7 +24,7 @@ export interface Peer {
   closed(): Promise<number>;
 }
 
-/** An HTTP server that hands its upgrades to the pairing; returns its address for WebSockets. */
+/** An HTTP server that passes its upgrades to the pairing. Returns its WebSocket address. */
 export async function listen(
   pairing: Pairing,
 ): Promise<AsyncDisposable & { readonly url: string }> {
@@ -42,7 +42,7 @@ export async function listen(
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
-      // Those that were handed over are not the server's any more.
+      // The server does not own the passed connections any more.
       for (const socket of sockets) socket.destroy();
     },
   };

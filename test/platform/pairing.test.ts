@@ -160,7 +160,7 @@ test('a key pair lasts a day, then another one follows with its own id', async (
   assert.equal(await keys.purge(), 2);
   assert.deepEqual([await keys.isKept(first.id), await keys.isKept(second.id)], [false, true]);
 
-  // With another key for the secrets there is nothing to decrypt with: a new pair is made.
+  // Another key for the secrets cannot decrypt them: a new pair is made.
   const otherBox = createPairingKeys({ store, box: createSecretBox(Buffer.alloc(32, 9)) });
   const third = await otherBox.lease('tower', tower);
   assert.notEqual(third.id, second.id);

@@ -14,7 +14,7 @@ import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-r
 import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
-/** A client of platforms as the server has it, its data in a directory of its own. */
+/** A client of platforms like the server's, with its own data directory. */
 export interface PlatformWorld extends AsyncDisposable {
   readonly client: PlatformClient;
   readonly platform: Platform;
@@ -33,7 +33,7 @@ export const usualSettings: PlatformSettings = {
   timeout: 20_000,
 };
 
-/** A platform in this process that nobody should have asked. */
+/** A platform in this process that must not be asked. */
 export const unaskedPlatform: Platform = {
   user: async () => unasked(),
   credentials: async () => unasked(),
@@ -81,7 +81,9 @@ export async function makePlatformWorld(
   };
 }
 
-/** For `assert.rejects`: a fault of the kind, about credentials, whose message matches and holds no secret. */
+/**
+ * For `assert.rejects`: matches a fault of the kind, about credentials, whose message matches and contains no secret.
+ */
 export function isFault(kind: string, message: RegExp, ...secrets: string[]) {
   return (error: unknown) =>
     error instanceof Fault &&

@@ -35,7 +35,7 @@ async function start(refresh: Script, settings: Parameters<typeof makePlatformWo
   };
 }
 
-/** Hands out `second-access` once for `first-refresh`, as platforms of the field do. */
+/** Issues `second-access` once for `first-refresh`, as real platforms do. */
 const withCookies =
   (users: () => ScriptedPlatform['users']): Script =>
   ({ body, headers }, response) => {

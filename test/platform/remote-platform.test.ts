@@ -23,7 +23,7 @@ async function start(settings: Parameters<typeof makePlatformWorld>[0] = {}) {
   };
 }
 
-/** Answers that the platform's 200 could have been, and are none. */
+/** Answers with status 200 that are invalid. */
 const oddAnswers: ReadonlyArray<Parameters<ScriptedPlatform['on']>[1]> = [
   (_, response) => response.end('<!doctype html>'),
   (_, response) => send(response, 200, { user: null }),

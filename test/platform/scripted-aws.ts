@@ -14,20 +14,20 @@ export interface AwsCall {
 export interface ScriptedAws extends AsyncDisposable {
   readonly url: string;
   readonly calls: AwsCall[];
-  /** Access keys that are good. */
+  /** Valid access keys. */
   readonly accounts: Set<string>;
   /** External ids by role. */
   readonly roles: Map<string, string>;
   /** When passwords expire, ms since the epoch. */
   expiresAt: number;
-  /** Statuses to answer first, in place of what was asked. */
+  /** Statuses for the first requests, before regular answers. */
   readonly failures: number[];
 }
 
 const signature =
   /Credential=([^/]+)\/\d{8}\/([^/]+)\/([^/]+)\/aws4_request,.*Signature=[0-9a-f]{64}/;
 
-/** ECR, ECR Public and STS on one free port of 127.0.0.1; it checks who asks, and not how it was signed. */
+/** ECR, ECR Public and STS on one free port of 127.0.0.1. Checks the caller, and not the signature. */
 export async function startScriptedAws(): Promise<ScriptedAws> {
   const calls: AwsCall[] = [];
   const accounts = new Set<string>();

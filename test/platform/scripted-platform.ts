@@ -21,7 +21,7 @@ export interface ScriptedPlatform extends AsyncDisposable {
   readonly host: string;
   readonly calls: SeenCall[];
   count(part: string): number;
-  /** Good tokens, and what `GET /user-info` says of them. */
+  /** Valid tokens, and the answer of `GET /user-info` for each. */
   readonly users: Map<string, { id: number; userName: string; email: string | null }>;
   /** Entries by `<user id>` or `<user id>/<workspace id>`; without an entry there is no right (403). */
   readonly credentials: Map<string, Array<Record<string, unknown>>>;
@@ -31,7 +31,7 @@ export interface ScriptedPlatform extends AsyncDisposable {
   on(part: string, script: Script): void;
 }
 
-/** A platform on a free port of 127.0.0.1 that does on request what no real one does. */
+/** A platform on a free port of 127.0.0.1, with scripted behaviour that real platforms do not have. */
 export async function startScriptedPlatform(): Promise<ScriptedPlatform> {
   const calls: SeenCall[] = [];
   const scripts: Array<{ part: string; script: Script }> = [];

@@ -6,7 +6,7 @@ import {
   randomBytes,
 } from 'node:crypto';
 
-/** A packet as a platform of the field makes it, for the public key it was told (DER, base64). */
+/** Makes a packet as real platforms do, for the given public key (DER, base64). */
 export function sealPacket(secret: string, publicKey: string, keyBytes = 16): string {
   const contentKey = randomBytes(keyBytes);
   const encrypter = createCipheriv(`aes-${keyBytes * 8}-ecb`, contentKey, null);

@@ -40,7 +40,7 @@ test('a refresh runs once for all waiting callers, and all get the new pair', as
   answer.resolve(renewed);
   for (const pair of await Promise.all(waiting)) assert.deepEqual(pair, renewed);
   assert.deepEqual(spent, ['refresh-1']);
-  // Who comes with the refused token after that needs no refresh.
+  // A caller with the refused token needs no further refresh.
   assert.deepEqual(await pairs.renew(key, grant, own, refresh), renewed);
   assert.equal(spent.length, 1);
 });

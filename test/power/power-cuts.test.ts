@@ -39,7 +39,7 @@ const push =
     }
   };
 
-/** Asks for containers that nobody has asked for before, and revokes some. */
+/** Makes new container requests, and revokes some. */
 const request =
   (image: string, worker: number): Work =>
   async (sluice, at, note) => {
@@ -52,7 +52,7 @@ const request =
     note({ kind: 'revoked', token });
   };
 
-/** Creates access tokens, of a new user now and then: each may have so many. */
+/** Creates access tokens, sometimes of a new user: each user has a maximum. */
 const addToken: Work = async (sluice, at, note) => {
   const ask = async (path: string, body: object) => {
     const headers = { ...admin, 'content-type': 'application/json' };

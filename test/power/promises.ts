@@ -8,7 +8,7 @@ import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts'
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { createAccessTokenStore } from '../../src/storage/rows/people/access-token-rows.ts';
 
-/** What was acknowledged, and must be there whenever the power goes from then on. */
+/** Acknowledged content, which must survive every power failure from then on. */
 export type Acknowledged =
   | { readonly kind: 'blob'; readonly repository: string; readonly digest: Digest }
   /** A tag that is pushed again and again: this version, or a later one. */
@@ -23,7 +23,7 @@ export type Acknowledged =
   | { readonly kind: 'revoked'; readonly token: string }
   | { readonly kind: 'access token'; readonly value: string };
 
-/** What of it is not in a data directory, or is damaged there. */
+/** Returns the acknowledged content that a data directory lacks, or has damaged. */
 export async function brokenOf(
   data: string,
   acknowledged: readonly Acknowledged[],

@@ -1,4 +1,4 @@
-/** One transfer of a blob for all who ask, whenever they come. */
+/** One transfer of a blob for all clients, at any time of their arrival. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -11,7 +11,7 @@ import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
-/** A content store in which what is committed is in its place for a while before that is told. */
+/** A content store that reports a commit some time after the content is in its place. */
 function lingering(content: ContentStore) {
   const moved = Promise.withResolvers<void>();
   const told = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** What is listed about a served name: its tags, and what refers to its image. */
+/** Lists of a served name: its tags, and the referrers of its image. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -54,7 +54,7 @@ test('referrers are those of the registry, and their fallback tags are passed th
     const { manifests } = JSON.parse(reply.body.toString()) as { manifests: object[] };
     return { manifests, filter: reply.headers['oci-filters-applied'] };
   };
-  // A registry without the referrers API: first without the tag that stands in for it, then with it.
+  // A registry without the referrers API: first without the fallback tag, then with it.
   assert.deepEqual(await listed(), { manifests: [], filter: undefined });
   const entry = (artifactType: string) => ({
     ...{ mediaType: 'application/vnd.oci.image.manifest.v1+json', digest: image.digest, size: 7 },

@@ -1,4 +1,4 @@
-/** The right behind what is kept here is looked at again, as long as it is served. */
+/** The right to stored content is checked again as long as it is served. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -35,7 +35,7 @@ async function assertServed(pull: Pull, routes: readonly string[]): Promise<void
   for (const route of routes) assert.equal((await pull(route)).status, 200, route);
 }
 
-/** Everything of the image ends, and stays so. */
+/** All parts of the image are refused, permanently. */
 async function assertEnds(pull: Pull, routes: readonly string[]): Promise<void> {
   const [manifest = ''] = routes;
   await eventually('the right ends', async () => (await pull(manifest)).status === 403);
@@ -207,7 +207,7 @@ suite('the right to stored content', { concurrency: 4 }, () => {
 });
 
 suite('a registry that changes its mind', { concurrency: 4 }, () => {
-  /** An image that is kept here, all of it. */
+  /** An image whose content is stored here completely. */
   const serve = async (world: Awaited<ReturnType<typeof startFaultWorld>>) => {
     const image = world.upstreams.cache.image('team/app');
     const { targetImage } = await world.sluice.request({
@@ -279,7 +279,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     });
     const { cache } = world.upstreams;
     const { pull, routes } = await serve(world);
-    // A registry that takes its time.
+    // A registry that answers slowly.
     cache.on('HEAD /v2/team/app/manifests', (_request, _response, serveNow) => {
       setTimeout(serveNow, 1500);
     });

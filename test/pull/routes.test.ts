@@ -40,7 +40,7 @@ after(async () => {
 const at = (route: string) => world.sluice.at(target, route);
 const pathOf = (route: string) => new URL(at(route)).pathname;
 
-/** Everything an image is made of: where it comes from differs, what a client sees does not. */
+/** All parts of an image: their sources differ, but clients see no difference. */
 const parts = () => [
   [
     'manifest by tag',

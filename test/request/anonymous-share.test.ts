@@ -1,4 +1,4 @@
-/** What callers without an access token can put on the disk has a limit, and is given back. */
+/** Callers without an access token have limited disk space, which is freed again. */
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -25,7 +25,7 @@ after(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-/** Values by the path of their field, with what the answer says of them; undefined for nothing. */
+/** Values by the path of their field, and the warning in the answer; undefined for none. */
 const refusals: readonly (readonly [body: object, message: RegExp])[] = [
   [{ mirror: true }, /'mirror' is not provided by this server: send 'freeze' with/],
   [{ scanMode: 'required' }, /'scanMode' cannot be honoured: this server does not scan images\./],
@@ -117,7 +117,7 @@ test('of many unknown fields ten are named', async () => {
   assert.equal(warnings.length, 11);
   assert.equal(warnings[10], 'Further fields are ignored, too');
   assert.ok(reply.ms < 5000, `${reply.ms} ms`);
-  // What is refused is refused wherever it is.
+  // A refused field is refused at every level.
   const refused = await world.ask({ containerImage, ...many, scanMode: 'required' });
   assertApiFault(refused, 400, /'scanMode' cannot be honoured/);
 });

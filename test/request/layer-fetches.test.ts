@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createLayerFetches, type FetchLimits } from '../../src/request/layers/layer-fetches.ts';
 
-/** Fetches that end when they are told to, or when they are given up. */
+/** Downloads that end when the test ends them, or when they are cancelled. */
 function world(limits: Partial<FetchLimits> = {}) {
   const fetches = createLayerFetches<string>({ timeoutMs: 60_000, waitMs: 20, ...limits });
   const open = new Map<string, (value: string) => void>();

@@ -84,7 +84,7 @@ test('a blob of a hosted repository requires the right of the caller each time',
   assert.equal(entered.status, 200, await entered.text());
   const owner = await withLayer({ platformAccessToken: token });
   assert.equal(owner.status, 200, owner.body.toString());
-  // It is kept here now, and still is not everybody's.
+  // The blob is stored here now, and still requires the right.
   assertApiFault(await withLayer(), 403, /layers\[0\] could not be fetched/);
 
   async function push(bytes: Buffer) {

@@ -1,4 +1,4 @@
-/** Served names where an image name is expected: what they stand for, in the right of who asks. */
+/** Served names in place of image names: their images, with the rights of the caller. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type FaultWorld, postJson, startFaultWorld } from '../faults/fault-world.ts';
@@ -66,7 +66,7 @@ suite('served names', () => {
     const once = await configOf(first.targetImage);
     assert.equal(count, once.layers + 1);
 
-    // It does not need the first name any more, and a sweep takes nothing of it.
+    // It does not depend on the first name any more, and a sweep removes none of its content.
     const ended = await call(`${world.sluice.url}/container-token/${first.containerToken}`, {
       method: 'DELETE',
       headers: { authorization: `Basic ${btoa('admin:open sesame')}` },

@@ -28,7 +28,7 @@ interface Command {
   /** As the page shows it. */
   readonly line: string;
   readonly body: (image: string) => object;
-  /** What the page promises: an image whose name fits, or a refusal that says this. */
+  /** The promise of the page: an image with a matching name, or a refusal with this message. */
   readonly image?: RegExp;
   readonly refusal?: RegExp;
 }

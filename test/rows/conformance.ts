@@ -17,8 +17,7 @@ const failed: BuildOutcome = { succeeded: false, reason: 'why' };
 type WithRows = (work: (rows: Rows) => Promise<void>) => Promise<void>;
 
 /**
- * Tests what every implementation of {@link Rows} must do, through its interface alone.
- *
+ * Tests the requirements of every implementation of {@link Rows}, through its interface alone.
  * @param open opens fresh, empty rows
  */
 export function testRows(name: string, open: () => Promise<Rows>): void {
@@ -184,7 +183,7 @@ function testHosted(withRows: WithRows): void {
   const blob = digestOf('blob');
   const manifest = digestOf('manifest');
 
-  /** Makes content known as here, which a push requires. */
+  /** Records content as stored, which a push requires. */
   const arrive = async ({ contentRows }: Rows, digest: typeof blob, size = 10) => {
     await contentRows.announce(digest, size);
     assert.equal(await contentRows.arrive(digest), true);

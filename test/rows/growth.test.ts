@@ -1,4 +1,4 @@
-/** Many rows do nothing to the event loop, whatever is asked and whatever is cleared away. */
+/** Many rows never block the event loop, in queries and in deletions. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -35,7 +35,7 @@ const dayMs = 24 * 3_600_000;
 const unlimited = { async admitRequest() {} };
 const empty = { read: async () => undefined } as unknown as Parameters<typeof markRequests>[0];
 
-/** A content store with so many contents that have no rows; all others are there too. */
+/** A content store with the given number of contents without rows, beside all others. */
 function bytesWithout(rows: ContentRowStore, count: number): ContentStore {
   const presence = createContentPresence(rows, {
     size: async () => 1000,
@@ -75,7 +75,7 @@ suite(`${scale / 2} million rows`, () => {
       ...{ cachedBlobs: 100_000 * scale, endedBuilds: 20_000 * scale },
       ...{ contents: 20_000 * scale, packageLayers: 5000 * scale },
     });
-    // The log of a server is never as long as one transaction of all these rows makes it.
+    // The log of a server never gets as long as in one transaction of all these rows.
     database.pragma('wal_checkpoint(TRUNCATE)');
     const hosted = createHostedStore(database);
     const requests = createRequestStore(database);

@@ -25,7 +25,7 @@ async function fill(directory: TempDir, name: string): Promise<string> {
   return data;
 }
 
-/** A server and a command refuse to begin, for this reason, and change nothing. */
+/** Checks that a server and a command refuse to start for this reason, and change nothing. */
 async function assertRefused(data: string, reason: RegExp): Promise<void> {
   const before = (await readdir(data, { recursive: true })).sort();
   await assert.rejects(startSluice({ config: administered, data }), (error: Error) => {
@@ -65,7 +65,7 @@ test('an incomplete data directory is refused with a remedy, and served when it 
   await without('content', /content is missing, or is not what .* refers to: mount it, or restore/);
   await without('secrets.key', /secrets\.key is missing, but .*restore it from a backup/);
 
-  // As a mount point that nothing is mounted at.
+  // Like a mount point without its mount.
   await rename(join(data, 'content'), directory.join('away'));
   await mkdir(join(data, 'content'));
   await assertRefused(data, /content is missing/);

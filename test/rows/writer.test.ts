@@ -81,7 +81,7 @@ test('a row is written once its content is on the disk', async () => {
   });
   const first = write(() => add(1));
   while (asked === 0) await new Promise(setImmediate);
-  // What it refers to may have come after the settling began: it is not written with the first.
+  // Its content may have arrived after the flush started: it is not written with the first.
   const second = write(() => add(2));
   assert.deepEqual(all(), []);
   settled[0]?.resolve();

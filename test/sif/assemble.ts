@@ -21,7 +21,7 @@ import {
 import { type Apptainer, apptainerTool } from '../world/apptainer.ts';
 import { type BusyboxArchitecture, requireBusybox } from '../world/tools.ts';
 
-/** What an image is said to be. */
+/** The description of an image. */
 export interface Described {
   /** The `config` member of the image config. */
   readonly config?: RuntimeWish['config'];
@@ -30,7 +30,7 @@ export interface Described {
 }
 
 export interface SmallImage extends Described {
-  /** Without it busybox is there alone, without its names. */
+  /** Without it, busybox is there alone, without links for its commands. */
   readonly shell?: boolean;
   /** More files, by their path. */
   readonly files?: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export interface SmallImage extends Described {
 const applets = ['sh', 'cat', 'echo', 'env', 'id', 'printf', 'pwd', 'sleep', 'test', 'uname'];
 const createdAt = Date.UTC(2024, 1, 29, 12);
 
-/** Makes a SIF file of a small image; returns its path. */
+/** Makes a SIF file of a small image. Returns its path. */
 export async function assembleSif(
   apptainer: Apptainer,
   name: string,
@@ -57,7 +57,7 @@ export async function assembleSif(
   return assembleTree(apptainer, name, tree, image);
 }
 
-/** Puts what is put into images into a directory tree, and makes a SIF file of it; returns its path. */
+/** Adds the runtime files to a directory tree, and makes a SIF file of it. Returns its path. */
 export async function assembleTree(
   apptainer: Apptainer,
   name: string,
@@ -81,7 +81,7 @@ export async function assembleTree(
   return sif;
 }
 
-/** What the build of a definition file has left; the labels are taken away. */
+/** The files that the build of a definition file has left; the labels are removed. */
 async function scriptsIn(tree: string): Promise<KeptScripts> {
   const text = (path: string) => readFile(join(tree, path), 'utf8').catch(() => undefined);
   const scripts = {

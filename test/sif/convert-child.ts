@@ -1,6 +1,6 @@
 /**
- * Converts layers in files, in a process of its own, so that its memory can be told:
- * `node convert-child.ts <directory> <layer>...`. Prints the most memory it had, in bytes, and what was made.
+ * Converts layers in files in a separate process, to measure its memory: `node convert-child.ts <directory>
+ * <layer>...`. Prints the maximum memory in bytes, and the result.
  */
 
 import { convertToSif } from '../../src/images/sif/convert.ts';

@@ -15,7 +15,7 @@ import { requireCommand } from '../world/tools.ts';
 import { noLimits, optionsFor, sourceOf } from './conversion.ts';
 import { layerOfTar, type TarPart, tarLayer, tarOf } from './tar-file.ts';
 
-/** Converts what cannot be converted, and sees that nothing is left; returns the error. */
+/** Converts an invalid image, and checks that nothing is left. Returns the error. */
 async function failure(
   source: SifSource | readonly Layer[],
   more: Partial<ConvertOptions> = {},
@@ -35,7 +35,7 @@ async function failure(
 const good = tarLayer([{ name: 'good', content: 'x' }]);
 const random = layerOfTar(tarOf([{ name: 'noise', content: randomBytes(200_000) }]));
 
-/** A layer of other bytes, which the manifest tells rightly. */
+/** A layer with other bytes, which the manifest describes correctly. */
 function changed({ content, diffId }: Layer, change: (bytes: Buffer) => Buffer): Layer {
   return { content: contentOf(content.mediaType, change(bytesOf(content))), diffId };
 }
@@ -201,7 +201,7 @@ test('without mksquashfs, the error says what to install, before anything is dow
   assert.ok(!error.message.includes('/nowhere'), error.message);
 });
 
-/** Stands in for mksquashfs: a shell script. */
+/** A shell script in place of mksquashfs. */
 async function fake(path: string, script: string, version = '4.5.1'): Promise<string> {
   const answer = `if [ "$1" = -version ]; then echo "mksquashfs version ${version} (2022/03/17)"; exit; fi`;
   await writeFile(path, `#!/bin/sh\n${answer}\n${script}\n`, { mode: 0o755 });

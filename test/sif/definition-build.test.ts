@@ -281,7 +281,7 @@ From: ${world.base}
   assert.deepEqual(await filesOf(tree), await filesOf(sandbox));
 });
 
-/** What is in a tree beside what Apptainer puts there, and the link of each that is one. */
+/** Returns the content of a tree without Apptainer's own files, and the targets of its links. */
 async function filesOf(tree: string): Promise<readonly string[]> {
   const entries = await readdir(tree, { recursive: true, withFileTypes: true });
   const shown = entries.map(async entry => {

@@ -21,7 +21,7 @@ const steps: fc.Arbitrary<Step> = fc.record({
 });
 const layers = fc.array(fc.array(steps, { maxLength: 8 }), { minLength: 1, maxLength: 5 });
 
-/** The files of an image as the specification says it: what a layer removes goes first. */
+/** The files of an image by the specification: the removals of a layer come first. */
 class Model {
   #files = new Map<string, string>();
 
@@ -31,7 +31,7 @@ class Model {
 
   /** Applies a layer; returns it as a tar file has it, without links that lead nowhere. */
   apply(steps: readonly Step[], layer: number): TarPart[] {
-    // Whether a link sees what its own layer removes depends on the order, which tools differ in.
+    // Tools differ in the order of a layer's links and removals.
     const links = steps.every(({ kind }) => kind !== 'whiteout' && kind !== 'opaque');
     for (const { kind, path } of steps) {
       if (kind === 'whiteout') this.#remove(path, true);

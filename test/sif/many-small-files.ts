@@ -2,7 +2,7 @@ import { type TarPart, tarOf } from './tar-file.ts';
 
 export const fileCount = 200_000;
 
-/** Packages of a Node image, as far as their number and sizes go. */
+/** A model of the packages in a Node image: their number and sizes. */
 export function* manySmallFiles(): Generator<Buffer> {
   let state = 1;
   const next = (limit: number) => {

@@ -4,7 +4,7 @@ import { type TarPart, tarLayer } from './tar-file.ts';
 
 const long = (name: string) => `${name}/${'very-long-name-'.repeat(6)}/${'x'.repeat(200)}`;
 
-/** What layers of real images have, and what only tests think of. */
+/** Contents of layers of real images, and others that only tests have. */
 const lower: readonly TarPart[] = [
   { name: './', type: 'directory', mode: 0o755 },
   { name: 'a/', type: 'directory', mode: 0o750, mtime: 1_600_000_000 },

@@ -1,4 +1,4 @@
-/** Texts that a shell takes for something else when they are not quoted right. */
+/** Texts that a shell interprets if they are not quoted correctly. */
 export const nastyTexts: readonly string[] = [
   ...[
     "it's",

@@ -37,7 +37,7 @@ function changed(change: (bytes: Buffer) => void): Buffer {
   return bytes;
 }
 
-/** The message of the `Fault` that reading the bytes ends with. */
+/** Returns the message of the `Fault` for these bytes. */
 async function refusal(bytes: Buffer): Promise<string> {
   const error = await read(bytes).then(
     () => assert.fail('it was read'),

@@ -1,4 +1,4 @@
-/** A squashfs that anybody may have made, read as the tar file of a layer. */
+/** A squashfs of unknown origin, read as the tar file of a layer. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {

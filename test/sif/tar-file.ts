@@ -2,10 +2,10 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { contentOf, mediaTypes, sha256 } from '../corpus/content.ts';
 import type { Compression, Layer } from '../corpus/layer.ts';
 
-/** One entry of a tar file, with nothing done to it: names may lead anywhere, types may be unknown. */
+/** One entry of a tar file, unchecked: names may lead anywhere, types may be unknown. */
 export interface TarPart {
   readonly name: string | Buffer;
-  /** A file unless told. */
+  /** Default: a file. */
   readonly type?: keyof typeof types;
   readonly content?: string | Buffer;
   readonly link?: string | Buffer;
@@ -15,7 +15,7 @@ export interface TarPart {
   readonly device?: readonly [major: number, minor: number];
   /** Records of a PAX header before it. */
   readonly pax?: Readonly<Record<string, string | Buffer>>;
-  /** How a name or link that is too long for the header is written; PAX unless told. */
+  /** How a name or link that is too long for the header is written. Default: PAX. */
   readonly long?: 'pax' | 'gnu';
   /** How numbers are written. */
   readonly numbers?: 'octal' | 'base-256';

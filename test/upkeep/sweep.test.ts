@@ -95,7 +95,7 @@ test('content of a live container token stays until the token ends', async () =>
   for (const { targetImage } of answers) await pullWhole(sluice, targetImage);
   expect(await hosted.get('manifests/1'), 404);
 
-  // What was fetched into the cache is the cache's affair.
+  // The cache itself removes content that was fetched into it.
   const cached = digestOf(pattern(40_000, 'upstream'));
   for (const answer of answers) await revoke(sluice, answer);
   await gc(sluice, '0s');
@@ -118,12 +118,12 @@ test('a request that is repeated after a sweep works, also after a restart', asy
   await using first = await startSluice({ config, port: await freePort() });
   await revoke(first, await first.request(body));
   assert.ok((await gc(first, '0s')).removed.length > 0, 'the token has ended');
-  // All of it is in the memory of the server still: that is not enough.
+  // All of it is still in the server's memory, which is not enough.
   const { targetImage } = await first.request(body);
   await gc(first, '0s');
   await first.kill();
   await using second = await startSluice({ config, data: first.data, port: first.port });
-  // One that said 404 would have taken the right back.
+  // A 404 would have ended the right.
   upstream.on('/v2/', (_request, response) => response.writeHead(503).end());
   await pullWhole(second, targetImage, ['config', 'injected']);
 });
@@ -155,7 +155,7 @@ test('sweeps during pushes and pulls remove nothing from them', async () => {
       }
     }
   };
-  /** Pushes from six sides at once; returns how long each image took, in ms. */
+  /** Pushes from six clients at once. Returns the duration for each image, in ms. */
   const pushMany = async (sluice: Sluice, images: number): Promise<number> => {
     const began = performance.now();
     await Promise.all(Array.from({ length: 6 }, (_, worker) => push(sluice, worker, images)));

@@ -18,7 +18,7 @@ interface Asked {
   readonly body?: object;
 }
 
-/** Asks for a token of a transport that answers everything, and says what was sent. */
+/** Requests a token from a transport that answers everything. Returns the sent requests. */
 async function ask(asked: Asked) {
   const hops: Hop[] = [];
   const { realm, registry = 'registry.example.com', plainHttp = false, tokenHosts = [] } = asked;

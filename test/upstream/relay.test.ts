@@ -17,7 +17,7 @@ type Origin = (socket: Socket) => void | Promise<void>;
 interface Relayed {
   readonly port: number;
   readonly slabs: SlabPool;
-  /** How each transfer ended, in order; an error or `whole`. */
+  /** The outcome of each transfer, in order: an error or `whole`. */
   readonly ends: (RelayError | 'whole')[];
   readonly originSockets: Socket[];
   ended(): Promise<RelayError | 'whole'>;
@@ -31,7 +31,7 @@ interface Promised {
   readonly idleMs?: number;
 }
 
-// Never reached, except by what is broken.
+// Never reached, except in a failure.
 const patienceMs = 20_000;
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -145,7 +145,7 @@ function allClosed(sockets: readonly Socket[]): Promise<void> {
   return eventually('the connections are closed', areClosed, patienceMs / 2);
 }
 
-/** Sends a pattern as long as the other side takes it; returns a counter of what it took. */
+/** Sends a pattern as long as the other side reads it. Returns a counter of the read bytes. */
 function endless(length: number): { origin: Origin; sent: () => number } {
   let sent = 0;
   const block = Buffer.alloc(65_536, 7);

@@ -23,10 +23,10 @@ interface Upstream {
   get(options?: Partial<WireRequest>): ReturnType<typeof openWire>;
 }
 
-// Never reached, except by what is broken.
+// Never reached, except in a failure.
 const timeouts = { connectMs: 20_000, headersMs: 20_000, idleMs: 20_000 };
 
-/** A server that follows a script for each request head it gets. */
+/** A server with a script for each received request head. */
 async function upstream(
   t: TestContext,
   script: Script,
@@ -74,7 +74,7 @@ async function readAll(body: ByteSource): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** A body whose every four bytes tell their own place. */
+/** A body in which every four bytes encode their own position. */
 function pattern(size: number): Buffer {
   const bytes = Buffer.alloc(size);
   for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(at, at);

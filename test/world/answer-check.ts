@@ -1,6 +1,6 @@
 /**
  * Loaded into the server under test with `--import`: checks every answer of both JSON APIs against their published
- * documents. An answer that does not fit is a line on standard error, which fails the test, see `startSluice`.
+ * documents. A mismatch is a line on standard error, which fails the test, see `startSluice`.
  */
 import { readFileSync } from 'node:fs';
 import { type IncomingMessage, ServerResponse } from 'node:http';
@@ -28,7 +28,7 @@ interface Document {
 
 type Compile = (pointer: string) => ValidateFunction;
 
-/** Headers that say something about an answer: each that is sent must be in the document. */
+/** Headers that describe an answer: each sent one must be in the document. */
 const told = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'location'];
 
 function readDocument(name: string, bases: readonly string[]) {
@@ -49,7 +49,7 @@ function readDocument(name: string, bases: readonly string[]) {
   return { document, bases, find, compiler: () => (compile ??= compilerOf(document)) };
 }
 
-/** Loaded with the first answer: starts and threads go without. */
+/** Loaded with the first answer, so that starts and threads do without. */
 async function compilerOf(document: Document): Promise<Compile> {
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const ajv = new Ajv2020({
@@ -65,7 +65,7 @@ async function compilerOf(document: Document): Promise<Compile> {
   };
 }
 
-/** A published schema allows further fields, so that they may come later; an answer has none that is not in it. */
+/** A published schema allows further fields, so that they can be added later; an answer must not have other fields. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;
@@ -124,7 +124,7 @@ if (isMainThread) {
     const [chunk] = args;
     const isText = typeof chunk === 'string' || chunk instanceof Uint8Array;
     const body = isText ? Buffer.from(chunk as string).toString('utf8') : '';
-    // Answered already: a misfit shows up without one answer being later.
+    // The answer is already sent: a mismatch shows up without a delay.
     misfitOf(this.req, this, body)
       .catch(error => `the check failed: ${error}`)
       .then(misfit => {

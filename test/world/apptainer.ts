@@ -8,13 +8,13 @@ import { requireApptainer, requireCommand } from './tools.ts';
 export type ApptainerUser = 'root' | 'ordinary' | 'arm64';
 
 export interface ApptainerOptions {
-  /** `root` unless told. */
+  /** Default: `root`. */
   readonly user?: ApptainerUser;
-  /** Besides the few variables that everybody has. */
+  /** In addition to the few variables that every user has. */
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
   readonly timeoutMs?: number;
-  /** The user's home unless told. */
+  /** Default: the user's home. */
   readonly cwd?: string;
 }
 
@@ -23,7 +23,7 @@ export interface Apptainer extends AsyncDisposable {
   /** A path below its directory, which every user can read. */
   join(...parts: string[]): string;
   run(args: readonly string[], options?: ApptainerOptions): Promise<Result>;
-  /** Runs another program in the place of Apptainer. */
+  /** Runs another program instead of Apptainer. */
   runProgram(command: readonly string[], options?: ApptainerOptions): Promise<Result>;
   remove(): Promise<void>;
 }
@@ -94,7 +94,7 @@ export async function openApptainer(): Promise<Apptainer> {
   };
 }
 
-/** Why this machine cannot run programs of arm64; undefined when it can. */
+/** Returns why this machine cannot run arm64 programs; undefined if it can. */
 export async function emulationProblem(): Promise<string | undefined> {
   await using apptainer = await openApptainer();
   const { code, stderr } = await apptainer.runProgram(['true'], { user: 'arm64' });
@@ -111,7 +111,7 @@ async function closedAncestors(path: string): Promise<string> {
   return (mode & 0o001) === 0 ? parent : '';
 }
 
-// A machine of its own for an ordinary user: with a way to the tools, a name, and file systems in user space.
+// A separate namespace for an ordinary user: with access to the tools, a name, and file systems in user space.
 const ordinaryScript = `
 set -e
 directory=$1 tools=$2 closed=$3 user=$4
@@ -131,8 +131,8 @@ mount --bind "$directory/passwd" /etc/passwd
 setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
 `;
 
-// The kernel keeps interpreters for each user namespace, so those of the machine are not touched. The
-// interpreter is opened here and now (F), as a container does not have it.
+// The kernel keeps interpreters for each user namespace, so those of the machine are not changed. The interpreter is
+// opened immediately (F), because a container does not contain it.
 const emulationScript = `
 set -e
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc

@@ -10,13 +10,13 @@ import { makeTempDir } from './temp-dir.ts';
 import { buildkitDirectory, requireCommand } from './tools.ts';
 
 export interface BuildkitdOptions {
-  /** Listens on TCP too; whoever connects must have a certificate of the same authority. */
+  /** Listens on TCP too; clients require a certificate of the same authority. */
   readonly tls?: Certificates;
-  /** What builds may ask for; `network.host` unless told. */
+  /** Allowed entitlements of builds. Default: `network.host`. */
   readonly entitlements?: readonly string[];
   /** More of buildkitd.toml. */
   readonly config?: string;
-  /** So much memory for all its containers together. */
+  /** Memory limit of all its containers together. */
   readonly memoryBytes?: number;
   /** Puts its storage on a disk of so many bytes. */
   readonly diskBytes?: number;
@@ -29,7 +29,7 @@ export interface Buildkitd extends AsyncDisposable {
   /** `tcp://127.0.0.1:<port>`, with `tls` only. */
   readonly tcpAddress: string;
   readonly directory: string;
-  /** What it has written so far. */
+  /** Its output so far. */
   output(): string;
   /** Numbers of all processes that run in its containers. */
   containerProcesses(): Promise<number[]>;
@@ -40,7 +40,7 @@ export interface Buildkitd extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-// It waits for builds that still run, with no end: those of a test that failed are not worth it.
+// It waits without limit for running builds, and those of a failed test are not worth it.
 const patienceMs = 3_000;
 
 /** Starts buildkitd as root in a process and mount namespace that takes along all that it starts. */

@@ -14,8 +14,8 @@ export interface Certificates {
 }
 
 /**
- * Makes an authority of its own and a server certificate that it signed for these names and
- * addresses, such as `127.0.0.1` and `registry.test`; with -1 day it has expired.
+ * Creates an authority and a server certificate for these names and addresses, such as `127.0.0.1` and `registry.test`.
+ * With -1 day it has expired.
  */
 export async function makeCertificates(
   directory: string,

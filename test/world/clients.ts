@@ -2,7 +2,7 @@ import type { Result } from './program.ts';
 import type { Root } from './root.ts';
 import { rootRecipes, type Suite } from './tools.ts';
 
-/** The programs that pull without a daemon. */
+/** Programs that pull without a daemon. */
 export const clients = ['podman', 'buildah', 'skopeo', 'crane', 'oras', 'cosign'] as const;
 export type Client = (typeof clients)[number];
 
@@ -18,13 +18,13 @@ export interface PullOptions {
   readonly account?: Login;
   readonly timeoutMs?: number;
   /**
-   * Where skopeo (dir), crane (tar), oras (OCI layout) and cosign (OCI layout) write; under /tmp
-   * the machine sees it in the root's `directory`. A new place under /tmp unless told.
+   * Destination of skopeo (dir), crane (tar), oras (OCI layout) and cosign (OCI layout), under /tmp; the machine sees
+   * it in the root's `directory`. Default: a new path under /tmp.
    */
   readonly into?: string;
 }
 
-/** Which of the clients a suite has. */
+/** The clients of a suite. */
 export function clientsOf(suite: Suite): Client[] {
   return clients.filter(client => rootRecipes[suite].packages.includes(client));
 }
@@ -49,7 +49,7 @@ export function copy(root: Root, client: Client, from: string, to: string): Prom
   return root.exec(copies[client](from, to));
 }
 
-/** Logs in to a plain HTTP registry as a user does. crane and cosign store what they get unseen. */
+/** Logs in to a plain HTTP registry as a user does. crane and cosign store credentials without a check. */
 export function login(
   root: Root,
   client: Client,
@@ -61,7 +61,7 @@ export function login(
   return root.exec(command);
 }
 
-/** Writes an account of a registry where docker and every other client look for it, good or not. */
+/** Writes an account of a registry, valid or not, where docker and every other client look for it. */
 export async function storeLogin(root: Root, host: string, account: Login): Promise<void> {
   const auth = Buffer.from(`${account.username}:${account.password}`).toString('base64');
   const input = JSON.stringify({ auths: { [host]: { auth } } });
@@ -111,7 +111,7 @@ const commands: Readonly<
     command: ['podman', ...podmanEngine, 'pull', ...containersFlags(options), reference],
   }),
   buildah: (reference, _place, options) => ({
-    // It shares podman's store, and is content with what it finds there unless told.
+    // It shares podman's store, and by default uses the image that it finds there.
     command: ['buildah', 'pull', '--policy', 'always', ...containersFlags(options), reference],
   }),
   skopeo: (reference, place, options) => ({

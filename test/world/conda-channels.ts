@@ -9,7 +9,7 @@ export interface CondaChannels extends AsyncDisposable {
   readonly url: string;
   /** Paths that were asked for so far. */
   readonly requests: string[];
-  /** Every file by its path; what is put in here is served, pages under paths that end in `/`. */
+  /** Every file by its path; added entries are served, pages under paths that end in `/`. */
   readonly files: Map<string, Uint8Array>;
   stop(): Promise<void>;
 }

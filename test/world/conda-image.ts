@@ -12,9 +12,9 @@ export interface CondaImages {
 }
 
 export interface CondaImageOptions {
-  /** Address below which channels are that have no address of their own. */
+  /** Base address of channels without their own address. */
   readonly channelAlias: string;
-  /** Address of the index that pip asks. */
+  /** Address of the index for pip. */
   readonly pipIndex: string;
 }
 

@@ -12,7 +12,7 @@ export const placeholder = `/opt/${'placehold_'.repeat(25)}`;
 export interface CondaPackage {
   readonly name: string;
   readonly version: string;
-  /** `0` unless told. */
+  /** Default: `0`. */
   readonly build?: string;
   readonly depends?: readonly string[];
   /** Absent for a package that is bound to a platform. */
@@ -23,7 +23,7 @@ export interface CondaPackage {
   readonly entryPoints?: readonly string[];
   /** Paths below the prefix; texts may hold {@link placeholder} where the prefix shall be. */
   readonly files?: readonly Entry[];
-  /** `conda` (version 2) unless told. */
+  /** Default: `conda` (version 2). */
   readonly format?: 'conda' | 'tar.bz2';
   /** Names of files that are copied, and not linked. */
   readonly noLink?: readonly string[];

@@ -7,7 +7,7 @@ import { sweepAtEnd } from './sweeper.ts';
 const top = '/sys/fs/cgroup';
 const patienceMs = 30_000;
 
-/** A control group that programs may make: they are told its name, and `remove` takes it away. */
+/** A control group that programs may create: they get its name, and `remove` removes it. */
 export interface ControlGroup {
   /** Such as `/sluice-forky-a1b2c3`, as `--cgroup-parent` takes it. */
   readonly name: string;

@@ -6,7 +6,7 @@ import { requireCommand } from './tools.ts';
 /** A program that runs beside the test until `stop`. */
 export interface Daemon extends AsyncDisposable {
   readonly process: ChildProcess;
-  /** What it has written so far, standard output and error together, the last 256 KiB. */
+  /** Its output so far, standard output and error together, the last 256 KiB. */
   output(): string;
   /** Calls back for each whole line that it writes from now on. */
   onLine(listener: (line: string) => void): void;
@@ -19,7 +19,7 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: 'ignore' | 'pipe';
-  /** True for a program that starts others: where it does not end in time, they are ended with it. */
+  /** True for a program that starts others: if it does not end in time, they are killed with it. */
   readonly startsOthers?: boolean;
 }
 
@@ -47,7 +47,7 @@ export function startDaemon(
   return watch(child, options.startsOthers);
 }
 
-/** Wraps a running child process; `stop` asks it to end, and then makes it, with its process group if told. */
+/** Wraps a running child process; `stop` asks it to end, and then kills it, optionally with its process group. */
 export function watch(child: ChildProcess, isGroup = false): Daemon {
   let output = '';
   const listeners: ((line: string) => void)[] = [];
@@ -84,7 +84,7 @@ export function watch(child: ChildProcess, isGroup = false): Daemon {
   };
 }
 
-/** Waits for a line that the pattern matches; throws what the program wrote when it ends first. */
+/** Waits for a line that matches the pattern. Throws the output if the program ends first. */
 export function waitForLine(
   daemon: Daemon,
   pattern: RegExp,
@@ -107,7 +107,7 @@ export function waitForLine(
   });
 }
 
-/** Waits until the check holds; throws what the program wrote when it ends first. */
+/** Waits until the check holds. Throws the output if the program ends first. */
 export async function waitUntil(
   daemon: Daemon,
   isReady: () => Promise<boolean>,

@@ -15,7 +15,7 @@ export interface DockerOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   /** More files of the root by absolute path, such as those of `trustFiles`. */
   readonly files?: Readonly<Record<string, string>>;
-  /** Gives it a network of its own, in which its containers have networks as usual. */
+  /** Gives it its own network, in which its containers have networks as usual. */
   readonly ownNetwork?: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface Docker extends AsyncDisposable {
   /** Runs `docker <args>`. */
   docker(args: readonly string[], options?: ExecOptions): Promise<Result>;
   pull(reference: string, options?: ExecOptions): Promise<Result>;
-  /** Pushes an image that the engine has under another name. */
+  /** Pushes an image of the engine under another name. */
   push(image: string, reference: string): Promise<Result>;
   /** Runs an image on the machine's network, as its configuration tells or with a command. */
   run(reference: string, command?: readonly string[]): Promise<Result>;

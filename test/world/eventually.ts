@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const intervalMs = 10;
 
 /**
- * Polls until the check holds; throws after the time with what it was waiting for. The time is long, so that
- * only what never happens fails on a busy machine.
+ * Polls until the check holds. Throws after the timeout with the awaited state. The timeout is long, so that a busy
+ * machine causes no failure.
  */
 export async function eventually(
   what: string,

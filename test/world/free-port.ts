@@ -5,10 +5,10 @@ import { createServer } from 'node:net';
 const lowest = 10_000;
 
 /**
- * A port of 127.0.0.1 that nothing listens on at the moment, and none of those that the system gives to
- * connections: what listens there may stop, and find it free when it starts again. Another process may
- * still take it first, so it is only for programs that cannot choose a port themselves, or need the same
- * one again.
+ * Returns a port of 127.0.0.1 without a listener, outside the range that the system gives to connections: a program may
+ * stop and find it free when it starts again.
+ * Another process may still use it first, so it is only for programs that cannot choose a port themselves, or need the
+ * same one again.
  */
 export async function freePort(): Promise<number> {
   const end = firstOfConnections();
@@ -20,7 +20,7 @@ export async function freePort(): Promise<number> {
 
 function firstOfConnections(): number {
   const [first] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s/);
-  // Where connections may have nearly all of them, one is as good as another.
+  // If connections may have nearly all ports, any port will do.
   return Number(first) > lowest + 1000 ? Number(first) : 65_536;
 }
 

@@ -1,7 +1,6 @@
 /**
- * Loaded before every test file. One whose tests have ended while something is still open, a server that a
- * failed test did not close, would wait for it for ever, and the whole run with it: it is ended, and says
- * what was open.
+ * Loaded before every test file. A test file that still has something open after its tests, such as a server of a
+ * failed test, would block the whole run: it is ended, and prints what is open.
  */
 import { after } from 'node:test';
 import { wakeThreads } from '../../src/cli/command/wake-threads.ts';

@@ -1,17 +1,17 @@
-/** What held the event loop while it was watched. */
+/** How long the event loop was blocked. */
 export interface BlockWatch {
   /** Longest processor time of this thread between two turns of the event loop, in ms. */
   readonly cpuMs: number;
-  /** Longest time between two turns, in ms: also what the disk and other programs on the machine took. */
+  /** Longest time between two turns, in ms, including delays of the disk and other programs. */
   readonly wallMs: number;
 }
 
 const turnMs = 1;
 
 /**
- * Runs the work and measures for how long it holds the event loop at a time. Processor time is what a test can rely
- * on: a machine that is busy with other things takes none of it. How much of it a step needs still differs between
- * machines, see `boundMs`.
+ * Runs the work and measures how long it blocks the event loop at a time.
+ * Tests should rely on processor time, which other programs on the machine do not use. How much of it a step needs
+ * still differs between machines, see `boundMs`.
  */
 export async function longestBlock(work: () => Promise<unknown>): Promise<BlockWatch> {
   const longest = { cpuMs: 0, wallMs: 0 };
@@ -38,8 +38,8 @@ export async function longestBlock(work: () => Promise<unknown>): Promise<BlockW
 const usualSampleMs = 22;
 
 /**
- * A bound that is stated in ms of a usual processor, in ms of this one as it is now: an older machine, or another
- * program on the same core and its caches, makes the same steps take three times as long. Never less than stated.
+ * Converts a limit in ms of a usual processor to ms of this one: an older machine, or another program on the same core
+ * and its caches, takes three times as long for the same steps. Never less than the stated limit.
  */
 export function boundMs(statedMs: number): number {
   work(2);

@@ -3,7 +3,7 @@ import { type Daemon, startDaemon } from './daemon.ts';
 import type { TempDir } from './temp-dir.ts';
 import { requireBusybox, requireCommand } from './tools.ts';
 
-/** A machine with a network of its own that leads to another one: both are network namespaces of this machine. */
+/** A machine with its own network that leads to another one: both are network namespaces of this machine. */
 export interface Machine extends AsyncDisposable {
   /** The program that runs on it. */
   readonly daemon: Daemon;
@@ -50,7 +50,7 @@ done
 exec "$@"
 `;
 
-/** Starts a program on such a machine; all that it starts ends with it. */
+/** Starts a program on such a machine; its child processes end with it. */
 export async function startMachine(command: readonly string[], files: TempDir): Promise<Machine> {
   await writeFile(files.join('file'), 'a file\n');
   await symlink(requireBusybox('amd64'), files.join('busybox'));

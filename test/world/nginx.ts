@@ -21,13 +21,13 @@ export interface NginxSite {
 
 const attempts = 5;
 
-/** Starts nginx on a free port of 127.0.0.1; `site` is told the directory it may write to. */
+/** Starts nginx on a free port of 127.0.0.1; `site` gets the directory that it may write to. */
 export async function startNginx(site: (directory: string) => NginxSite): Promise<Nginx> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await startOn(await freePort(), site);
     } catch (error) {
-      // Somebody else was faster to take the port.
+      // Another process used the port first.
       if (attempt === attempts || !String(error).includes('Address already in use')) throw error;
     }
   }

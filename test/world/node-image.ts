@@ -18,12 +18,12 @@ import { copyPackages } from './debian-files.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
-// Beside what Debian holds to be essential: what Docker's image has too, as far as builds use it.
+// In addition to Debian's essential packages: those of Docker's image that builds use.
 const packages = ['apt', 'libstdc++6', 'mawk'];
 
 /**
- * Makes an image like Docker's `node:24-bookworm-slim` and pushes it: Debian's own files, this project's
- * Node, and the machine's npm. Both apt and npm go the ways of this machine, without any token for them.
+ * Makes an image like Docker's `node:24-bookworm-slim` and pushes it: Debian's own files, this project's Node, and the
+ * machine's npm. apt and npm reach the network as on this machine, without any token.
  */
 export async function pushNodeImage(builder: string, reference: string): Promise<void> {
   await using files = await makeTempDir('node-image');
@@ -52,7 +52,7 @@ async function copyDebian(into: string): Promise<void> {
   await writeFile(join(into, 'etc/apt/apt.conf.d/95proxy'), `Acquire::http::Proxy "${proxy}";\n`);
 }
 
-// What no package brings but its installation made.
+// Files that no package contains, because its installation creates them.
 const besides = [
   ...['etc/passwd', 'etc/group', 'etc/shadow', 'etc/gshadow', 'etc/debian_version'],
   ...['etc/alternatives', 'etc/alternatives/awk', 'usr/bin/awk', 'etc/apt/sources.list'],

@@ -10,9 +10,8 @@ const outerBytes = '4G';
 const innerBytes = '512M';
 
 /**
- * A disk whose power can be cut at any moment: `path` is a directory on an ext4 file system in a file that
- * the kernel writes to without a cache. A copy of that file is what a machine without power would have on
- * its disk. Needs root.
+ * A disk whose power can be cut at any moment: `path` is a directory on an ext4 file system in a file that the kernel
+ * writes to without a cache. A copy of that file is the disk of a machine without power. Requires root.
  */
 export interface PowerDisk extends AsyncDisposable {
   readonly path: string;
@@ -80,7 +79,7 @@ async function mount(file: string, path: string): Promise<AsyncDisposable> {
   try {
     await run('mount', [device, path]);
   } finally {
-    // It goes with the mount, however this process ends.
+    // It is removed with the mount, however this process ends.
     await run(losetup, ['--detach', device]);
   }
   return {

@@ -1,6 +1,6 @@
 /**
- * How long the processor has worked for the function, in ms. Unlike the time that passes it is the same on
- * a busy machine, so it shows what takes too many steps.
+ * Returns the processor time of the function, in ms. Unlike elapsed time it does not grow on a busy machine, so it
+ * shows code with too many steps.
  */
 export function processorMs(work: () => void): number {
   const before = process.cpuUsage();

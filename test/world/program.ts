@@ -33,7 +33,7 @@ export function startProgram(
   });
 }
 
-/** Runs a program to its end, whatever that is; five minutes unless told. */
+/** Runs a program to its end, whatever its exit code. Default timeout: five minutes. */
 export async function runProgram(
   command: readonly string[],
   options: ProgramOptions,
@@ -55,14 +55,14 @@ export async function runProgram(
   const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
   clearTimeout(timer);
-  // Not for ever: a daemon that the program left behind may hold its output open.
+  // Not forever: a daemon that the program left behind may keep its output open.
   await Promise.race([closed, sleep(500, undefined, { ref: false })]);
   // Where this process was held up for as long, what was written is still to be read.
   await nextTurn();
   return { code: code ?? -1, stdout, stderr };
 }
 
-/** Ends a process group at once; one that has just ended is no error. */
+/** Kills a process group at once; a group that has just ended is not an error. */
 export function killGroup(leader: number): void {
   try {
     process.kill(-leader, 'SIGKILL');

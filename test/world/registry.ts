@@ -9,7 +9,7 @@ export interface RegistryOptions {
   readonly auth?: 'none' | 'basic' | 'bearer';
   /** How the token service of `bearer` behaves. */
   readonly token?: TokenOptions;
-  /** Manifests and blobs may be deleted; true unless told. */
+  /** Manifests and blobs may be deleted. Default: true. */
   readonly delete?: boolean;
   /** Docker schema 1 manifests may be pushed and pulled. */
   readonly schema1?: boolean;

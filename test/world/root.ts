@@ -15,8 +15,8 @@ export interface ExecOptions {
 }
 
 /**
- * A private root, entered: mounts, processes and files of its own on the machine's network.
- * Programs see a fresh copy of the suite's root; what they write goes to `directory` and vanishes.
+ * A private root that was entered: its own mounts, processes and files, on the machine's network. Programs see a fresh
+ * copy of the suite's root; their writes go to `directory` and are discarded.
  */
 export interface Root extends AsyncDisposable {
   readonly suite: Suite;
@@ -67,7 +67,7 @@ exec chroot . /bin/sh -c '
 export interface RootOptions {
   /** Files that are put into it first, by absolute path. */
   readonly files?: Readonly<Record<string, string>> | undefined;
-  /** Gives it a network of its own, in which there is only the loopback to begin with. */
+  /** Gives it its own network, which contains only the loopback at first. */
   readonly ownNetwork?: boolean | undefined;
 }
 

@@ -12,11 +12,11 @@ export interface SluiceOptions {
   /** What the configuration file holds, such as `{ registries: { '127.0.0.1:5000': { plainHttp: true } } }`. */
   readonly config?: object;
   readonly env?: Readonly<Record<string, string>>;
-  /** Directory of the state; a temporary one unless told. */
+  /** Directory of the state. Default: a temporary one. */
   readonly data?: string;
-  /** Port to listen on; one of the system's choice unless told. */
+  /** Port to listen on. Default: chosen by the system. */
   readonly port?: number;
-  /** Puts the state on a disk of so many bytes, which only the server sees; it is gone with the server. */
+  /** Puts the state on a disk of this size, which only the server sees, and which is removed with the server. */
   readonly diskBytes?: number;
   /** Files that it may have open. */
   readonly descriptors?: number;
@@ -41,7 +41,7 @@ export interface ServedRequest {
   readonly status: number;
   /** Tells container tokens apart, see `labelOf`. */
   readonly tokenLabel?: string;
-  /** The answer did not get through. */
+  /** The answer did not arrive completely. */
   readonly aborted?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Sluice extends AsyncDisposable {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** URL of a served name's route: `at('127.0.0.1:1/ct/token/image:tag', 'blobs/sha256:...')`. */
   at(targetImage: string, route: string): string;
-  /** Ends it at once, as a power failure would. */
+  /** Kills it at once, like a power failure. */
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -99,9 +99,9 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
       SLUICE_CONFIG: directory.join('config.yaml'),
       SLUICE_DATA: data,
       SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,
-      // No balancer has to notice that it stops.
+      // No load balancer needs to notice the stop.
       SLUICE_STOP_DELAY: '0s',
-      // Whatever the machine has: a test names its builder.
+      // Independent of the machine: a test names its builder.
       ...(options.config && 'buildkit' in options.config ? {} : { SLUICE_BUILDKIT: 'off' }),
       ...(namesRates(options.config) ? {} : { SLUICE_LIMITS_REQUESTS_ANONYMOUS: 'off' }),
       // The builders of tests use the network of the machine.
@@ -168,7 +168,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
   };
 }
 
-// A test asks for more in a minute than a stranger may in an hour.
+// A test sends more in a minute than a caller without a login may in an hour.
 function namesRates(config: { readonly limits?: { readonly requests?: unknown } } = {}): boolean {
   return config.limits?.requests !== undefined;
 }

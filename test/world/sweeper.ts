@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 
-// Reads paths until its input ends, which it does when this process ends, however it ends. What a
-// dying program still writes makes rm and rmdir fail, so both are tried for a while.
+// Reads paths until its input ends, which happens when this process ends in any way. A dying program may still write,
+// which makes rm and rmdir fail, so both are repeated for a while.
 const script = `
 trap '' INT TERM HUP
 while IFS= read -r path; do set -- "$@" "$path"; done
@@ -23,8 +23,8 @@ done 2>/dev/null
 let sweeper: ChildProcess | undefined;
 
 /**
- * Has a directory, or a control group under /sys/fs/cgroup, removed after this process has ended,
- * even when it was killed. What is gone by then does no harm.
+ * Has a directory, or a control group under /sys/fs/cgroup, removed after this process has ended, even when it was
+ * killed. Missing paths do no harm.
  */
 export function sweepAtEnd(path: string): void {
   sweeper ??= startSweeper();

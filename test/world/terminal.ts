@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { requireCommand } from './tools.ts';
 
 export interface Terminal {
-  /** All that was written to it, control characters included. */
+  /** All output, control characters included. */
   output(): string;
-  /** What stands on it now, line by line, as if it had no bottom. */
+  /** The current lines of the screen, without a limit at the bottom. */
   screen(): string[];
   /** Presses keys: `\x03` is Ctrl-C. */
   type(keys: string): void;
@@ -21,7 +21,7 @@ export function openTerminal(
 ): Terminal {
   const words = command.map(word => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
   const line = `stty rows 24 cols ${columns}; exec ${words}`;
-  // It dies with this process, as one that is left over would keep the standard error open.
+  // It dies with this process, because a leftover program would keep the standard error open.
   const terminal = ['--pdeathsig', 'KILL', requireCommand('script'), '-qefc', line, '/dev/null'];
   const child = spawn(requireCommand('setpriv'), terminal, {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -12,7 +12,7 @@ export interface Tinyproxy extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** Who may use it; everybody on this machine unless told. */
+/** Who may use it. Default: everybody on this machine. */
 export interface ProxyLogin {
   readonly username: string;
   readonly password: string;
@@ -26,7 +26,7 @@ export async function startTinyproxy(login?: ProxyLogin): Promise<Tinyproxy> {
     try {
       return await startOn(await freePort(), login);
     } catch (error) {
-      // Somebody else was faster to take the port.
+      // Another process used the port first.
       if (attempt === attempts || !String(error).includes('Address already in use')) throw error;
     }
   }

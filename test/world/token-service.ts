@@ -10,7 +10,7 @@ import {
 import { createServer as createSecureServer } from 'node:https';
 import type { Certificates } from './certificates.ts';
 
-/** One question to the token service, as it came. */
+/** One received request of the token service. */
 export interface TokenQuestion {
   readonly method: string;
   readonly scopes: readonly string[];
@@ -21,15 +21,15 @@ export interface TokenQuestion {
 }
 
 export interface TokenOptions {
-  /** The member of the answer to GET that carries the token; `token` unless told. */
+  /** The member with the token in the answer to GET. Default: `token`. */
   readonly answer?: 'token' | 'access_token' | 'both';
-  /** After how many seconds the registry refuses a token; 300 unless told. */
+  /** After how many seconds the registry refuses a token. Default: 300. */
   readonly expiresInSeconds?: number;
   /** False: the answer has no `expires_in`, so that a client must assume 60 seconds. */
   readonly tellsExpiry?: boolean;
-  /** True: whoever gives no credentials gets a token to pull. */
+  /** True: a client without credentials gets a pull token. */
   readonly anonymousPull?: boolean;
-  /** Looked at for each question. True: nobody gets a token any more. */
+  /** Checked for each request. True: nobody gets a token any more. */
   readonly isClosed?: boolean;
 }
 
@@ -51,8 +51,8 @@ interface Account {
 const registryLeewaySeconds = 60;
 
 /**
- * A token server on a free port of 127.0.0.1 for the one account; HTTPS when it gets certificates,
- * as some clients demand of the token server of an HTTPS registry.
+ * A token server on a free port of 127.0.0.1 for the one account; HTTPS with certificates, as some clients require it
+ * for an HTTPS registry.
  * Source: distribution, Token Authentication Implementation and its OAuth2 variant.
  */
 export async function startTokenService(

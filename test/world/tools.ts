@@ -63,13 +63,13 @@ export const hostPackages: Readonly<Record<string, string>> = {
 /** Older versions of Node that the packages are tested with, by their major version. */
 export const nodeVersions = { 20: '20.20.2', 22: '22.23.3' } as const;
 
-/** The version of BuildKit that is brought along. */
+/** The version of BuildKit that `npm run buildkit` installs. */
 export const buildkitVersion = '0.32.2';
 // Raised when the way a root is made changes though its packages do not.
 const recipeVersion = 1;
 const installCommand = 'npm run tools';
 
-/** Where the private roots live: outside the project, so that fresh clones find them again. */
+/** The folder of the private roots: outside the project, so that fresh clones find them again. */
 export function toolsDirectory(): string {
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache');
   return process.env.SLUICE_TOOLS || join(cache, 'sluice-tools');
@@ -124,7 +124,7 @@ export function findCommand(name: string): string | undefined {
   return findProgram(name, [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter));
 }
 
-/** Like {@link findCommand}; throws an error that tells how to install what is missing. */
+/** Like {@link findCommand}, but throws an error with the installing command if it is missing. */
 export function requireCommand(name: string): string {
   const path = findCommand(name);
   if (path === undefined) throw missing(`The command '${name}' is not installed`);

@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 
-// Preloaded into a server (`node --import`): notes how long its event loop was held at a time. Processor time of
-// the main thread is measured, not the clock's: on a busy machine a process stands still without being at fault.
+// Preloaded into a server (`node --import`): records how long its event loop was blocked at a time.
+// It measures the processor time of the main thread, not the clock: on a busy machine a process waits without a fault.
 
 /** What the probe has seen since it was last read. */
 export interface Turns {

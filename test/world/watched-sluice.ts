@@ -6,11 +6,11 @@ import type { Turns } from './turn-probe.ts';
 
 export interface WatchedSluice extends AsyncDisposable {
   readonly sluice: Sluice;
-  /** What its event loop did since this was called last. */
+  /** Returns the measurements since the last call. */
   turns(): Promise<Turns>;
 }
 
-/** A server that notes for how long its event loop is held, see `turn-probe.ts`. */
+/** A server that records how long its event loop is blocked, see `turn-probe.ts`. */
 export async function startWatchedSluice(options: SluiceOptions = {}): Promise<WatchedSluice> {
   const directory = await makeTempDir('probe');
   const socket = directory.join('turns');

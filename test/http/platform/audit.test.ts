@@ -1,4 +1,4 @@
-/** Who did what to what: over HTTP and from the command line. */
+/** The audit log: changes over HTTP and on the command line. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { openDatabase } from '../../../src/storage/rows/database.ts';

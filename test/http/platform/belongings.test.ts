@@ -1,4 +1,4 @@
-/** Users, tokens, workspaces and credentials of the built-in platform over HTTP: whose they are. */
+/** Users, tokens, workspaces and credentials of the built-in platform over HTTP, and who may see and change them. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** The manner of the platform's API: spec/platform-api.md, sections 4 to 9. */
+/** The conventions of the platform's API: spec/platform-api.md, sections 4 to 9. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
@@ -15,7 +15,7 @@ import {
 suite('the API of the built-in platform', { concurrency: 4 }, () => {
   let server: PlatformServer;
   let users = 0;
-  // One for each test: what one calls does not count for another.
+  // One for each test: the calls of one do not count for another.
   const makeUser = async () => {
     users += 1;
     const email = `ada${users}@example.org`;
@@ -74,7 +74,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       ['heartbeat', { workflowId, message: 'This server keeps no records of runs' }],
       ['complete', { workflowId, message: 'This server keeps no records of runs' }],
     ] as const) {
-      // However much a client tells of its run.
+      // Reports of a run may have any length.
       const body = { text: 'x'.repeat(event === 'progress' ? 400_000 : 10) };
       const path = `/trace/${workflowId}/${event}?workspaceId=${workspace.id}`;
       const reply = await server.ask('PUT', path, authorization, body);
@@ -96,7 +96,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
         }),
       });
     assertApiFault(await ask('hunter2'), 403, /access token is invalid/);
-    // Who sends it is known, and the next thing is looked at.
+    // The sender is known, so the next check follows.
     assertApiFault(await ask(ada.accessToken), 400, /'containerImage' is empty/);
   });
 

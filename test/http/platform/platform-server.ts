@@ -4,12 +4,12 @@ import { type Sluice, startSluice } from '../../world/sluice.ts';
 
 export const administrator = basic('admin', 'admin-s3cret');
 
-/** A server with its own platform, which is asked over HTTP. */
+/** A server with its built-in platform, over HTTP. */
 export interface PlatformServer extends AsyncDisposable {
   readonly sluice: Sluice;
-  /** One call below `/platform`; a body that is no text is sent as JSON. */
+  /** Sends one call below `/platform`. A body that is not a string is sent as JSON. */
   ask(method: string, path: string, authorization?: string, body?: unknown): Promise<Reply>;
-  /** The JSON answer, which must be a success, to an administrator unless told. */
+  /** Returns the JSON answer, which must be a success. Default caller: an administrator. */
   must<T>(method: string, path: string, body?: unknown, authorization?: string): Promise<T>;
   /** A new user; returns the value of `Authorization`. */
   makeUser(email: string): Promise<{ id: number; authorization: string; accessToken: string }>;
