@@ -37,9 +37,9 @@ export class ScratchBytes implements Disposable {
     }
   }
 
-  /** Returns the bytes in a range, which must be written already: a copy. */
-  read(position: number, length: number): Buffer {
-    const bytes = Buffer.allocUnsafe(length);
+  /** Copies the bytes from a position on, which must be written already. */
+  read(position: number, bytes: Buffer): void {
+    const { length } = bytes;
     const fromFile = Math.min(length, Math.max(0, this.#written - position));
     for (let at = 0; at < fromFile; ) {
       const count = readSync(this.#fd ?? -1, bytes, at, fromFile - at, position + at);
@@ -51,7 +51,6 @@ export class ScratchBytes implements Disposable {
       if (start + length - fromFile > this.#inMemory) throw new RangeError('reads past the end');
       this.#memory.copy(bytes, fromFile, start, start + length - fromFile);
     }
-    return bytes;
   }
 
   [Symbol.dispose](): void {

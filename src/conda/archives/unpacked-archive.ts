@@ -44,8 +44,8 @@ export interface UnpackOptions {
 /** The files of an archive, with those of its metadata below `info/`. */
 export interface UnpackedArchive extends Disposable {
   readonly entries: ReadonlyMap<string, UnpackedEntry>;
-  /** Returns a copy of part of a content. */
-  read(content: UnpackedContent, offset: number, length: number): Buffer;
+  /** Returns a part of a content, copied to the beginning of `into` if there is room. Default: a new buffer. */
+  read(content: UnpackedContent, offset: number, length: number, into?: Buffer): Buffer;
 }
 
 /**
@@ -109,9 +109,12 @@ class Unpacking implements UnpackedArchive, TarSink {
     this.#reader = this.#open();
   }
 
-  read({ size, position }: UnpackedContent, offset: number, length: number): Buffer {
+  read({ size, position }: UnpackedContent, offset: number, length: number, into?: Buffer): Buffer {
     if (offset + length > size) throw new RangeError('reads past the end of a content');
-    return this.#scratch.read(position + offset, length);
+    const hasRoom = into !== undefined && into.length >= length;
+    const bytes = hasRoom ? into.subarray(0, length) : Buffer.allocUnsafe(length);
+    this.#scratch.read(position + offset, bytes);
+    return bytes;
   }
 
   [Symbol.dispose](): void {

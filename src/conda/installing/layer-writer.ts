@@ -8,11 +8,18 @@ import type { RecordedPath } from './metadata/package-record.ts';
 import { entryPointScript } from './metadata/python-command.ts';
 import type { PlannedFile, PlannedPath } from './planned-path.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
-import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
+import {
+  type ByteSource,
+  chunkBytes,
+  patchedChunks,
+  patchedSize,
+  readOnce,
+} from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
 
 /** Receives the bytes of a layer. */
 export interface TarOutput {
+  /** Takes the next bytes, which are valid until it returns or its promise resolves. */
   write(bytes: Uint8Array): Promise<void> | void;
 }
 
@@ -46,6 +53,8 @@ export class LayerWriter {
   /** Where the content of a file was written first. */
   readonly #written = new Map<UnpackedContent, string>();
   readonly #patchedTime: number;
+  /** What is read at once of a large file, with a placeholder that ends behind it. */
+  readonly #buffer = Buffer.allocUnsafeSlow(2 * chunkBytes);
 
   constructor(input: LayerWriterInput) {
     this.#input = input;
@@ -144,7 +153,7 @@ export class LayerWriter {
     const { archive, place, limits } = this.#input;
     const source = readOnce({
       size: content.size,
-      read: (offset, length) => archive.read(content, offset, length),
+      read: (offset, length) => archive.read(content, offset, length, this.#buffer),
     });
     const { placeholder } = listed;
     const find = placeholder?.mode === 'binary' ? binaryPatches : textPatches;

@@ -22,15 +22,16 @@ export function binaryPatches(
   prefix: string,
   limit: number,
 ): Patch[] {
-  const candidates = encodedPrefixes(placeholder, prefix).flatMap(encoded =>
-    stringsOf(source, encoded, limit),
+  const prefixes = encodedPrefixes(placeholder, prefix);
+  const offsets = offsetsOf(source, prefixes, limit);
+  const candidates = prefixes.flatMap((encoded, index) =>
+    stringsOf(source, encoded, offsets[index] ?? []),
   );
   return bestOf(candidates).flatMap(patchesOf);
 }
 
-function stringsOf(source: ByteSource, prefix: EncodedPrefix, limit: number): ZeroEnded[] {
+function stringsOf(source: ByteSource, prefix: EncodedPrefix, all: readonly number[]): ZeroEnded[] {
   const { unit, placeholder } = prefix;
-  const all = offsetsOf(source, prefix, limit);
   const covered: number[] = new Array(unit).fill(0);
   const strings: ZeroEnded[] = [];
   for (const [index, first] of all.entries()) {

@@ -42,27 +42,49 @@ function utf32(text: string): Buffer {
 }
 
 /**
- * Returns the offsets of the placeholder in one encoding, from the beginning of the file on, without overlaps. Throws
+ * Returns the offsets of the placeholder in each encoding, from the beginning of the file on, without overlaps. Throws
  * `ArchiveProblem` if there are more than `limit`.
  */
 export function offsetsOf(
   source: ByteSource,
-  { placeholder }: EncodedPrefix,
+  prefixes: readonly EncodedPrefix[],
   limit: number,
-): number[] {
-  const { length } = placeholder;
-  const offsets: number[] = [];
-  for (let at = 0; at + length <= source.size; ) {
-    const chunk = source.read(at, Math.min(chunkBytes + length - 1, source.size - at));
-    let from = 0;
-    for (let hit = chunk.indexOf(placeholder); hit >= 0; hit = chunk.indexOf(placeholder, from)) {
-      offsets.push(at + hit);
-      from = hit + length;
+): number[][] {
+  const longest = Math.max(0, ...prefixes.map(({ placeholder }) => placeholder.length));
+  const searches = prefixes.map(({ placeholder }) => {
+    const offsets: number[] = [];
+    return { placeholder, from: 0, offsets };
+  });
+  for (let at = 0; at < source.size; at += chunkBytes) {
+    // What begins in the chunk may end behind it.
+    const chunk = source.read(at, Math.min(chunkBytes + longest - 1, source.size - at));
+    for (const search of searches) {
+      const { placeholder, offsets } = search;
+      for (;;) {
+        const hit = find(chunk, placeholder, Math.max(0, search.from - at));
+        if (hit < 0 || hit >= chunkBytes) break;
+        offsets.push(at + hit);
+        search.from = at + hit + placeholder.length;
+      }
+      if (offsets.length > limit) {
+        throw new ArchiveProblem(`has a file with more than ${limit} occurrences of its prefix`);
+      }
     }
-    if (offsets.length > limit) {
-      throw new ArchiveProblem(`has a file with more than ${limit} occurrences of its prefix`);
-    }
-    at += Math.max(from, chunk.length - length + 1);
   }
-  return offsets;
+  return searches.map(({ offsets }) => offsets);
+}
+
+/**
+ * Returns the offset of the needle, or -1. Programs have so many zeros that a needle is looked for from its first byte on that
+ * is none.
+ */
+function find(bytes: Buffer, needle: Buffer, from: number): number {
+  const lead = needle.findIndex(byte => byte !== 0);
+  if (lead <= 0) return bytes.indexOf(needle, from);
+  const rest = needle.subarray(lead);
+  for (let at = from + lead; ; at += 1) {
+    at = bytes.indexOf(rest, at);
+    if (at < 0) return -1;
+    if (bytes.subarray(at - lead, at).every(byte => byte === 0)) return at - lead;
+  }
 }

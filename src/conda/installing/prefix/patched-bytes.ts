@@ -2,7 +2,7 @@
 export interface ByteSource {
   /** Bytes. */
   readonly size: number;
-  /** Returns the bytes in a range, which must be inside. The caller does not change them. */
+  /** Returns the bytes in a range, which must be inside: a view that is valid until the next call, not to be changed. */
   read(offset: number, length: number): Buffer;
 }
 
@@ -31,7 +31,7 @@ export function patchedSize(size: number, patches: readonly Patch[]): number {
   return patches.reduce((sum, { start, end, bytes }) => sum + bytes.length - (end - start), size);
 }
 
-/** Yields the bytes of a file with its patches, which are sorted and do not overlap. */
+/** Yields the bytes of a file with its patches, which are sorted and do not overlap: views, valid until the next one. */
 export function* patchedChunks(source: ByteSource, patches: readonly Patch[]): Generator<Buffer> {
   let at = 0;
   for (const { start, end, bytes } of [...patches, endOf(source)]) {

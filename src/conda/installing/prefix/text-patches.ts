@@ -21,9 +21,10 @@ export function textPatches(
   if (prefixes.length === 0) return [];
   const shebang = shebangPatch(source, placeholder, prefix);
   const from = shebang?.end ?? 0;
+  const offsets = offsetsOf(source, prefixes, limit);
   const occurrences = prefixes
-    .flatMap(encoded =>
-      offsetsOf(source, encoded, limit).map(offset => ({ offset, prefix: encoded })),
+    .flatMap((encoded, index) =>
+      (offsets[index] ?? []).map(offset => ({ offset, prefix: encoded })),
     )
     .sort((a, b) => a.offset - b.offset);
   const patches = withoutOverlaps(occurrences)
