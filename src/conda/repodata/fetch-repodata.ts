@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import type { RunQueue } from '../../foundation/run-queue.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
@@ -19,6 +20,9 @@ export interface RepodataFetchDeps {
   readonly maxFileBytes: number;
 }
 
+/** Data is prepared in turns: each takes a thread and about 80 MB. */
+export type PrepareTurns = RunQueue;
+
 /** What is fetched, and where it goes. */
 export interface RepodataFetch {
   /** Base URL of the channel. */
@@ -28,6 +32,7 @@ export interface RepodataFetch {
   readonly kept: RepodataEntry | undefined;
   readonly signal: AbortSignal;
   readonly note: (line: string) => void;
+  readonly turns: PrepareTurns;
 }
 
 // In the order of preference: the least bytes for one solve first. Source: CEP 16, and conda, Repodata format.
@@ -75,7 +80,7 @@ async function fetchFile(
   wanted: RepodataFetch,
   file: string,
 ): Promise<RepodataEntry> {
-  const { channel, subdir, directory, kept, signal } = wanted;
+  const { channel, subdir, directory, kept, signal, turns } = wanted;
   const url = `${channel}/${subdir}`;
   const isKept = kept?.source === file;
   const headers = {
@@ -94,7 +99,7 @@ async function fetchFile(
       form: formOf(file, answer),
       maxBytes: deps.maxFileBytes,
     };
-    const shards = await prepareIn(order, signal);
+    const shards = await turns.run(() => prepareIn(order, signal));
     return {
       ...{ url, pack, source: file, shards },
       etag: answer.headers.get('etag'),

@@ -15,7 +15,7 @@ export async function prepareRepodata(
   const worker = new Worker(new URL('./prepare-worker.ts', import.meta.url), {
     workerData: order,
     // It holds the places of all records, and the records of one package.
-    resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
+    resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 },
   });
   worker.on('message', resolve);
   worker.on('error', reject);

@@ -65,6 +65,7 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
   const inUse = new Map<string, number>();
   const outdated = new Set<string>();
   const queue = new RunQueue(fetchesAtOnce);
+  const turns = new RunQueue(1);
   const closing = new AbortController();
   const ready = removeLeftovers(directory);
   ready.catch(() => {});
@@ -86,7 +87,7 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     try {
       await mkdir(own, { recursive: true, mode: 0o700 });
       const entry = await fetchRepodata(deps, {
-        ...{ channel, subdir, kept, signal, note },
+        ...{ channel, subdir, kept, signal, note, turns },
         directory: own,
       });
       if (entry) await writeEntry(own, entry);

@@ -16,6 +16,7 @@ let subdirs: readonly ServedSubdir[] = [];
 /** Why repository data could not be served: the solver tells only that a request failed. */
 let trouble: Error | undefined;
 let panic: string | undefined;
+let current = 0;
 
 const tell = (message: ThreadMessage) => parentPort?.postMessage(message);
 
@@ -39,6 +40,9 @@ console.error = (...words: unknown[]) => {
   panic ??= words.join(' ');
 };
 
+// When the solver breaks down in a task of its own, its answer never comes.
+process.on('uncaughtException', error => tell(failureOf(current, error)));
+
 const { rattler, memoryBytes } = loadRattler(maxBytes);
 
 parentPort?.on('message', (message: SolveOrder | ShardAnswer) => {
@@ -54,6 +58,7 @@ parentPort?.on('message', (message: SolveOrder | ShardAnswer) => {
 });
 
 async function solve(order: SolveOrder): Promise<readonly CondaPackage[]> {
+  current = order.solve;
   trouble = undefined;
   panic = undefined;
   const { specs, channels, platforms, locked } = order;

@@ -28,11 +28,37 @@ export interface ShardPlaces {
   readonly shards: string;
 }
 
+/** Bytes that are appended one after another. */
+class GrowingBytes {
+  #bytes = Buffer.alloc(64 * 1024);
+  #size = 0;
+
+  push(more: Uint8Array): void {
+    if (this.#size + more.length > this.#bytes.length) {
+      this.#bytes = Buffer.concat([this.#bytes, Buffer.alloc(this.#bytes.length + more.length)]);
+    }
+    this.#bytes.set(more, this.#size);
+    this.#size += more.length;
+  }
+
+  /** Returns the item at a place, of items that all have the same size. */
+  item(at: number, size: number): Buffer {
+    return this.#bytes.subarray(at * size, (at + 1) * size);
+  }
+
+  items(size: number): Buffer[] {
+    return Array.from({ length: this.#size / size }, (_, at) => this.item(at, size));
+  }
+}
+
 /** Writes the file. Works synchronously, for a thread of its own. */
 export class ShardPackWriter {
   readonly #file: number;
-  readonly #names: [name: string, digest: Buffer][] = [];
-  readonly #entries: Buffer[] = [];
+  /** Names of packages, in the order of their digests. */
+  readonly #names: string[] = [];
+  /** Small buffers of their own would each hold a whole slab of Node's pool. */
+  readonly #digests = new GrowingBytes();
+  readonly #entries = new GrowingBytes();
   #size = 0;
 
   constructor(path: string) {
@@ -54,7 +80,8 @@ export class ShardPackWriter {
 
   /** Lists a shard that is not in the file. */
   list(name: string, digest: Uint8Array): void {
-    this.#names.push([name, Buffer.from(digest)]);
+    this.#names.push(name);
+    this.#digests.push(digest);
   }
 
   /** Writes index and table, and brings the file to the disk. */
@@ -62,17 +89,20 @@ export class ShardPackWriter {
     const index = zstdCompressSync(
       pack({
         info: { subdir, base_url: archives, shards_base_url: shards },
-        shards: Object.fromEntries(this.#names),
+        shards: Object.fromEntries(
+          this.#names.map((name, at) => [name, this.#digests.item(at, digestBytes)]),
+        ),
       }),
       compression,
     );
     const footer = Buffer.alloc(footerBytes);
     footer.writeUIntBE(this.#size, 0, 6);
     footer.writeUInt32BE(index.length, 6);
-    footer.writeUInt32BE(this.#entries.length, 10);
+    const entries = this.#entries.items(entryBytes).sort(Buffer.compare);
+    footer.writeUInt32BE(entries.length, 10);
     magic.copy(footer, 14);
     this.#append(index);
-    this.#append(Buffer.concat(this.#entries.sort(Buffer.compare)));
+    this.#append(Buffer.concat(entries));
     this.#append(footer);
     fsyncSync(this.#file);
   }

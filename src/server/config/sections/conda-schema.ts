@@ -69,7 +69,7 @@ export const conda = z.strictObject({
         .prefault('2m')
         .describe('Timeout for solving one environment, without the wait for other solves'),
       memory: size
-        .prefault('128 MiB')
+        .prefault('512 MiB')
         .describe('Memory of the solver for one environment. A larger environment is refused'),
       maxWaiting: count
         .min(1)
