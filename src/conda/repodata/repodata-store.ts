@@ -99,9 +99,10 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
       return { entry, notes, until: Date.now() + freshMs };
     } catch (error) {
       const failure = signal.aborted && !closing.signal.aborted ? late(url, timeoutMs) : error;
-      if (kept === undefined || !isPassing(failure)) throw failure;
-      const age = new Date(kept.checkedAt).toISOString();
-      const line = `${(failure as Error).message}. Its repository data of ${age} is used`;
+      const last = known.get(url);
+      if (!isPassing(failure) || (kept === undefined && last === undefined)) throw failure;
+      const age = kept ? ` of ${new Date(kept.checkedAt).toISOString()}` : '';
+      const line = `${(failure as Error).message}. Its repository data${age} is used`;
       log.warn({ channel, subdir, err: failure }, 'a channel is down: its kept data is used');
       return { entry: kept, notes: [line], until: Date.now() + Math.min(downMs, freshMs) };
     } finally {

@@ -30,6 +30,7 @@ export class JsonRecords {
   #inString = false;
   #escaped = false;
   #begun = false;
+  #hasPackages = false;
   /** Start of the string or object that is being read, in the pending bytes; -1 for none. */
   #stringStart = -1;
   #objectStart = -1;
@@ -63,6 +64,7 @@ export class JsonRecords {
   /** Throws a {@link RepodataError} when the data is not complete. */
   end(): void {
     if (!this.#begun || this.#depth !== 0) throw new RepodataError('ends too early');
+    if (!this.#hasPackages) throw new RepodataError('is not repository data: it has no packages');
   }
 
   #begin(bytes: Buffer): void {
@@ -106,6 +108,7 @@ export class JsonRecords {
   }
 
   #open(at: number): void {
+    if (this.#depth === 1 && sectionOf(this.#section)) this.#hasPackages = true;
     const isInfo = this.#depth === 1 && this.#section === 'info';
     const isRecord = this.#depth === 2 && sectionOf(this.#section) !== undefined;
     if (isInfo || isRecord) this.#objectStart = at;

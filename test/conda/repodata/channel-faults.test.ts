@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { readdir, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { Fault } from '../../../src/foundation/fault.ts';
+import { eventually } from '../../world/eventually.ts';
+import { type ChannelScript, startScriptedChannel } from '../../world/scripted-channel.ts';
+import { listed, type SolverWorldOptions, solverFor } from '../solving/solver-world.ts';
+import { repodataOf, shardedFiles } from './sharded.ts';
+
+const html = '<!DOCTYPE html><title>Sign in to the proxy</title>';
+
+async function start(t: TestContext, script: ChannelScript, options: SolverWorldOptions = {}) {
+  const channel = await startScriptedChannel(t, script);
+  const world = await solverFor(t, [listed(channel.url)], options);
+  const lines: string[] = [];
+  const solve = async (specs = ['tool'], signal = AbortSignal.timeout(60_000)) => {
+    const solution = await world.solver.solve(
+      {
+        ...{ specs, subdir: 'linux-64', virtualPackages: [] },
+        channels: [`${channel.url}/c`],
+      },
+      { signal, log: line => lines.push(line) },
+    );
+    return solution.map(({ name, version }) => `${name} ${version}`);
+  };
+  return { channel, solve, lines, world };
+}
+
+/** Serves files below `/c/linux-64/`, and nothing else. */
+const files =
+  (served: ReadonlyMap<string, Uint8Array | string>): ChannelScript =>
+  ({ url }) =>
+    served.get(url.replace('/c/linux-64/', ''));
+
+async function refused(work: Promise<unknown>, pattern: RegExp) {
+  await assert.rejects(work, (error: unknown) => {
+    assert.ok(error instanceof Fault, String(error));
+    assert.equal(error.apiStatus, 400);
+    assert.match(error.message, pattern);
+    return true;
+  });
+}
+
+const usual = repodataOf('linux-64', ['tool 1.0']);
+const forms = {
+  'repodata.json': new Map([['repodata.json', usual]]),
+  'repodata.json.zst': new Map([['repodata.json.zst', zstdCompressSync(usual)]]),
+  shards: shardedFiles('linux-64', { tool: [{ version: '1.0' }] }),
+};
+
+for (const [form, served] of Object.entries(forms)) {
+  test(`a channel is read that has ${form}`, async t => {
+    const { solve } = await start(t, files(served));
+    assert.deepEqual(await solve(), ['tool 1.0']);
+  });
+}
+
+test('repodata.json may be sent with gzip', async t => {
+  const { solve } = await start(t, ({ url }, response) => {
+    if (!url.endsWith('linux-64/repodata.json')) return undefined;
+    response.setHeader('content-encoding', 'gzip');
+    return gzipSync(usual);
+  });
+  assert.deepEqual(await solve(), ['tool 1.0']);
+});
+
+test('a page of a proxy in place of repository data is refused', async t => {
+  const { channel, solve } = await start(t, () => html);
+  await refused(solve(), /is not repository data: it begins with .*DOCTYPE/);
+  await refused(solve(), new RegExp(`${channel.url}/c/`));
+});
+
+test('data that is cut short or damaged is refused', async t => {
+  const packed = zstdCompressSync(usual);
+  for (const [name, bytes] of [
+    ['repodata.json', usual.slice(0, -20)],
+    ['repodata.json', usual.replace('"version"', 'version')],
+    ['repodata.json', '{"error": "try later"}'],
+    ['repodata.json.zst', packed.subarray(0, packed.length - 10)],
+    ['repodata.json.zst', Buffer.concat([packed.subarray(0, 20), Buffer.alloc(40)])],
+  ] as const) {
+    const { solve } = await start(t, files(new Map([[name, bytes]])));
+    await refused(solve(), /linux-64\/repodata\.json\S* (?:ends too early|is damaged|is not)/);
+  }
+});
+
+test('a channel that is not there is refused', async t => {
+  const { solve } = await start(t, () => undefined);
+  await refused(solve(), /has no repository data for linux-64 or noarch \(404\): check its name/);
+});
+
+test('a channel that refuses its readers asks for credentials', async t => {
+  const { solve } = await start(t, async (_, response) => void response.writeHead(401).end());
+  await refused(solve(), /answered 401 .* credentials with channels in the configuration/);
+});
+
+test('data above the limits is refused', async t => {
+  const bomb = zstdCompressSync(`{"info":{},"x":"${'x'.repeat(3_000_000)}"}`);
+  const { solve } = await start(t, files(new Map([['repodata.json.zst', bomb]])), {
+    repodata: { maxFileBytes: 1_000_000 },
+  });
+  await refused(solve(), /has more than 1000000 bytes/);
+});
+
+test('an index of shards that unpacks to too much is refused', async t => {
+  const bomb = zstdCompressSync(Buffer.alloc(70 * 1024 * 1024));
+  const { solve } = await start(t, files(new Map([['repodata_shards.msgpack.zst', bomb]])));
+  await refused(solve(), /unpacks to more than/);
+});
+
+test('a shard with other bytes than its digest says is refused, and is not kept', async t => {
+  const served = new Map(forms.shards);
+  const [shard] = [...served.keys()].filter(name => name.startsWith('shards/'));
+  const right = served.get(shard ?? '');
+  served.set(shard ?? '', zstdCompressSync(Buffer.from('other')));
+  const { solve } = await start(t, files(served));
+  await refused(solve(), /has the wrong digest/);
+  served.set(shard ?? '', right ?? Buffer.alloc(0));
+  assert.deepEqual(await solve(), ['tool 1.0']);
+});
+
+test('a channel that breaks off once is asked again', async t => {
+  let broken = 0;
+  const { solve } = await start(t, ({ url }, response) => {
+    if (!url.endsWith('linux-64/repodata.json')) return undefined;
+    broken += 1;
+    if (broken > 1) return usual;
+    response.writeHead(200, { 'content-length': usual.length });
+    response.write(usual.slice(0, 50));
+    setImmediate(() => response.destroy());
+    return Promise.resolve();
+  });
+  assert.deepEqual(await solve(), ['tool 1.0']);
+  assert.equal(broken, 2);
+});
+
+test('kept data is used while the channel is down, and the log says so', async t => {
+  const { channel, solve, lines } = await start(t, files(forms['repodata.json']), {
+    repodata: { freshMs: 0 },
+  });
+  await solve();
+  channel.script = async (_, response) => void response.writeHead(503).end();
+  assert.deepEqual(await solve(), ['tool 1.0']);
+  assert.match(lines.join('\n'), /answered 503 .* Its repository data of \S+ is used/);
+  channel.script = () => html;
+  assert.deepEqual(await solve(), ['tool 1.0']);
+  await channel.stop();
+  assert.deepEqual(await solve(), ['tool 1.0']);
+});
+
+test('data that did not change is asked for with its ETag, and not sent again', async t => {
+  let sent = 0;
+  const { channel, solve } = await start(
+    t,
+    (request, response) => {
+      if (!request.url.endsWith('linux-64/repodata.json')) return undefined;
+      response.setHeader('etag', '"one"');
+      if (request.headers['if-none-match'] === '"one"') {
+        response.writeHead(304).end();
+        return Promise.resolve();
+      }
+      sent += 1;
+      return usual;
+    },
+    { repodata: { freshMs: 0 } },
+  );
+  await solve();
+  await solve();
+  assert.equal(sent, 1);
+  assert.ok(channel.requests.filter(path => path.endsWith('linux-64/repodata.json')).length > 1);
+});
+
+test('data is used without a question while it is fresh, also by a server that starts later', async t => {
+  const { channel, solve, world } = await start(t, files(forms['repodata.json']));
+  await solve();
+  const asked = channel.requests.length;
+  await solve();
+  assert.equal(channel.requests.length, asked);
+  await world.solver.close();
+  await world.repodata.close();
+  const later = await solverFor(t, [listed(channel.url)], { directory: world.directory });
+  const solution = await later.solver.solve(
+    {
+      ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
+      channels: [`${channel.url}/c[linux-64]`],
+    },
+    { signal: AbortSignal.timeout(60_000), log: () => {} },
+  );
+  assert.equal(solution[0]?.version, '1.0');
+  assert.equal(channel.requests.filter(path => path.includes('linux-64/repodata.json')).length, 2);
+});
+
+test('all who ask at once share one fetch, and one who leaves does not disturb the others', async t => {
+  const { promise: mayAnswer, resolve: answer } = Promise.withResolvers<void>();
+  const { channel, solve } = await start(t, ({ url }, response) => {
+    if (!url.endsWith('linux-64/repodata.json')) return undefined;
+    return mayAnswer.then(() => void response.writeHead(200).end(usual));
+  });
+  const leaving = new AbortController();
+  const left = solve(['tool'], leaving.signal);
+  const others = [solve(), solve(), solve()];
+  await eventually('the channel is asked', () =>
+    channel.requests.some(path => path.endsWith('linux-64/repodata.json')),
+  );
+  leaving.abort(new Error('the caller left'));
+  await assert.rejects(left, /the caller left/);
+  answer();
+  for (const other of others) assert.deepEqual(await other, ['tool 1.0']);
+  assert.equal(channel.requests.filter(path => path.endsWith('linux-64/repodata.json')).length, 1);
+});
+
+test('a shard that does not arrive ends its own solve only', async t => {
+  const served = shardedFiles('linux-64', {
+    tool: [{ version: '1.0' }],
+    other: [{ version: '2' }],
+  });
+  const [, slow] = [...served.keys()].filter(name => name.startsWith('shards/'));
+  const { solve } = await start(
+    t,
+    ({ url }) => {
+      const file = url.replace('/c/linux-64/', '');
+      return file === slow ? new Promise<void>(() => {}) : served.get(file);
+    },
+    { limits: { timeout: 2000 } },
+  );
+  const stuck = refused(solve(['other']), /was not solved within 2 s/);
+  assert.deepEqual(await solve(['tool']), ['tool 1.0']);
+  await stuck;
+});
+
+test('kept data that the disk has damaged is an error, not a wrong solution', async t => {
+  const { solve, world } = await start(t, files(forms['repodata.json']));
+  await solve();
+  const subdirectories = join(world.directory, 'subdirectories');
+  for (const name of await readdir(subdirectories, { recursive: true })) {
+    if (name.endsWith('.pack')) await truncate(join(subdirectories, name), 30);
+  }
+  await refused(solve(), /cannot be used|damaged/);
+});
+
+test('the least recently used data is removed when there is too much', async t => {
+  const channel = await startScriptedChannel(t, ({ url }) =>
+    /\/linux-64\/repodata\.json$/.test(url) ? usual : undefined,
+  );
+  const { solver, directory } = await solverFor(t, [listed(channel.url)], {
+    repodata: { maxBytes: 900 },
+  });
+  for (const name of ['a', 'b', 'c', 'd']) {
+    await solver.solve(
+      {
+        ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
+        channels: [`${channel.url}/${name}`],
+      },
+      { signal: AbortSignal.timeout(60_000), log: () => {} },
+    );
+  }
+  const names = await readdir(join(directory, 'subdirectories'), { recursive: true });
+  const packs = names.filter(name => name.endsWith('.pack'));
+  assert.ok(packs.length > 0 && packs.length < 4, String(packs.length));
+});
