@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { access, mkdir, rm, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
@@ -37,6 +37,8 @@ export interface RepodataStore {
    * kept data while the channel is down, and logs that. Callers share one fetch. Throws a `Fault`.
    */
   open(channel: string, subdir: string, options: OpenRepodata): Promise<OpenedRepodata | undefined>;
+  /** Removes data that turned out to be damaged: it is fetched again when it is next opened. */
+  discard(opened: OpenedRepodata): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -175,6 +177,12 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
       const now = new Date();
       await utimes(own, now, now).catch(() => {});
       return { url: entry.url, path, shards: entry.shards, [Symbol.dispose]: used[Symbol.dispose] };
+    },
+    async discard({ url, path }) {
+      const own = directoryOf(url);
+      if (known.get(url)?.entry?.pack === basename(path)) known.delete(url);
+      const entry = await readEntry(own);
+      if (entry?.pack === basename(path)) await rm(join(own, 'entry.json'), { force: true });
     },
     async close() {
       closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'build' }));

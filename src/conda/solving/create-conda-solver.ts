@@ -10,7 +10,7 @@ import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
 import type { SolveOrder } from './solve-messages.ts';
-import { SolveThread } from './solve-thread.ts';
+import { SolveThread, Unsolved } from './solve-thread.ts';
 import { withoutChannels } from './wanted/pinned-channels.ts';
 import { openSubdirs, type WantedChannel, wantedChannels } from './wanted/wanted-channels.ts';
 
@@ -34,6 +34,8 @@ const idleMs = 20_000;
 /** A thread ends after a solve when it has this share of its memory: it never gives any back. */
 const largeShare = 0.5;
 const retrySeconds = 30;
+/** A disk that damages data each time is not asked for ever. */
+const damagesTaken = 3;
 
 export function createCondaSolver({
   channels,
@@ -78,9 +80,13 @@ export function createCondaSolver({
     }
   };
 
-  const solveWish = async (wish: SolveWish, { signal, log }: SolveOptions) => {
-    const { specs, channelOf } = withoutChannels(wish.specs);
-    const wanted = wantedChannels(wish, channelOf, channels);
+  /** Returns undefined when kept data was damaged: it is fetched again. */
+  const solveWish = async (
+    wish: SolveWish,
+    specs: readonly string[],
+    wanted: readonly WantedChannel[],
+    { signal, log }: SolveOptions,
+  ): Promise<readonly CondaPackage[] | undefined> => {
     const opened: OpenedRepodata[] = [];
     try {
       const subdirs = await openSubdirs(repodata, wanted, { signal, log }, opened);
@@ -96,23 +102,32 @@ export function createCondaSolver({
         ],
       };
       const work = queue.run(() => solve(order, signal));
-      const packages = await unlessAborted(work, signal).catch(error => explain(error, wanted));
-      return sorted(packages, locked);
+      return sorted(await unlessAborted(work, signal), locked);
+    } catch (error) {
+      if (!(error instanceof Unsolved) || error.reason !== 'disk') throw error;
+      log('Kept repository data is damaged and is fetched again');
+      for (const one of opened) await repodata.discard(one);
+      return undefined;
     } finally {
       for (const one of opened) one[Symbol.dispose]();
     }
   };
 
-  const explain = (error: unknown, wanted: readonly WantedChannel[]): never => {
-    throw faultOfUnsolved(
-      error,
-      wanted.map(({ name }) => name),
-      limits.memory,
-    );
-  };
-
   return {
-    solve: solveWish,
+    async solve(wish, options) {
+      const { specs, channelOf } = withoutChannels(wish.specs);
+      const wanted = wantedChannels(wish, channelOf, channels);
+      try {
+        for (let tried = 0; tried < damagesTaken; tried += 1) {
+          const packages = await solveWish(wish, specs, wanted, options);
+          if (packages) return packages;
+        }
+      } catch (error) {
+        const names = wanted.map(({ name }) => name);
+        throw faultOfUnsolved(error, names, limits.memory);
+      }
+      throw damaged();
+    },
     async close() {
       isClosed = true;
       clearTimeout(idle);
@@ -139,6 +154,14 @@ function refusal(): Fault {
     'unavailable',
     'Too many environments wait to be solved: try again later, or ask the operator to raise conda.solve.maxWaiting',
     { phase: 'limit', retryAfterSeconds: retrySeconds },
+  );
+}
+
+function damaged(): Fault {
+  return new Fault(
+    'internal',
+    'Kept repository data is damaged again and again: ask the operator to check the disk of the data directory',
+    { phase: 'store' },
   );
 }
 

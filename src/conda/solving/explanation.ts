@@ -15,6 +15,7 @@ export function faultOfUnsolved(
   if (!(error instanceof Unsolved)) return error;
   const options = { phase: 'build', cause: error } as const;
   switch (error.reason) {
+    case 'disk':
     case 'channel':
       return new ChannelFault(
         `The repository data of a channel cannot be used: ${error.message}`,

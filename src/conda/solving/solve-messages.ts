@@ -69,8 +69,8 @@ export type ThreadMessage =
     }
   | {
       readonly failed: number;
-      /** `channel`: repository data is at fault. `memory`: it needs more. */
-      readonly cause: 'solver' | 'channel' | 'memory';
+      /** `channel`: repository data is at fault. `disk`: kept data is damaged. `memory`: it needs more. */
+      readonly cause: 'solver' | 'channel' | 'disk' | 'memory';
       readonly reason: string;
       readonly memoryBytes: number;
     };

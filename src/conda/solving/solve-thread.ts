@@ -12,7 +12,7 @@ export type ReadShard = (base: string, hex: string) => Promise<Uint8Array>;
 
 /** Why an environment was not solved, as the thread tells it. */
 export class Unsolved extends Error {
-  readonly reason: 'solver' | 'channel' | 'memory';
+  readonly reason: 'solver' | 'channel' | 'disk' | 'memory';
 
   constructor(reason: Unsolved['reason'], message: string) {
     super(message);

@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
 import type { CondaPackage } from '../conda-package.ts';
 import { RepodataError } from '../repodata/shards/json-records.ts';
+import { DamagedPack } from '../repodata/shards/shard-pack.ts';
 import { loadRattler } from './load-rattler.ts';
 import { ServedSubdir } from './served-subdir.ts';
 import type { ShardAnswer, SolveOrder, ThreadMessage, ThreadSettings } from './solve-messages.ts';
@@ -123,12 +124,15 @@ function recordOf(name: string, subdir: string, fileName: string, url: string) {
 function failureOf(solve: number, error: unknown): ThreadMessage {
   const message = error instanceof Error ? error.message : String(error);
   const isBroken = error instanceof Error && error.name === 'RuntimeError';
+  const first = trouble ?? error;
   const cause =
-    trouble !== undefined || error instanceof RepodataError
-      ? 'channel'
-      : isBroken && memoryBytes() > maxBytes * nearlyAll
-        ? 'memory'
-        : 'solver';
+    first instanceof DamagedPack
+      ? 'disk'
+      : trouble !== undefined || error instanceof RepodataError
+        ? 'channel'
+        : isBroken && memoryBytes() > maxBytes * nearlyAll
+          ? 'memory'
+          : 'solver';
   const reason = trouble?.message ?? panic ?? message;
   return { failed: solve, cause, reason, memoryBytes: isBroken ? maxBytes : memoryBytes() };
 }

@@ -51,6 +51,13 @@ class GrowingBytes {
   }
 }
 
+/** A file that the disk has damaged, or that is gone. */
+export class DamagedPack extends Error {
+  constructor() {
+    super('kept repository data is damaged');
+  }
+}
+
 /** Writes the file. Works synchronously, for a thread of its own. */
 export class ShardPackWriter {
   readonly #file: number;
@@ -124,7 +131,7 @@ export class ShardPack {
   /** The index of CEP 16, compressed. */
   readonly index: Buffer;
 
-  /** Throws an error when the file is damaged. */
+  /** Throws {@link DamagedPack}. */
   constructor(path: string) {
     this.#file = openSync(path, 'r');
     try {
@@ -138,7 +145,7 @@ export class ShardPack {
         indexBytes <= maxIndexBytes &&
         count <= maxShards &&
         indexAt + indexBytes + count * entryBytes + footerBytes === size;
-      if (!isWhole) throw new Error('kept repository data is damaged');
+      if (!isWhole) throw new DamagedPack();
       this.index = this.#read(indexAt, indexBytes);
       this.#table = this.#read(indexAt + indexBytes, count * entryBytes);
     } catch (error) {
@@ -147,7 +154,7 @@ export class ShardPack {
     }
   }
 
-  /** Returns a compressed shard; undefined when it is not in the file. Throws an error when it is damaged. */
+  /** Returns a compressed shard; undefined when it is not in the file. Throws {@link DamagedPack}. */
   shard(hex: string): Buffer | undefined {
     const digest = Buffer.from(hex, 'hex');
     let low = 0;
@@ -160,7 +167,7 @@ export class ShardPack {
         const start = this.#table.readUIntBE(at + digestBytes, 6);
         const bytes = this.#read(start, this.#table.readUInt32BE(at + digestBytes + 6));
         const found = createHash('sha256').update(bytes).digest();
-        if (!found.equals(digest)) throw new Error('kept repository data is damaged');
+        if (!found.equals(digest)) throw new DamagedPack();
         return bytes;
       }
       if (order < 0) high = middle;
@@ -175,8 +182,8 @@ export class ShardPack {
 
   #read(start: number, length: number): Buffer {
     const bytes = Buffer.allocUnsafe(length);
-    if (start < 0 || readSync(this.#file, bytes, 0, length, start) !== length) {
-      throw new Error('kept repository data is damaged');
+    if (start < 0 || length < 0 || readSync(this.#file, bytes, 0, length, start) !== length) {
+      throw new DamagedPack();
     }
     return bytes;
   }
