@@ -34,6 +34,16 @@ export interface InstallOptions {
  * `conda-meta`, sorted and without the blocks that end a tar file. The same archive, package and place give the same bytes
  * everywhere. Returns what the installation has shown. What was written before an error is useless.
  *
+ * Paths, bytes, modes, links and times are those of rattler 0.55 (py-rattler 0.28), with these differences:
+ *
+ * - A package that lists directories gets them, as from conda; rattler fails.
+ * - Records have mode 0644, not 0600: every user of the image may read them. `packageRecord` tells what is in them.
+ * - What rattler writes with the time of the installation has a fixed time: commands, records.
+ * - `CACHEDIR.TAG` is not written: the environment is no cache. `conda-meta/history` belongs to the environment.
+ * - Links that lead out of the environment are refused.
+ *
+ * Files keep their times, so that the byte code in a package is valid; nothing is compiled.
+ *
  * Blocks its thread for long: call it in a worker. The memory does not grow with the package. Throws a `Fault` for an
  * archive with another digest than the package has, one that is damaged, and one that would harm.
  *

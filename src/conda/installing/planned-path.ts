@@ -53,6 +53,8 @@ export interface PlanInput {
 }
 
 const maxLinks = 40;
+/** Where package managers keep what they know of the environment. */
+const ownPath = /^conda-meta(?:$|\/history(?:$|\/)|\/.*\.json(?:$|\/))/;
 
 /**
  * Returns the paths of a package in the environment, sorted name by name. Throws `ArchiveProblem` for a listed path that
@@ -65,15 +67,16 @@ export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): P
     lost.has(path)
       ? { path: `__clobbers__/${name}/${path}`, originalPath: path, source }
       : { path, source };
-  const planned = [
-    ...listed.map(one => {
-      const path = python ? pythonPath(one.path, python) : one.path;
-      return at(path, sourceOf(one, path, archive, place.prefix));
-    }),
-    ...entryPoints.map(entryPoint =>
-      at(`bin/${entryPoint.command}`, { kind: 'script', entryPoint }),
-    ),
-  ];
+  // A command replaces a file of its name, and an earlier command.
+  const commands = new Map(entryPoints.map(one => [`bin/${one.command}`, one]));
+  const files = listed.flatMap(one => {
+    const path = python ? pythonPath(one.path, python) : one.path;
+    return commands.has(path) ? [] : [at(path, sourceOf(one, path, archive, place.prefix))];
+  });
+  const scripts = [...commands].map(([path, entryPoint]) =>
+    at(path, { kind: 'script', entryPoint }),
+  );
+  const planned = [...files, ...scripts];
   checkTree(planned);
   return planned.sort((a, b) => comparePaths(a.path, b.path));
 }
@@ -150,8 +153,8 @@ function checkTree(planned: readonly PlannedPath[]): void {
   const kinds = new Map<string, PlannedPath['source']['kind']>();
   for (const { path, source } of planned) {
     if (kinds.has(path)) throw new ArchiveProblem(`installs ${showPath(path)} twice`);
-    if (path === 'conda-meta' || path.startsWith('conda-meta/')) {
-      throw new ArchiveProblem(`installs ${showPath(path)}, where records of packages are`);
+    if (ownPath.test(path)) {
+      throw new ArchiveProblem(`installs ${showPath(path)}, where records of the environment are`);
     }
     kinds.set(path, source.kind);
   }

@@ -55,3 +55,78 @@ test('an archive with another digest than its package is refused', async () => {
     message: /demo-1\.0-0\.conda.*has the digest sha256:/,
   });
 });
+
+/** Returns the names of tar entries. */
+function namesIn(tar: Buffer): string[] {
+  const list = execFileSync('tar', ['tf', '-', '--quoting-style=literal'], { input: tar });
+  return list.toString().trim().split('\n');
+}
+
+test('the same archive, package and place give the same bytes', async () => {
+  const packed = await packPackage(demo);
+  const first = await installPacked(packed, directory);
+  const second = await installPacked(packed, directory);
+  assert.ok(first.tar.equals(second.tar));
+  const elsewhere = await installPacked(packed, directory, { prefix: '/opt/other' });
+  assert.ok(!first.tar.equals(elsewhere.tar));
+});
+
+test('a package that lists directories gets them', async () => {
+  const paths = [{ _path: 'var/empty', path_type: 'directory' }];
+  const packed = await packPackage({
+    ...{ name: 'directories', version: '1', files: [{ name: 'var/empty' }] },
+    info: { 'paths.json': JSON.stringify({ paths, paths_version: 1 }) },
+  });
+  const installed = await installPacked(packed, directory);
+  assert.ok(namesIn(installed.tar).includes('opt/conda/var/empty/'));
+  assert.deepEqual(installed.paths, []);
+});
+
+test('variables of the environment are known, damaged files of them say nothing', async () => {
+  const folder = 'etc/conda/env_vars.d';
+  const { variables } = await installPacked(
+    await packPackage({
+      ...{ name: 'variables', version: '1' },
+      files: [
+        { name: `${folder}/a.json`, content: '{"DATA": "a", "LIST": ["x"], "BAD=NAME": "x"}' },
+        { name: `${folder}/b.json`, content: JSON.stringify({ DATA: `${placeholder}/share` }) },
+        { name: `${folder}/c.json`, content: 'not json' },
+        { name: `${folder}/deeper/d.json`, content: '{"DEEPER": "x"}' },
+        { name: `${folder}/e.txt`, content: '{"TEXT": "x"}' },
+      ],
+    }),
+    directory,
+  );
+  assert.deepEqual(variables, { DATA: '/opt/conda/share' });
+});
+
+test('scripts that must run when a package is linked are told, those for unlinking are not', async () => {
+  const scripts = ['post-link', 'pre-link', 'pre-unlink'].map(name => ({
+    name: `bin/.scripts-${name}.sh`,
+    content: '#!/bin/sh\n',
+  }));
+  const other = { name: 'bin/.other-post-link.sh', content: '' };
+  const packed = await packPackage({
+    ...{ name: 'scripts', version: '1', files: [...scripts, other] },
+    info: { 'post-link.sh': '' },
+  });
+  const { linkScripts } = await installPacked(packed, directory);
+  assert.deepEqual(linkScripts, [
+    'bin/.scripts-pre-link.sh',
+    'bin/.scripts-post-link.sh',
+    'info/post-link.sh',
+  ]);
+});
+
+test('a command replaces a file of its name', async () => {
+  const packed = await packPackage({
+    ...{ name: 'twice', version: '1', noarch: 'python' },
+    entryPoints: ['tool = one:run', 'tool = two:run'],
+    files: [{ name: 'python-scripts/tool', content: 'a file' }],
+  });
+  const python = { minorVersion: '3.12', sitePackages: 'lib/python3.12/site-packages' };
+  const { paths, tar } = await installPacked(packed, directory, { python });
+  assert.deepEqual(paths, ['bin/tool']);
+  assert.match(tar.toString(), /from two import run/);
+  assert.doesNotMatch(tar.toString(), /a file/);
+});

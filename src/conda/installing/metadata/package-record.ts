@@ -22,7 +22,7 @@ export interface ArchiveSums {
   readonly size: number;
 }
 
-const safeName = /^[\w.+!-]+$/;
+const safeName = /^[\w.+!~-]+$/;
 // What rattler takes over from the index of a package, in its order.
 const members = [
   ...['arch', 'build', 'build_number', 'constrains', 'depends', 'extra_depends', 'features'],
@@ -38,9 +38,12 @@ const lists: ReadonlySet<string> = new Set(['constrains', 'flags']);
  */
 export function checkIndex(index: JsonObject, { name, version, build }: CondaPackage): void {
   for (const [key, expected] of Object.entries({ name, version, build })) {
-    if (index[key] !== expected || !safeName.test(expected)) {
-      const found = JSON.stringify(index[key])?.slice(0, 120);
-      throw new ArchiveProblem(`contains a package with ${key} ${found}, not "${expected}"`);
+    const found = index[key];
+    // Package managers write names in lower case, whatever the package does.
+    const isSame = typeof found === 'string' && found.toLowerCase() === expected.toLowerCase();
+    if (!isSame || !safeName.test(expected)) {
+      const shown = JSON.stringify(found)?.slice(0, 120);
+      throw new ArchiveProblem(`contains a package with ${key} ${shown}, not "${expected}"`);
     }
   }
 }
