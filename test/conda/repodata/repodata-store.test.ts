@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { startScriptedChannel } from '../../world/scripted-channel.ts';
+import { listed, solverFor } from '../solving/solver-world.ts';
+import { repodataOf, shardedFiles } from './sharded.ts';
+
+const signal = AbortSignal.timeout(60_000);
+const options = { signal, log: () => {} };
+
+async function start(t: TestContext, directory?: string) {
+  const channel = await startScriptedChannel(t, ({ url }) =>
+    url === '/c/noarch/repodata.json' ? repodataOf('noarch', ['tool 1.0']) : undefined,
+  );
+  const world = await solverFor(t, [listed(channel.url)], directory ? { directory } : {});
+  const open = () => world.repodata.open(`${channel.url}/c`, 'noarch', options);
+  return { channel, world, open, subdirectories: join(world.directory, 'subdirectories') };
+}
+
+test('what a killed server left half made is removed, and whole data is kept', async t => {
+  const { world, open, subdirectories } = await start(t);
+  const opened = await open();
+  assert.ok(opened);
+  opened[Symbol.dispose]();
+  await world.repodata.close();
+  const [own = ''] = await readdir(subdirectories);
+  for (const left of ['1.download', '2.pack', '2.pack.records', '3.draft']) {
+    await writeFile(join(subdirectories, own, left), 'half');
+  }
+  const half = join(subdirectories, 'half');
+  await mkdir(half);
+  await writeFile(join(half, 'entry.json'), '{"url":"http://x/c/noarch","pack":"4.pa');
+  const later = await start(t, world.directory);
+  await later.open();
+  assert.deepEqual((await readdir(join(subdirectories, own))).toSorted().length, 2);
+  assert.ok(!(await readdir(subdirectories)).includes('half'));
+});
+
+test('an entry whose file is gone counts as none', async t => {
+  const { channel, open, subdirectories } = await start(t);
+  const opened = await open();
+  const asked = channel.requests.length;
+  await rm(opened?.path ?? '');
+  const again = await open();
+  assert.ok(channel.requests.length > asked);
+  assert.notEqual(again?.path, opened?.path);
+  assert.ok((await readdir(subdirectories, { recursive: true })).length > 0);
+});
+
+test('data that is in use stays while newer data takes its place', async t => {
+  let version = '1.0';
+  const channel = await startScriptedChannel(t, ({ url }) =>
+    url === '/c/noarch/repodata.json' ? repodataOf('noarch', [`tool ${version}`]) : undefined,
+  );
+  const { repodata, directory } = await solverFor(t, [listed(channel.url)], {
+    repodata: { freshMs: 0 },
+  });
+  const open = () => repodata.open(`${channel.url}/c`, 'noarch', options);
+  const packs = async () =>
+    (await readdir(directory, { recursive: true })).filter(name => name.endsWith('.pack')).length;
+  const first = await open();
+  version = '2.0';
+  const second = await open();
+  assert.notEqual(first?.path, second?.path);
+  assert.equal(await packs(), 2);
+  first?.[Symbol.dispose]();
+  second?.[Symbol.dispose]();
+  version = '3.0';
+  await open();
+  assert.equal(await packs(), 1);
+});
+
+test('shards are fetched once, also for those who ask at once, and survive a restart', async t => {
+  const served = shardedFiles('noarch', { tool: [{ version: '1.0' }] });
+  const channel = await startScriptedChannel(t, ({ url }) => served.get(url.replace('/c/', '')));
+  const hex = [...served.keys()][0]?.slice('shards/'.length, -'.msgpack.zst'.length) ?? '';
+  const { shards, directory } = await solverFor(t, [listed(channel.url)]);
+  const read = (from: typeof shards) => from.read(`${channel.url}/c/shards/`, hex, signal);
+  const [one, two] = await Promise.all([read(shards), read(shards)]);
+  assert.deepEqual(one, two);
+  await read(shards);
+  const later = await solverFor(t, [listed(channel.url)], { directory });
+  await read(later.shards);
+  const last = await solverFor(t, [listed(channel.url)], { directory });
+  await read(last.shards);
+  assert.equal(channel.requests.length, 1);
+});
+
+test('a kept shard that the disk has damaged is fetched again', async t => {
+  const served = shardedFiles('noarch', { tool: [{ version: '1.0' }] });
+  const channel = await startScriptedChannel(t, ({ url }) => served.get(url.replace('/c/', '')));
+  const hex = [...served.keys()][0]?.slice('shards/'.length, -'.msgpack.zst'.length) ?? '';
+  const { shards, directory } = await solverFor(t, [listed(channel.url)]);
+  const right = await shards.read(`${channel.url}/c/shards/`, hex, signal);
+  const kept = (await readdir(directory, { recursive: true })).find(name => name.endsWith(hex));
+  await writeFile(join(directory, kept ?? ''), 'damaged');
+  assert.deepEqual(await shards.read(`${channel.url}/c/shards/`, hex, signal), right);
+  assert.equal(channel.requests.length, 2);
+});
