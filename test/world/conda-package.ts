@@ -27,6 +27,8 @@ export interface CondaPackage {
   readonly format?: 'conda' | 'tar.bz2';
   /** Names of files that are copied, and not linked. */
   readonly noLink?: readonly string[];
+  /** How placeholders are replaced. Default: `binary` in files that contain a zero, otherwise `text`. */
+  readonly fileMode?: 'text' | 'binary';
   /** True for a package with the lists of old, before there was `paths.json`. */
   readonly isOld?: boolean;
   /** Further files below `info/`; they replace others of their name. */
@@ -102,7 +104,7 @@ function linkOf({ entryPoints = [] }: CondaPackage): object {
   };
 }
 
-function pathsOf({ files = [], noLink = [] }: CondaPackage): object[] {
+function pathsOf({ files = [], noLink = [], fileMode }: CondaPackage): object[] {
   const contents = new Map(files.map(({ name, content }) => [name, content]));
   return files.flatMap(({ name, content, link, hardLink }) => {
     const copied = noLink.includes(name) ? { no_link: true } : {};
@@ -112,7 +114,7 @@ function pathsOf({ files = [], noLink = [] }: CondaPackage): object[] {
     const bytes = content ?? contents.get(hardLink ?? '');
     if (bytes === undefined) return [];
     const mode = modeOf(bytes);
-    const patch = mode ? { prefix_placeholder: placeholder, file_mode: mode } : {};
+    const patch = mode ? { prefix_placeholder: placeholder, file_mode: fileMode ?? mode } : {};
     return [{ _path: name, path_type: 'hardlink', ...copied, ...summary(bytes), ...patch }];
   });
 }

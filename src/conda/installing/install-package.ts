@@ -31,7 +31,7 @@ export interface InstallOptions {
 
 /**
  * Installs a package: writes the tar entries of its files, links and directories below the prefix, and of its record in
- * `conda-meta`, sorted and without the blocks that end a tar file. The same archive, package and place give the same bytes
+ * `conda-meta`, sorted and without the blocks that end a tar file. The same archive, URL and place give the same bytes
  * everywhere. Returns what the installation has shown. What was written before an error is useless.
  *
  * Paths, bytes, modes, links and times are those of rattler 0.55 (py-rattler 0.28), with these differences:
@@ -85,7 +85,7 @@ async function install(
   });
   const writer = new LayerWriter({ archive, place, python, limits, sink, signal });
   for (const path of planned) await writer.path(path);
-  await writer.file(recordPath(it), packageRecord(index, it, sums, writer.recorded));
+  await writer.file(recordPath(index), packageRecord(index, it.url, sums, writer.recorded));
   return {
     ...{ index, about },
     paths: planned.filter(({ source }) => source.kind !== 'directory').map(({ path }) => path),

@@ -1,3 +1,4 @@
+import type { Entry } from '../../corpus/layer.ts';
 import { type CondaPackage, placeholder } from '../../world/conda-package.ts';
 
 /** Bytes without a zero, the same everywhere. */
@@ -12,6 +13,7 @@ const utf16 = (text: string) => Buffer.from(text, 'utf16le');
 const swapped = (text: string) => Buffer.from(text, 'utf16le').swap16();
 const utf32 = (text: string) =>
   Buffer.concat([...text].map(character => Buffer.from([character.charCodeAt(0), 0, 0, 0])));
+const utf32Swapped = (text: string) => utf32(text).swap32();
 const inEncodings = Buffer.concat([
   Buffer.from('begin\0'),
   Buffer.from(`${placeholder}/lib:${placeholder}/lib64\0\0after\0`),
@@ -30,6 +32,37 @@ const large = (separator: Buffer): Buffer =>
       separator,
     ]).flat(),
   );
+
+/** Files of random parts: placeholders, pieces of them, zeros, in all encodings, whole and cut. */
+function randomFiles(count: number, folder: string): Entry[] {
+  let seed = 7;
+  const below = (limit: number) => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+    return (seed >>> 16) % limit;
+  };
+  const encodings = [(text: string) => Buffer.from(text), utf16, swapped, utf32, utf32Swapped];
+  const texts = [
+    placeholder,
+    placeholder,
+    `${placeholder}/lib`,
+    placeholder.slice(0, 200),
+    '/x',
+    '',
+  ];
+  const fillers = ['\0', '\0\0', '\0\0\0\0', 'text', '\n', ':', '/opt/', '\xff'];
+  const part = () => {
+    const encode = encodings[below(encodings.length)] ?? utf16;
+    const text = encode(texts[below(texts.length)] ?? '');
+    const filler = Buffer.from(fillers[below(fillers.length)] ?? '', 'latin1');
+    return Buffer.concat([text, filler]);
+  };
+  return Array.from({ length: count }, (_, index) => {
+    const start = ['', '', '#!', `#!${placeholder}/bin/x \xff\xfe é`, '#! /bin/python3 '][below(5)];
+    const parts = Array.from({ length: 1 + below(9) }, part);
+    const content = Buffer.concat([Buffer.from(start ?? '', 'latin1'), ...parts]);
+    return { name: `random/${folder}/${index}`, content };
+  });
+}
 
 /** A package of each odd shape. Rattler installs them all. */
 export const shapes: readonly CondaPackage[] = [
@@ -133,6 +166,8 @@ export const shapes: readonly CondaPackage[] = [
       { name: 'share/a.b', content: '' },
     ],
   },
+  { name: 'random', version: '1.0', fileMode: 'binary', files: randomFiles(400, 'binary') },
+  { name: 'random-texts', version: '1.0', fileMode: 'text', files: randomFiles(400, 'text') },
   { name: 'empty', version: '1.0', files: [] },
   {
     name: 'generic',

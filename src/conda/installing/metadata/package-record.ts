@@ -22,6 +22,8 @@ export interface ArchiveSums {
   readonly size: number;
 }
 
+/** Channel, subdirectory and file name. */
+const urlPattern = /^(.*\/)([^/]+)\/([^/?#]+)(?:[?#].*)?$/;
 const safeName = /^[\w.+!~-]+$/;
 // What rattler takes over from the index of a package, in its order.
 const members = [
@@ -48,14 +50,14 @@ export function checkIndex(index: JsonObject, { name, version, build }: CondaPac
   }
 }
 
-/** Returns the path of a package's record, relative to the prefix. */
-export function recordPath({ name, version, build }: CondaPackage): string {
-  return `conda-meta/${name.toLowerCase()}-${version}-${build}.json`;
+/** Returns the path of a package's record, relative to the prefix. The index was checked. */
+export function recordPath({ name, version, build }: JsonObject): string {
+  return `conda-meta/${String(name).toLowerCase()}-${version}-${build}.json`;
 }
 
 /**
  * Returns the record of an installed package: what rattler writes to `conda-meta`, with these differences, since the same
- * archive has the same record in every environment:
+ * archive from the same URL has the same record in every environment:
  *
  * - The members about the package are those of its own `info/index.json`, of its archive and its URL. Rattler takes those
  *   of the repository data, where the channel may have changed them since; a lock file does not have them.
@@ -64,10 +66,11 @@ export function recordPath({ name, version, build }: CondaPackage): string {
  */
 export function packageRecord(
   index: JsonObject,
-  { fileName, url, subdir }: CondaPackage,
+  url: string,
   sums: ArchiveSums,
   paths: readonly RecordedPath[],
 ): Buffer {
+  const [, channel = '', subdir = '', fileName = url] = urlPattern.exec(url) ?? [];
   const known: Record<string, unknown> = { depends: [], subdir, ...index, ...sums };
   const about = members.flatMap(key => {
     const value = recorded(key, known[key]);
@@ -77,7 +80,7 @@ export function packageRecord(
     ...Object.fromEntries(about),
     fn: fileName,
     url,
-    channel: url.slice(0, Math.max(0, url.length - fileName.length - subdir.length - 1)),
+    channel,
     requested_specs: [],
     files: paths.map(({ _path }) => _path),
     paths_data: { paths_version: 1, paths },
