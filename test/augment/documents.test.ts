@@ -77,7 +77,7 @@ test('documents: each generated document is named by its digest and reachable fr
       for (const [digest, made] of image.generated) {
         assert.equal(digest, digestOf(made.bytes));
         assert.equal(digest, made.digest);
-        assert.ok(reached.has(digest), 'nothing is made that nobody asks for');
+        assert.ok(reached.has(digest), 'no document is made that nothing refers to');
       }
     }),
   );
@@ -128,7 +128,7 @@ test('manifests: layers are appended in the family of the base, everything else 
       assert.equal(
         without(is.config, 'digest', 'size'),
         without(was.config, 'digest', 'size'),
-        'the type of the config and what else its descriptor says',
+        'the type of the config and the other members of its descriptor',
       );
       const [before, after] = [list(was.layers), list(is.layers)];
       assert.equal(text(after.slice(0, before.length)), text(before));

@@ -52,7 +52,11 @@ for (const name of corpusNames()) {
       for (const { digest: child, size } of pointed) {
         const generated = image.generated.get(child);
         if (generated) assert.equal(generated.bytes.length, size);
-        else assert.ok(root.bytes.includes(child) || isNamed(all, child), `${child} is nobody's`);
+        else
+          assert.ok(
+            root.bytes.includes(child) || isNamed(all, child),
+            `nothing refers to ${child}`,
+          );
       }
     }
     for (const [digest, bytes] of before) assert.ok(all.get(digest)?.bytes.equals(bytes));

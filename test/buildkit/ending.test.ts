@@ -30,7 +30,7 @@ function startSleeper(world: BuildWorld, run: LoggedRun = {}) {
 /** Waits until no container has a running process. */
 function allGone({ buildkitd }: BuildWorld): Promise<void> {
   const isEmpty = async () => (await buildkitd.containerProcesses()).length === 0;
-  return eventually('all containers are gone', isEmpty, soonMs);
+  return eventually('all containers have ended', isEmpty, soonMs);
 }
 
 /** Returns the duration in ms. */

@@ -53,7 +53,7 @@ class Builder {
   /** Waits until all entries are announced; they are `path mode size`. */
   async told(): Promise<string[]> {
     const isLast = ({ type, stat }: Packet) => type === PacketType.PACKET_STAT && !stat;
-    await eventually('all entries are told', () => this.received.some(isLast));
+    await eventually('all entries are announced', () => this.received.some(isLast));
     return this.received.flatMap(({ stat }) =>
       stat ? [`${stat.path} ${stat.mode.toString(16)} ${stat.size} ${stat.linkname}`.trim()] : [],
     );

@@ -125,7 +125,7 @@ suite('registries', () => {
     assert.deepEqual(
       [...new Set(hosts)],
       [basic.host],
-      'no password of the other one is asked for',
+      'the password of the other one is not requested',
     );
     assert.deepEqual(new Set(asked.map(({ host }) => host)), new Set([bearer.host]));
     const scopes = asked.flatMap(question => question.scopes);

@@ -67,7 +67,7 @@ const refused: readonly [what: string, text: string, message: RegExp][] = [
     'FROM a\nRUN --mount=from=$B,target=/x y\n',
     /line 2: RUN --mount=from=\$B contains a variable/,
   ],
-  ['a stage that is not there', 'FROM a\nCOPY --from=3 x y\n', /line 2: .*numbered from 0 to 0/],
+  ['a stage that does not exist', 'FROM a\nCOPY --from=3 x y\n', /line 2: .*numbered from 0 to 0/],
   ['quotes in a mount', "FROM a\nRUN --mount='\"from=b' x\n", /line 2: a quote in --mount/],
   ['a list with numbers', 'FROM a\nRUN ["<<x", 1]\n', /line 2: a JSON list/],
   ['ARG without name', 'ARG =a\nFROM a\n', /line 1: ARG requires a name/],

@@ -35,7 +35,7 @@ export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
     ),
     images: ['1 alpine:latest'],
   },
-  'stages are no images, scratch neither': {
+  'stages and scratch are not images': {
     text: lines(
       'FROM alpine AS base',
       'FROM base AS next',
@@ -59,7 +59,7 @@ export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
     text: lines('FROM alpine AS alpine', 'FROM alpine', 'RUN x'),
     images: ['1 alpine:latest'],
   },
-  'a name that is taken twice': {
+  'a name that is used twice': {
     text: lines('FROM one AS a', 'FROM two AS a', 'FROM a'),
     images: ['2 two:latest'],
   },
@@ -123,7 +123,7 @@ export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
     text: lines('ARG BASE', 'ARG TAG=3.20', 'FROM ${BASE:-alpine}:$TAG'),
     images: ['3 alpine:3.20'],
   },
-  'ARG made of others, in quotes, several in one line': {
+  'ARG with other ARGs, in quotes, several in one line': {
     text: lines('ARG HOST="quay.io" NAME=\'a$b\'', `ARG FULL=$HOST/"x"/y`, 'FROM ${FULL}'),
     images: ['3 quay.io/x/y:latest'],
   },
@@ -220,7 +220,7 @@ export const dockerfiles: Readonly<Record<string, DockerfileCase>> = {
     ),
     images: ['1 alpine:latest', '9 COPY one:latest', '13 COPY two:latest'],
   },
-  'what only looks like a here-document': {
+  'text that only looks like a here-document': {
     text: lines(
       'FROM alpine',
       `RUN echo '<<EOF'`,

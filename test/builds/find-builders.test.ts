@@ -318,9 +318,9 @@ suite('the builder that Sluice starts', () => {
     const pid = () =>
       builders.use({ customer: 'known', platforms: [] }, never, async () => processOf(directory));
     const [first, same] = await Promise.all([pid(), pid()]);
-    assert.equal(first, same, 'one for all who come together');
+    assert.equal(first, same, 'one for all simultaneous callers');
     process.kill(first, 'SIGKILL');
-    await eventually('it is gone', () => !isThere(first));
+    await eventually('the builder has ended', () => !isThere(first));
     const [second, third] = await Promise.all([pid(), pid()]);
     assert.notEqual(second, first);
     assert.equal(second, third);

@@ -24,7 +24,7 @@ const table: readonly [what: string, source: BuildSource, prefix: string, suffix
   ['a version after a blank', conda('bwa 0.7.17 h7_9'), ':bwa-0.7.17--KEY', '/bwa:0.7.17--KEY'],
   ['a version with a star', conda('bwa=0.7.*'), ':bwa-0.7--KEY', '/bwa:0.7--KEY'],
   ['a version in brackets', conda('bwa[version="0.7.17"]'), ':bwa-0.7.17--KEY', '/bwa:0.7.17--KEY'],
-  ['a range is no version', conda('numpy>=1.20,<2'), ':numpy--KEY', '/numpy:KEY'],
+  ['a range is not a version', conda('numpy>=1.20,<2'), ':numpy--KEY', '/numpy:KEY'],
   ['a fuzzy range neither', conda('numpy~=1.20'), ':numpy--KEY', '/numpy:KEY'],
   ['versions apart neither', conda('numpy=1.20|1.21'), ':numpy--KEY', '/numpy:KEY'],
   ['an epoch and a local version', conda('a=1!2.0+x'), ':a-1-2.0-x--KEY', '/a:1-2.0-x--KEY'],

@@ -37,7 +37,7 @@ test('an uncaught error is logged at most once a second, and does not end the pr
   assert.ok(told.every(({ level }) => level === 'fatal'));
   assert.equal(told[0].origin, 'unhandledRejection');
   assert.equal(told[0].unlogged, undefined);
-  assert.ok(told[1].unlogged >= 50, 'what was left out is counted');
+  assert.ok(told[1].unlogged >= 50, 'skipped errors are counted');
   // Before the server is ready, and after its end, such an error ends the process.
   assert.notEqual(result.code, 0);
   assert.match(result.stderr, /after the net/);

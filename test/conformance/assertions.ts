@@ -16,7 +16,7 @@ export function assertStatus(answer: Answer, ...statuses: number[]): void {
     statuses.includes(answer.status),
     `${answer.url}: ${answer.status} instead of ${statuses.join(' or ')}: ${text}`,
   );
-  assert.ok(answer.isWhole, `${answer.url}: the answer broke off`);
+  assert.ok(answer.isWhole, `${answer.url}: the answer is incomplete`);
 }
 
 /** Checks a failure against the form of errors in the OCI distribution specification, Error Codes. */

@@ -81,7 +81,7 @@ for (const algorithm of algorithms) {
 
   test(`${algorithm}: a mount of an unknown blob starts an upload`, async () => {
     for (const from of [source.name, 'conformance/does-not-exist', undefined]) {
-      const { bytes, digest } = blobOf(`mount of what is nowhere, ${from}`);
+      const { bytes, digest } = blobOf(`mount of an unknown blob, ${from}`);
       const answer = await mount(digest, from);
       assertStatus(answer, 202);
       await assertAbsent(repository, `blobs/${digest}`);

@@ -119,7 +119,7 @@ export const dataSets: readonly DataSet[] = await Promise.all(recipes.map(makeDa
 /** Throws if the data set does not exist. */
 export function dataSet(name: string): DataSet {
   const found = dataSets.find(set => set.name === name);
-  if (!found) throw new Error(`There is no data set '${name}'`);
+  if (!found) throw new Error(`The data set '${name}' does not exist`);
   return found;
 }
 

@@ -229,7 +229,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       const bytes = Buffer.from('abandoned');
       const digest = await ingested(content, bytes);
       await rows.condemn(digest);
-      assert.equal(await rows.takeOver(digest), false, 'it may still be under way');
+      assert.equal(await rows.takeOver(digest), false, 'it may still be in progress');
       t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 120_000 });
       assert.equal(await ingested(content, bytes), digest);
       assert.deepEqual(await statesOf(rows), [[digest, bytes.length, 'here']]);

@@ -39,7 +39,7 @@ test('the next start restores documents whose files a power failure has damaged 
 
   const command = await openContentDirectory(root);
   assert.equal(await command.read(digestOf(documents[0] as Buffer)), undefined);
-  assert.deepEqual(await readdir(join(root, 'journal')), [segment], 'a command leaves it alone');
+  assert.deepEqual(await readdir(join(root, 'journal')), [segment], 'a command does not change it');
   const again = await openContentDirectory(root, { isOwner: true });
   for (const bytes of documents) assert.deepEqual(await again.read(digestOf(bytes)), bytes);
   assert.equal(
@@ -97,7 +97,7 @@ test('a document that could not be written to the disk is absent, and leaves not
         ['rejected', 'rejected', 'rejected'],
       );
       assert.equal(await store.claim(digestOf('lost')), false);
-      assert.equal(await store.claim(digestOf('before')), true, 'what was safe stays');
+      assert.equal(await store.claim(digestOf('before')), true, 'safe documents stay');
     }
   } finally {
     failing.mock.restore();

@@ -132,7 +132,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
       await endless.failure(),
       /longer than the 2 seconds allowed: .* builds\.timeLimit/,
     );
-    await eventually('its processes are gone', async () => {
+    await eventually('its processes have ended', async () => {
       return (await world.buildkitd.containerProcesses()).length === 0;
     });
   });
@@ -158,7 +158,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
       assert.equal(await build.failure(), 'The build was cancelled');
     }
     assert.match(await followed.text(), /The build was cancelled/);
-    await eventually('its processes are gone', async () => {
+    await eventually('its processes have ended', async () => {
       return (await world.buildkitd.containerProcesses()).length === 0;
     });
   });

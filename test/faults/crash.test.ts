@@ -64,7 +64,7 @@ test('after kill -9, every returned token works', async () => {
   }
 
   await using sluice = await startSluice({ config, data });
-  assert.deepEqual(await readdir(join(data, 'content', 'tmp')), [], 'leftovers are gone');
+  assert.deepEqual(await readdir(join(data, 'content', 'tmp')), [], 'leftovers are removed');
   for (const { targetImage, digest } of answered) {
     const manifest = await call(sluice.at(targetImage, 'manifests/latest'));
     assert.equal(manifest.status, 200, manifest.body.toString());
@@ -79,6 +79,6 @@ test('after kill -9, every returned token works', async () => {
   const files = ['sluice.db', 'sluice.db-wal'].map(name => readFile(join(data, name)));
   const stored = Buffer.concat(await Promise.all(files)).toString('latin1');
   for (const { containerToken } of answered) {
-    assert.ok(!stored.includes(containerToken), 'no token is in the database as it is');
+    assert.ok(!stored.includes(containerToken), 'no token is in the database in plain text');
   }
 });

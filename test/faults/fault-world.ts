@@ -129,7 +129,7 @@ export function readLog(output: string): LogLine[] {
 export function assertLogged(lines: readonly LogLine[], ids: Iterable<string>): void {
   for (const id of ids) {
     const line = lines.find(({ requestId, msg }) => requestId === id && msg === 'request');
-    assert.ok(line?.err, `the log tells why request ${id} failed`);
+    assert.ok(line?.err, `the log has the reason why request ${id} failed`);
   }
   assert.deepEqual(
     lines.filter(({ msg }) => msg === 'unexpected error'),
@@ -141,5 +141,5 @@ export function assertLogged(lines: readonly LogLine[], ids: Iterable<string>): 
 export async function stopWithoutErrors({ sluice }: FaultWorld): Promise<void> {
   await sluice.stop();
   const errors = readLog(sluice.output()).filter(({ level }) => level === 'error');
-  assert.deepEqual(errors, [], 'a bad request is no error of the service');
+  assert.deepEqual(errors, [], 'a bad request is not an error of the service');
 }

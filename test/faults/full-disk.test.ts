@@ -113,7 +113,7 @@ test('without a reserve and without a free byte, reads continue', async () => {
   assert.equal(await readiness(sluice, '?for=pulls'), 200);
   // The copy that starts before the next check of the disk is aborted.
   const isRelayed = async () => (await blob(1).catch(() => undefined))?.isWhole === true;
-  await eventually('what cannot be copied is relayed', isRelayed);
+  await eventually('a blob that cannot be copied is relayed', isRelayed);
   assert.deepEqual((await blob(1)).body, unseen);
   // Longer than several rounds of regular work, each with something to write.
   const began = performance.now();

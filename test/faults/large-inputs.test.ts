@@ -114,7 +114,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
     () => `{"a":"${times(8 * MiB - 10, '\\n')}"}`,
     /more than 1000000 escaped characters/,
   ],
-  'what is not UTF-8': [
+  'text that is not UTF-8': [
     () => Buffer.concat([Buffer.from('{"a":"'), Buffer.alloc(16 * MiB - 10, 0xff)]),
     /not valid JSON: it is not UTF-8/,
   ],

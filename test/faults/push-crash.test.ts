@@ -90,7 +90,7 @@ test('after kill -9 during 200 uploads, acknowledged content is complete and no 
       ledger.blobs.size >= before.blobs + uploads &&
       ledger.manifests.size > before.manifests &&
       ledger.open >= before.open + amidst;
-    await eventually('some uploads are acknowledged, and others under way', isAmidst, patienceMs);
+    await eventually('some uploads are acknowledged, and others in progress', isAmidst, patienceMs);
     await sluice.kill();
     await Promise.all(pushes);
   }

@@ -109,7 +109,7 @@ test('credentials are kept for a redirect inside the registry, and do not return
     response.end();
   });
   assert.deepEqual((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
-  assert.equal(seen[1], undefined, 'what left the origin stays without credentials');
+  assert.equal(seen[1], undefined, 'a request outside the origin has no credentials');
 });
 
 test('blobs: redirect passes the address on and transfers nothing', async () => {

@@ -39,7 +39,7 @@ const answer =
   (status: number, headers: Record<string, string> = {}): Script =>
   (_request, response) => {
     response.writeHead(status, headers);
-    response.end('an error page that nobody asked for');
+    response.end('an unexpected error page');
   };
 
 interface Case {

@@ -152,7 +152,7 @@ const refusals: readonly Refusal[] = [
     realm: () => 'file:///etc/passwd',
     message: /is not reached over https/,
   },
-  { title: 'that is no URL', realm: () => 'nonsense', message: /is not a URL/ },
+  { title: 'that is not a URL', realm: () => 'nonsense', message: /is not a URL/ },
 ];
 for (const { title, realm, message } of refusals) {
   test(`a realm ${title} is refused`, async () => {

@@ -69,7 +69,7 @@ for (const mode of ['relay', 'cache'] as const) {
       });
       const pull = await world.serve(image);
       const reply = await pull(`blobs/${digest}`);
-      assert.equal(reply.isWhole, false, 'the client can tell that it is broken');
+      assert.equal(reply.isWhole, false, 'the client can detect that it is broken');
       assert.ok(reply.body.length < right.length, 'the last byte is kept back');
       brokenPaths.push(`${repository}/blobs/${digest}`);
       const hex = digest.slice('sha256:'.length);
@@ -80,7 +80,7 @@ for (const mode of ['relay', 'cache'] as const) {
 
       upstream.on(`GET /v2/${repository}/blobs/${digest}`, (_request, _response, serve) => serve());
       const mended = await pull(`blobs/${digest}`);
-      assert.ok(mended.isWhole, 'a right answer is taken afterwards');
+      assert.ok(mended.isWhole, 'a correct answer is accepted afterwards');
       assert.deepEqual(mended.body, right);
     });
   }

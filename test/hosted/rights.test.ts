@@ -36,7 +36,7 @@ test('each role includes the previous ones, and the best of several applies', ()
   assert.deepEqual(rights('team/app'), ['pull']);
   assert.deepEqual(rights('team/own/app'), ['pull', 'push', 'delete']);
   assert.deepEqual(rights('team/own/cache'), ['pull', 'push', 'delete']);
-  assert.deepEqual(rights('public/app'), ['pull'], 'what anybody may do');
+  assert.deepEqual(rights('public/app'), ['pull'], 'the rights of everybody');
   assert.deepEqual(rights('other'), []);
 });
 

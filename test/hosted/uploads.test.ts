@@ -144,7 +144,7 @@ test('finished uploads leave nothing behind', async () => {
   const monolithic = `blobs/uploads/?digest=${digestOf('other bytes')}`;
   expect(await repository.send('POST', monolithic, whole), 400);
   const left = await readdir(join(sluice.data, 'content/tmp'));
-  assert.equal(left.length, 1, 'the upload that can be gone on with');
+  assert.equal(left.length, 1, 'the upload that can be resumed');
 });
 
 test('an abandoned upload is removed', async () => {
@@ -154,7 +154,7 @@ test('an abandoned upload is removed', async () => {
   const own = new Repository(short, 'team/app');
   const location = await own.begin();
   assert.equal((await readdir(join(short.data, 'content/tmp'))).length, 1);
-  await eventually('it is over', async () => (await own.get(location)).status === 404);
+  await eventually('it has ended', async () => (await own.get(location)).status === 404);
   const kept = () => readdir(join(short.data, 'content/tmp'));
   await eventually('nothing is left', async () => (await kept()).length === 0);
 });

@@ -11,7 +11,7 @@ test('large bodies of a few callers do not delay small bodies of others', async 
   const small = memory.open('administrator');
   assert.equal(small.add(18), undefined);
   const big = memory.open('e').add(65 * kibibyte);
-  await assert.rejects(big ?? assert.fail('there is no room'), { kind: 'unavailable' });
+  await assert.rejects(big ?? assert.fail('there is no space'), { kind: 'unavailable' });
   // The reserve has a limit too.
   const more = Array.from({ length: 20 }, (_, at) => memory.open(`f${at}`).add(64 * kibibyte));
   const waiting = more.filter(room => room !== undefined);

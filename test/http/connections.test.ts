@@ -83,7 +83,7 @@ test('behind proxies, requests are counted by client, not connections by proxy',
   const ofProxy = Array.from({ length: 6 }, (_, at) => open(sluice, head(`192.0.2.${at % 2}`)));
   const ask = (client: string) =>
     call(`${sluice.url}/healthz`, { headers: { 'x-forwarded-for': `203.0.113.9, ${client}` } });
-  await eventually('three are under way', async () => (await ask('192.0.2.0')).status === 429);
+  await eventually('three are in progress', async () => (await ask('192.0.2.0')).status === 429);
   const refused = await ask('192.0.2.0');
   assertApiFault(refused, 429, /3 requests from your address are in progress/);
   assert.equal(refused.headers['retry-after'], '5');

@@ -31,7 +31,7 @@ test('pulls are limited by the manifest, not by the blob, and each counts once',
   for (const route of ['latest', image.digest, 'latest', 'latest']) {
     const reply = await first(`manifests/${route}`, from('192.0.2.1'));
     assert.equal(reply.status, 200);
-    assert.equal(left(reply), '2', 'one pull has been taken');
+    assert.equal(left(reply), '2', 'one pull is counted');
     assert.ok(Number(reply.headers['ratelimit-reset']) > 1000);
   }
 
@@ -61,7 +61,7 @@ test('pulls are limited by the manifest, not by the blob, and each counts once',
   assert.equal(
     (await first('manifests/latest', from('192.0.2.1'))).status,
     200,
-    'nor a pull under way',
+    'nor a running pull',
   );
   assert.equal((await over('manifests/latest', from('192.0.2.2'))).status, 200, 'another client');
   assert.equal((await over('manifests/latest', from('192.0.2.1, 192.0.2.3'))).status, 200);
@@ -71,7 +71,7 @@ test('pulls are limited by the manifest, not by the blob, and each counts once',
   const token = await newAccessToken(world.sluice, administrator, 'somebody@example.org');
   const known = await make({ platformAccessToken: token });
   const reply = await known('manifests/latest', from('192.0.2.1'));
-  assert.equal(reply.status, 200, 'an access token has a limit of its own');
+  assert.equal(reply.status, 200, 'an access token has its own limit');
   assert.equal(reply.headers['ratelimit-limit'], '5');
   for (let taken = 1; taken < 5; taken += 1) {
     const pull = await make({ platformAccessToken: token });

@@ -222,7 +222,7 @@ suite('failed logins', { concurrency: 4 }, () => {
       return JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString()).sub;
     };
     for (let tries = 0; tries < 5; tries += 1) assert.equal(await sub(wrong), '');
-    assert.equal(await sub(good), '', 'the token does not tell who guessed right');
+    assert.equal(await sub(good), '', 'the token does not reveal a correct guess');
     assert.equal((await doors[0]?.try(at, true, '192.0.2.1'))?.status, 200);
   });
 

@@ -26,7 +26,7 @@ test('no call gets an answer older than itself', async () => {
             clock += 1;
             const asked = clock;
             const began = await join(key, run(key));
-            assert.ok(began > asked, 'what was read was read after the call');
+            assert.ok(began > asked, 'the value was read after the call');
           }),
         );
         await scheduler.waitFor(Promise.all(answers));

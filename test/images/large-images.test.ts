@@ -35,7 +35,7 @@ function createKept(): Kept {
   const asked: Digest[] = [];
   const get = async (digest: Digest) => {
     asked.push(digest);
-    return all.get(digest) ?? assert.fail(`${digest} is not there`);
+    return all.get(digest) ?? assert.fail(`${digest} does not exist`);
   };
   const add = (mediaType: string, body: object) => {
     const document = documentOf(Buffer.from(JSON.stringify(body)), mediaType);

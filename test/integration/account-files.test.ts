@@ -107,7 +107,10 @@ suite('accounts', { concurrency: 2 }, () => {
     assert.equal(await status(sluice, 'admin', 'mine', administration), 401);
 
     await writeFile(file, '');
-    await until('all are gone', async () => (await status(sluice, 'ada', 'two', '/v2/')) === 401);
+    await until(
+      'all are removed',
+      async () => (await status(sluice, 'ada', 'two', '/v2/')) === 401,
+    );
     const { stdout } = await run(process.execPath, [
       ...['bin/sluice.js', 'audit', '--data', sluice.data, '--json'],
     ]);

@@ -109,7 +109,7 @@ suite('blobs', () => {
       assert.deepEqual(
         seen.filter(({ authorization }) => authorization !== '-'),
         [],
-        'nobody hands credentials to the store',
+        'nobody sends credentials to the store',
       );
       for (const { path, status } of await blobAnswers(sluice, answer)) {
         const isBase = layersOf(name).some(digest => path.endsWith(digest));

@@ -105,7 +105,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     const image = assertSuccess(built).trim();
     assert.match(built.stderr, /^#\d+ \[1\/3\] FROM|\n#\d+ \[1\/3\] FROM|\[context node:24\]/);
     assert.match(built.stderr, /#\d+ DONE \d+\.\d+s\n/);
-    assert.ok(!built.stderr.includes('\x1b'), 'no control characters where there is no terminal');
+    assert.ok(!built.stderr.includes('\x1b'), 'no control characters without a terminal');
     assert.equal(
       assertSuccess(await runWithPodman(root, image)),
       'ran\n.dockerignore\nDockerfile\nkeep.log\nlib\nlink\nrun\nrun\n',
@@ -204,7 +204,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     assert.equal(steps.filter(line => /\[2\/3\] COPY a \/a/.test(line)).length, 1, last.join('\n'));
     assert.equal(steps.filter(line => / => \[3\/3\] RUN/.test(line)).length, 1, last.join('\n'));
     assert.ok(steps.every(line => line.length <= 80));
-    assert.ok(!last.join('\n').includes('line-4'), 'the log of a step that is over is not kept');
+    assert.ok(!last.join('\n').includes('line-4'), 'the log of a finished step is not kept');
     assert.match(last.at(-2) ?? '', /^127\.0\.0\.1:\d+\/ct\/\w+\/builds:[0-9a-f]{32}$/);
     const hidden = shown.output().lastIndexOf('\x1b[?25l');
     assert.ok(shown.output().indexOf('\x1b[?25h', hidden) > 0, 'the cursor is there again');
@@ -240,7 +240,7 @@ suite('sluice build', { concurrency: 2 }, () => {
       Dockerfile: `FROM ${base}\nRUN echo begun; sleep 60\n`,
     });
     const left = terminal('build', place, '--await');
-    await eventually('it has begun', () => left.output().includes('=> begun'), 60_000);
+    await eventually('it has started', () => left.output().includes('=> begun'), 60_000);
     left.type('\x03');
     await eventually('it asks', () => left.output().includes('Cancel the build? [y/N]'));
     left.type('y\r');
@@ -260,7 +260,7 @@ suite('sluice build', { concurrency: 2 }, () => {
       Dockerfile: `FROM ${base}\nRUN echo begun; sleep 8; echo ended-at-last\n`,
     });
     const left = terminal('build', place, '--await');
-    await eventually('it has begun', () => left.output().includes('=> begun'), 60_000);
+    await eventually('it has started', () => left.output().includes('=> begun'), 60_000);
     left.type('\x03');
     await eventually('it asks', () => left.output().includes('Cancel the build? [y/N]'));
     left.type('\x03');
@@ -288,7 +288,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     });
     const building = sluiceCommand(['build', place, '--await'], { SLUICE_SERVER: doomed.url });
     const isAsked = ({ method, status }: ServedRequest) => method === 'POST' && status === 200;
-    await eventually('it is asked for', async () => (await doomed.requests()).some(isAsked));
+    await eventually('it is requested', async () => (await doomed.requests()).some(isAsked));
     await sleep(500);
     await doomed.kill();
     const { code, stderr } = await building;

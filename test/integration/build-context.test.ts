@@ -233,7 +233,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     const status = await (await busy.fetch(`/v1alpha1/builds/${second.buildId}`)).json();
     assert.equal((status as { phase: string }).phase, 'queued', 'it was swept while it was needed');
     assert.equal(await run(second), 'still there\n');
-    assert.ok((await sweep()).includes(digestOf(gzip)), 'nobody needs it any more');
+    assert.ok((await sweep()).includes(digestOf(gzip)), 'it is not needed any more');
     assert.equal((await manifestOf(first.targetImage, busy)).status, 200);
   });
 

@@ -131,7 +131,7 @@ suite('options of builds', { concurrency: 1 }, () => {
     });
     assert.notEqual(two.digest, one.digest);
     const without = await build(dockerfile, { buildRepository: `${registry.host}/three` });
-    assert.equal(without.succeeded, false, 'it does not find what the others have made');
+    assert.equal(without.succeeded, false, 'it does not find the results of the others');
     const database = await Promise.all(
       ['sluice.db', 'sluice.db-wal'].map(name =>
         readFile(`${sluice.data}/${name}`, 'latin1').catch(() => ''),

@@ -109,7 +109,7 @@ suite('builds', { concurrency: 2 }, () => {
     const address = 'http://robot:s3cr3t-t0ken@127.0.0.1:1/file';
     const { buildId, containerToken } = await request(`FROM ${base}\nADD ${address} /file\n`);
     await eventually(
-      'the build is over',
+      'the build has ended',
       async () => (await status(buildId)).status === 'COMPLETED',
     );
     const answers = [
@@ -203,7 +203,7 @@ suite('builds', { concurrency: 2 }, () => {
   test('the frontend of the builder reads a Dockerfile that names one of Docker Hub', async () => {
     const dockerfile = `# syntax=docker/dockerfile:1.7\nFROM ${base}\nCOPY <<EOF /said\nread here\nEOF\n`;
     const { buildId } = await request(dockerfile);
-    await eventually('it is over', async () => (await status(buildId)).status === 'COMPLETED');
+    await eventually('it has ended', async () => (await status(buildId)).status === 'COMPLETED');
     assert.equal((await status(buildId)).succeeded, true, await logs(buildId));
     assert.doesNotMatch(await logs(buildId), /docker-image:.*docker\/dockerfile/);
   });

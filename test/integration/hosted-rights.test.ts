@@ -87,7 +87,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
           assertRefused(await push(where), 'a push elsewhere');
           assertRefused(await pull(root, client, at(where)), 'a pull from elsewhere');
         }
-        assertRefused(await push(`public/${client}-${name}`), 'a push to what is public');
+        assertRefused(await push(`public/${client}-${name}`), 'a push to a public repository');
         await assertAbsent(`secret/${client}-${name}`);
         await assertAbsent(`public/${client}-${name}`);
         await assertAbsent(repository);
@@ -185,7 +185,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
       assert.equal(rest.status, client === 'crane' ? 200 : 404, client);
       const byDigest = `${sluice.host}/${repository}@${digest}`;
       if (client === 'crane') assertSuccess(await root.exec(command(byDigest)), 'by digest');
-      assertRefused(await pull(root, 'skopeo', byDigest), 'a pull of what was deleted');
+      assertRefused(await pull(root, 'skopeo', byDigest), 'a pull of a deleted image');
     }
   });
 

@@ -85,7 +85,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     await storeLogin(root, guarded.host, { username: 'nobody', password: 'nothing' });
     await check(guarded, 'with a wrong login', name => pullName(name, stale));
     await storeLogin(root, open.host, stale);
-    await check(open, 'with a login where there are no accounts', name => pullName(name, stale));
+    await check(open, 'with a login, on a server without accounts', name => pullName(name, stale));
     await forgetLogins(root);
     assertSuccess(await logIn(guarded.host));
     await check(guarded, 'with a good login', name => pullName(name, ci));

@@ -193,7 +193,7 @@ suite('identities', { concurrency: 1 }, () => {
     liar.tag('index', mediaTypes.ociIndex, { manifests: [child] });
     liar.tag('image', mediaTypes.ociManifest, { config: part, layers: [part] });
     const direct = await refused('', { containerImage: `${liar.host}/x@${child.digest}` });
-    assert.ok(direct.status >= 400, 'a manifest that it does not send is not there');
+    assert.ok(direct.status >= 400, 'a manifest that it does not send does not exist');
     for (const [tag, route] of [
       ['index', `manifests/${child.digest}`],
       ['image', `blobs/${layer.digest}`],
@@ -211,7 +211,11 @@ suite('identities', { concurrency: 1 }, () => {
     );
     const built = await request(alice, { containerFile });
     await pull(built);
-    assert.equal((await refused(bob, { containerFile })).status, 400, 'whatever the builder has');
+    assert.equal(
+      (await refused(bob, { containerFile })).status,
+      400,
+      'whatever content the builder has',
+    );
     assert.equal((await refused('', { containerFile })).status, 400);
 
     for (const repository of [`${closed.host}/alice/built`, `${guarded.host}/alice/built`]) {

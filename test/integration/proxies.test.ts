@@ -87,7 +87,7 @@ for (const kind of ['https', 'http'] as const) {
       );
     }
     const { headers } = upstream.requests.at(-1) ?? {};
-    assert.equal(headers?.['proxy-authorization'], undefined, 'the login is for the proxy alone');
+    assert.equal(headers?.['proxy-authorization'], undefined, 'only the proxy gets the login');
   });
 }
 

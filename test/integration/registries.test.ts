@@ -138,9 +138,9 @@ suite('registries', { concurrency: 2 }, () => {
     });
 
     for (const [what, token] of [
-      ['runs out as it was told', { expiresInSeconds: 2 }],
+      ['expires at the stated time', { expiresInSeconds: 2 }],
       // A client must assume 60 seconds then: only the registry's 401 shows the end.
-      ['is refused before its time', { expiresInSeconds: 2, tellsExpiry: false }],
+      ['is refused early', { expiresInSeconds: 2, tellsExpiry: false }],
     ] as const) {
       test(`with a new token when the old one ${what}`, async () => {
         await using registry = await startFilled({ auth: 'bearer', token });
@@ -153,7 +153,7 @@ suite('registries', { concurrency: 2 }, () => {
         await setTimeout(3000);
         await pullOnce(registry, sluice, root);
         const questions = registry.tokenService?.questions ?? [];
-        assert.ok(questions.length > asked, 'a new token was asked for');
+        assert.ok(questions.length > asked, 'a new token was requested');
         const refused = questions.filter(({ status }) => status !== 200);
         assert.deepEqual(refused, []);
       });

@@ -186,6 +186,6 @@ suite('a shared builder', { concurrency: 1 }, () => {
     await poison('somebody/cache');
     const taken = await request(credulous, text, { cacheRepository });
     assert.match(await logOf(credulous, taken), /importing cache manifest/);
-    assert.equal(await madeIn(credulous, taken), 'poison\n', 'this is what the setting is about');
+    assert.equal(await madeIn(credulous, taken), 'poison\n', 'the setting allows this');
   });
 });

@@ -86,8 +86,8 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
   };
 
   for (const [name, sections] of Object.entries({
-    'what nothing is said of stays as the base has it': '%labels\n  Author One\n  New 1\n',
-    'what is said is added, or takes the place of what the base says': [
+    'unspecified data stays as in the base': '%labels\n  Author One\n  New 1\n',
+    'specified data is added, or replaces that of the base': [
       ...['%environment', '  export FROM_ONE=too', '%runscript', '  echo "own $FROM_BASE"'],
       ...['%startscript', '  sleep 4', '%test', '  echo own test', '%help', '  Own help.', ''],
     ].join('\n'),

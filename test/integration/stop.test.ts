@@ -25,7 +25,7 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
     sluice.process.kill(signal);
     await eventually('it is not ready', async () => (await sluice.fetch('/readyz')).status === 503);
     assert.equal((await sluice.fetch('/readyz?for=pulls')).status, 503);
-    assert.equal((await sluice.fetch('/v2/')).status, 200, 'what comes is still answered');
+    assert.equal((await sluice.fetch('/v2/')).status, 200, 'new requests are still answered');
     // A second signal ends the delay.
     sluice.process.kill(signal);
     assert.deepEqual(await ended, [0, null]);

@@ -27,7 +27,7 @@ test('the tour', async () => {
     ([, text]) => text,
   );
   const promised = /The last line prints `([^`]+)`/.exec(tour)?.[1];
-  assert.ok(promised, 'the README tells what the last line prints');
+  assert.ok(promised, 'the README states the output of the last line');
 
   await using registry = await startRegistry();
   await pushAlpine(registry);

@@ -60,7 +60,7 @@ for (const [what, body] of [
   ['a digest that is none', { ...manifest, config: { ...config, digest: 'sha256:0' } }],
   ['a negative size', { ...manifest, config: { ...config, size: -1 } }],
   ['a version of 3', { ...manifest, schemaVersion: 3 }],
-  ['layers that are no list', { ...manifest, layers: {} }],
+  ['layers that are not a list', { ...manifest, layers: {} }],
 ] as const) {
   test(`a manifest with ${what} is refused with the position`, () => {
     assert.throws(() => parseManifest(document(body, mediaTypes.ociManifest)), /malformed at '\w+/);

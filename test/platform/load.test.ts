@@ -62,7 +62,7 @@ test('one token never makes more calls than the platform allows, and calls wait 
   );
   await world.platform.credentials({ endpoint: '', accessToken: 'other' });
   const before = scripted.calls.findIndex(call => call.token === 'other');
-  assert.ok(before < 60, `another token has a line of its own: ${before} calls came first`);
+  assert.ok(before < 60, `another token has its own queue: ${before} calls came first`);
   await Promise.all(asked);
   assert.equal(scripted.count('/credentials'), 71, 'no call was made twice');
   // Much shorter than a second, because a busy machine may have been late to see the first ones.

@@ -242,7 +242,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     cache.put('team/app/tags/list', 'application/json', Buffer.from('{"tags":[]}'));
     answer(cache, `/v2/team/app/manifests/${image.digest}`, 404);
     const asked = () => cache.count('GET', 'tags/list');
-    await eventually('the repository is asked for', async () => {
+    await eventually('the repository is requested', async () => {
       await assertServed(pull, routes);
       return asked() > 1;
     });
@@ -329,7 +329,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
       });
       const { targetImage, containerToken } = await sluice.request({ containerImage: image.name });
       const running = call(sluice.at(targetImage, blob));
-      await eventually('it is under way', () => isUnderWay);
+      await eventually('it is in progress', () => isUnderWay);
       await end(world, containerToken);
       const reply = await running;
       assert.equal(reply.isWhole, false);

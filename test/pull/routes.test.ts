@@ -94,7 +94,7 @@ test('no answer is compressed, whatever the client accepts', async () => {
     assert.equal(reply.headers['content-length'], String(reply.body.length));
   }
   const asked = world.upstreams.relay.requests.map(seen => seen.headers['accept-encoding']);
-  assert.deepEqual([...new Set(asked)], ['identity'], 'and upstreams are asked for none');
+  assert.deepEqual([...new Set(asked)], ['identity'], 'and no upstream is asked');
 });
 
 test('If-None-Match', async () => {

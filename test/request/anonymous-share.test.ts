@@ -70,10 +70,10 @@ test('bytes are counted for each network and in total', async () => {
     return post(sluice, { containerImage: image, containerConfig: { layers } }, address);
   };
   assert.equal((await ask(1)).status, 200);
-  assert.equal((await ask(1)).status, 200, 'what is here takes no more room');
+  assert.equal((await ask(1)).status, 200, 'stored content needs no more space');
   const kept = await files(sluice);
   await refused(await ask(2), 429, /^192\.0\.2\.1 already has 1048576 bytes here.*maxNetworkBytes/);
-  assert.equal(await files(sluice), kept, 'nothing is left of what was refused');
+  assert.equal(await files(sluice), kept, 'nothing is left of the refused request');
 
   // All addresses of a /64 are one network.
   assert.equal((await ask(3, '2001:db8::1')).status, 200);
@@ -126,7 +126,7 @@ test('files and requests are counted, except those of callers with an access tok
     Array.from({ length: 12 }, (_, number) => ask(`other ${number}`, {}, '192.0.2.9')),
   );
   const bad = other.filter(({ status }) => status !== 200);
-  assert.ok(bad.length > 0, 'each has files of its own');
+  assert.ok(bad.length > 0, 'each has its own files');
   for (const answer of bad) assert.equal(answer.status, 429);
 });
 

@@ -199,7 +199,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
   ['an unknown format', { format: 'zip' }, 400, /'format': /],
   ['an unknown name strategy', { nameStrategy: 'random' }, 400, /'nameStrategy': /],
   [
-    'a workspace that is no number',
+    'a workspace that is not a number',
     { platformWorkspaceId: 'mine' },
     400,
     /'platformWorkspaceId': expected a whole number, or its digits/,

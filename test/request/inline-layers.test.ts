@@ -110,7 +110,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     /layers\[0\]\.gzipSize is 7, but the layer has \d+/,
   ],
   [
-    'a gzipSize that is no number',
+    'a gzipSize that is not a number',
     withLayers({ location: inline(emptyLayer), gzipSize: '7 bytes' }),
     400,
     /'containerConfig\.layers\[0\]\.gzipSize': expected a whole number/,

@@ -37,7 +37,7 @@ test('a layer URL cannot reach addresses that the operator opened for a registry
     const seen = relay.requests.length;
     assertApiFault(await ask(url), 400, /is at a loopback, private or otherwise closed network/);
     const asked = relay.requests.slice(seen).filter(({ path }) => !path.includes('/team/app/'));
-    assert.deepEqual(asked, [], `${url} was not asked for`);
+    assert.deepEqual(asked, [], `${url} was not requested`);
   }
 });
 

@@ -30,7 +30,7 @@ test('another process finds the same request by its token, which is not in the d
   const issued = await issueOne(
     createTokenRegistry(createRequestStore(database), hourMs, unlimited),
   );
-  assert.ok(!database.serialize().includes(issued.token), 'the token is not stored as it is');
+  assert.ok(!database.serialize().includes(issued.token), 'the token is not stored in plain text');
   const other = createTokenRegistry(createRequestStore(database), hourMs, unlimited);
   assert.deepEqual(
     JSON.parse(JSON.stringify(await other.get(issued.token))),

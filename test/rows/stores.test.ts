@@ -153,7 +153,7 @@ test('hosted: all manifests of one repository are removed, with their tags and p
     maxTotalBytes: undefined,
   };
   const unpushed = { repository: 'kept', digest: part, size: 1, at: 1, limits };
-  assert.equal(await store.putBlob(unpushed), 'gone', 'there is no such content');
+  assert.equal(await store.putBlob(unpushed), 'gone', 'the content does not exist');
   for (const digest of [one, other, part]) {
     await contents.announce(digest, 1);
     await contents.arrive(digest);

@@ -141,7 +141,7 @@ test('the log of a database with continuous writes is restarted', async () => {
     written += text.length;
     return written > 2 * (await stat(`${path}-wal`)).size;
   };
-  await eventually('the log is half of what was written', isShort, 60_000);
+  await eventually('the log has half of the written bytes', isShort, 60_000);
   await database.end();
   assert.ok(!existsSync(`${path}-wal`), 'all of it is in the database');
   const again = openDatabase(path);

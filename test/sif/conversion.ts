@@ -94,7 +94,7 @@ export async function convert(
       ...{ directory, lines, sif, describe: description },
       async tree() {
         const { squashfs } = await description();
-        if (!squashfs) throw new Error('there is no file system in it');
+        if (!squashfs) throw new Error('it has no file system');
         return squashedTree(sif.path, squashfs.offset);
       },
       [Symbol.asyncDispose]: directory.remove,

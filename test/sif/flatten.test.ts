@@ -34,7 +34,7 @@ type Change = Readonly<Record<string, string | undefined>>;
 const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Change }>> = {
   'a new file': { layer: [{ name: 'new' }], change: { new: 'file 644 1:0' } },
   'a changed file': { layer: [{ name: 'file' }], change: { file: 'file 644 1:0' } },
-  'a changed directory keeps what is in it': {
+  'a changed directory keeps its entries': {
     layer: [{ name: 'dir', type: 'directory', mode: 0o1777 }],
     change: { dir: 'directory 1777' },
   },
@@ -48,11 +48,11 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
     layer: [{ name: 'link/.wh.old' }],
     change: { 'dir/old': undefined },
   },
-  'a whiteout after a file of its own layer': {
+  'a whiteout after a file of the same layer': {
     layer: [{ name: 'file' }, { name: '.wh.file' }],
     change: { file: 'file 644 1:0' },
   },
-  'a whiteout after what its own layer has in the directory': {
+  'a whiteout after entries of the same layer in the directory': {
     layer: [{ name: 'dir/new' }, { name: '.wh.dir' }],
     change: { ...emptied, 'dir/new': 'file 644 1:0' },
   },
@@ -119,7 +119,7 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
     layer: [{ name: 'a/b/c' }],
     change: { a: 'directory 755', 'a/b': 'directory 755', 'a/b/c': 'file 644 1:0' },
   },
-  'a directory that is said after what is in it': {
+  'a directory after its entries': {
     layer: [{ name: 'a/b' }, { name: 'a', type: 'directory', mode: 0o700 }],
     change: { a: 'directory 700', 'a/b': 'file 644 1:0' },
   },
@@ -155,11 +155,11 @@ const changes: Readonly<Record<string, { layer: readonly TarPart[]; change: Chan
     layer: [{ name: 'hard', type: 'link', link: 'link' }],
     change: { hard: 'symlink dir' },
   },
-  'a hard link to what is replaced after it': {
+  'a hard link to a file that is replaced after it': {
     layer: [{ name: 'hard', type: 'link', link: 'file' }, { name: 'file' }],
     change: { hard: 'file 644 0:2', file: 'file 644 1:1' },
   },
-  'a hard link to what is removed after it': {
+  'a hard link to a file that is removed after it': {
     layer: [{ name: 'hard', type: 'link', link: 'file' }, { name: '.wh.file' }],
     change: { hard: 'file 644 0:2', file: undefined },
   },
@@ -195,7 +195,7 @@ const refusals: Readonly<Record<string, { layer: readonly TarPart[]; message: Re
     layer: [{ name: 'hard', type: 'link', link: 'absent' }],
     message: /a hard link, "hard", to a missing file, "absent"/,
   },
-  'a hard link to what was removed before': {
+  'a hard link to a file that was removed before': {
     layer: [{ name: '.wh.file' }, { name: 'hard', type: 'link', link: 'file' }],
     message: /a missing file/,
   },
@@ -207,7 +207,7 @@ const refusals: Readonly<Record<string, { layer: readonly TarPart[]; message: Re
     layer: [{ name: 's', type: 'symlink', link: '' }],
     message: /a symbolic link to nothing, "s"/,
   },
-  'a root that is no directory': {
+  'a root that is not a directory': {
     layer: [{ name: './', type: 'symlink', link: 'x' }],
     message: /symlink in place of the root/,
   },

@@ -118,7 +118,7 @@ const readable: Readonly<Record<string, { tar: TarPart[]; expected: Partial<Seen
     tar: [{ name: 'a', content: 'four', pax: { size: '4', mtime: '1600000000.75' } }],
     expected: [{ path: 'a', size: 4, content: 'four', mtime: 1_600_000_000 }],
   },
-  'PAX records that are taken back': {
+  'PAX records that are reset': {
     tar: [{ name: 'a', pax: { path: '', linkpath: '' } }],
     expected: [{ path: 'a' }],
   },
@@ -151,7 +151,7 @@ for (const [name, { tar, expected }] of Object.entries(readable)) {
     assert.deepEqual(seen(bytes), whole);
     assert.deepEqual(seen(bytes, [1]), whole);
     assert.deepEqual(seen(tarOf(tar, { end: false })), whole);
-    assert.deepEqual(seen(Buffer.concat([bytes, Buffer.from('whatever comes after')])), whole);
+    assert.deepEqual(seen(Buffer.concat([bytes, Buffer.from('any data after the end')])), whole);
   });
 }
 

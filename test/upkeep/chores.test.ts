@@ -74,7 +74,7 @@ test('a chore never runs twice at once, and a stop waits for it', async () => {
     },
   };
   const chores = startChores([{ name: 'slow', everyMs: 1, run: slow }, quick], log);
-  await eventually('much time has gone by', () => turns > 20);
+  await eventually('much time has passed', () => turns > 20);
   assert.equal(begun, 1);
   const stopped = chores.stop();
   resolve();

@@ -54,7 +54,7 @@ test('content that only a deleted manifest referred to is removed, other content
   const all = await kept(sluice);
   assert.equal(dry.keptCount + dry.removed.length, all.size);
   const report = await gc(sluice, '0s');
-  assert.deepEqual(report, dry, 'a dry run tells what would happen');
+  assert.deepEqual(report, dry, 'a dry run reports what would happen');
   const after = await kept(sluice);
   const gone = new Set(report.removed.map(({ digest }) => digest));
   assert.ok(gone.has(doomed) && gone.has(digestOf(lonely)));

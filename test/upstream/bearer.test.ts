@@ -41,7 +41,7 @@ async function ask(asked: Asked) {
       };
     },
     checkReach: async () => {},
-    sendBlob: () => assert.fail('a token is no blob'),
+    sendBlob: () => assert.fail('a token is not a blob'),
     close: async () => {},
   };
   const token = await fetchBearer(transport, {

@@ -315,7 +315,7 @@ test('pipelined answers on one connection wait for each other; a disconnection f
   const { origin } = endless(length);
   const { port, ends, slabs, originSockets } = await relayed(t, { length }, origin);
   const reader = client(port, request.repeat(3)).pause();
-  await eventually('all of them are asked for', () => originSockets.length === 3);
+  await eventually('all of them are requested', () => originSockets.length === 3);
   await sleep(300);
   assert.ok(slabs.lent <= 3 * largeSlabsPerBody);
   reader.destroy();

@@ -18,7 +18,7 @@ test('Retry-After as seconds', () => {
 test('Retry-After as a date', () => {
   const inOneMinute = of(new Date(Date.now() + 60_000).toUTCString()) ?? 0;
   assert.ok(inOneMinute >= 58 && inOneMinute <= 60, `${inOneMinute}`);
-  assert.equal(of('Wed, 21 Oct 2015 07:28:00 GMT'), 0, 'a moment that is over');
+  assert.equal(of('Wed, 21 Oct 2015 07:28:00 GMT'), 0, 'a moment in the past');
 });
 
 test('Retry-After is never negative, and nothing is thrown', () => {

@@ -282,7 +282,7 @@ test('while chunks are on loan nothing more is read, and their bytes stay', asyn
   const before = Buffer.from(first?.bytes ?? []);
   await sleep(1500);
   const stopped = sent;
-  assert.ok(stopped < body.length / 2, `${stopped} bytes were taken without a reader`);
+  assert.ok(stopped < body.length / 2, `${stopped} bytes were accepted without a reader`);
   assert.ok(pool.slabs.lent <= largeSlabsPerBody, `${pool.slabs.lent} buffers`);
   second?.release();
   let read = before.length + (second?.bytes.length ?? 0);
