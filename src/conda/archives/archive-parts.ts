@@ -13,7 +13,7 @@ export interface TarSink {
   end(): void;
 }
 
-const chunkBytes = 1024 * 1024;
+const chunkBytes = 64 * 1024;
 const maxMetadataBytes = 64 * 1024;
 const formatVersion = 2;
 

@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
-const defaultMemoryBytes = 16 * 1024 * 1024;
+const memoryBytes = 4 * 1024 * 1024;
+
+/** Memory of the last package on this thread: each package would leave as much for the garbage collector. */
+let spare: Buffer | undefined;
 
 /**
  * Bytes that are written once in order and read in any order: few of them in memory, many in a file without a name,
@@ -15,10 +18,11 @@ export class ScratchBytes implements Disposable {
   #written = 0;
   #fd: number | undefined;
 
-  /** @param directory where the file is made; @param memoryBytes of the end of the bytes */
-  constructor(directory: string, memoryBytes: number = defaultMemoryBytes) {
+  /** @param directory where the file is made */
+  constructor(directory: string) {
     this.#directory = directory;
-    this.#memory = Buffer.allocUnsafeSlow(memoryBytes);
+    this.#memory = spare ?? Buffer.allocUnsafeSlow(memoryBytes);
+    spare = undefined;
   }
 
   /** Bytes so far. */
@@ -56,6 +60,7 @@ export class ScratchBytes implements Disposable {
   [Symbol.dispose](): void {
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
+    spare = this.#memory;
   }
 
   #flush(): void {

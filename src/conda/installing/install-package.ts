@@ -102,7 +102,7 @@ function pythonOf({ python }: InstallPlace) {
 async function sumsOf(path: string, signal: AbortSignal): Promise<ArchiveSums> {
   const [sha256, md5] = [createHash('sha256'), createHash('md5')];
   let size = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) {
+  for await (const chunk of createReadStream(path, { highWaterMark: 64 * 1024, signal })) {
     sha256.update(chunk);
     md5.update(chunk);
     size += chunk.length;

@@ -6,10 +6,10 @@ export interface ByteSource {
   read(offset: number, length: number): Buffer;
 }
 
-const wholeBytes = 8 * 1024 * 1024;
+const wholeBytes = 1024 * 1024;
 
 /** Bytes to read at once. */
-export const chunkBytes = 1024 * 1024;
+export const chunkBytes = 128 * 1024;
 
 /** Returns the same bytes, those of a small file read once. */
 export function readOnce(source: ByteSource): ByteSource {

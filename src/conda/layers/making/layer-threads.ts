@@ -23,6 +23,8 @@ const mostThreads = 4;
 const idleMs = 10_000;
 // The files of a package do not pass through the heap; its lists of paths do.
 const heapMb = 256;
+// The young generation is collected often, and with it the buffers that the files pass through.
+const youngHeapMb = 2;
 
 interface Idle {
   readonly worker: Worker;
@@ -40,7 +42,7 @@ export function createLayerThreads(
 
   const start = (): Worker => {
     const worker = new Worker(new URL('./layer-worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
+      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
     });
     all.add(worker);
     // A thread that fails while it is idle is not used again.
