@@ -43,27 +43,31 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
     signal: AbortSignal,
   ): Promise<FetchedArchive> => {
     const answer = await channels.open(wanted.url, { signal });
-    const { contentLength: size = wanted.size } = answer;
+    const { contentLength: size } = answer;
     let file: ScratchFile | undefined;
     const leave = () => answer.body.destroy(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     try {
       checkLength(wanted, answer.contentLength, limits.maxArchiveBytes);
-      file = await content.scratch(size);
+      file = await content.scratch(size ?? wanted.size);
       const source =
         size === undefined ? answer.body : whole(channels, wanted, answer, size, limits, signal);
       const sums = { sha256: createHash('sha256'), md5: createHash('md5') };
       let received = 0;
       try {
         for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-          signal.throwIfAborted();
-          received += chunk.bytes.length;
-          if (received > limits.maxArchiveBytes) throw tooLarge(wanted, limits.maxArchiveBytes);
-          const written = file.write(chunk.bytes);
-          sums.sha256.update(chunk.bytes);
-          if (wanted.sha256 === undefined) sums.md5.update(chunk.bytes);
-          await written;
-          chunk.release();
+          try {
+            signal.throwIfAborted();
+            received += chunk.bytes.length;
+            if (received > limits.maxArchiveBytes) throw tooLarge(wanted, limits.maxArchiveBytes);
+            // The write runs on another thread while this one hashes.
+            const written = file.write(chunk.bytes);
+            sums.sha256.update(chunk.bytes);
+            if (wanted.sha256 === undefined) sums.md5.update(chunk.bytes);
+            await written;
+          } finally {
+            chunk.release();
+          }
         }
       } finally {
         source.destroy();
@@ -184,7 +188,8 @@ function failedFetch(wanted: CondaPackage, error: unknown): unknown {
 function reasonOf(error: unknown): string {
   // Its message is about registries.
   if (error instanceof Fault && error.kind === 'upstream-timeout') return ': it sends too slowly';
-  return error instanceof Fault || error instanceof WireError ? `: ${error.message}` : '';
+  const isTold = error instanceof Fault || error instanceof WireError;
+  return isTold ? `: ${error.message}` : ': the download broke off';
 }
 
 function placeOf({ url }: CondaPackage): string {
