@@ -37,11 +37,7 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
   const ada = await json('user add Ada@Example.org');
   assert.equal(ada.email, 'ada@example.org');
   await done('user add bob@example.org');
-  assertRefused(
-    await run('user add ada@example.org'),
-    1,
-    /There is a user ada@example\.org already/,
-  );
+  assertRefused(await run('user add ada@example.org'), 1, /user ada@example\.org already exists/);
   assertRefused(await run('user add ada'), 1, /must be an e-mail address/);
   const { users } = await json('user list');
   assert.deepEqual(
@@ -56,7 +52,7 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
   assertRefused(
     await run('token add --user ada@example.org --name ci'),
     1,
-    /has an access token 'ci' already/,
+    /already has an access token 'ci'/,
   );
   assertRefused(await run('token add --user eve@example.org --name x'), 1, /no user eve@/);
   assertRefused(
@@ -79,7 +75,7 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
 
   await done('workspace add genomics');
   await done('workspace add-member genomics --user ada@example.org');
-  assertRefused(await run('workspace add Genomics'), 1, /workspace Genomics already/);
+  assertRefused(await run('workspace add Genomics'), 1, /workspace Genomics already exists/);
   assertRefused(
     await run('workspace add-member none --user ada@example.org'),
     1,
@@ -108,7 +104,7 @@ async function liveThrough({ run, done, json }: ReturnType<typeof commands>): Pr
       'y',
     ),
     1,
-    /has credentials 'docker\.io' already/,
+    /already has credentials 'docker\.io'/,
   );
   assertRefused(
     await run('credentials add quay.io --user bob@example.org --username x --password-stdin'),
