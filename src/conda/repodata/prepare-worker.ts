@@ -24,7 +24,7 @@ export type PrepareAnswer =
   | { readonly wrong: string }
   | { readonly code: string | undefined; readonly failed: string };
 
-const pieceBytes = 512 * 1024;
+const pieceBytes = 64 * 1024;
 
 prepare(workerData as PrepareOrder).then(
   shards => answer({ shards }),

@@ -88,8 +88,14 @@ export function createCondaSolver({
     { signal, log }: SolveOptions,
   ): Promise<readonly CondaPackage[] | undefined> => {
     const opened: OpenedRepodata[] = [];
+    const inUse = new DisposableStack();
+    const take = (one: OpenedRepodata): void => {
+      // A channel may answer after another one failed.
+      if (inUse.disposed) one[Symbol.dispose]();
+      else opened.push(inUse.use(one));
+    };
     try {
-      const subdirs = await openSubdirs(repodata, wanted, { signal, log }, opened);
+      const subdirs = await openSubdirs(repodata, wanted, { signal, log }, take);
       const locked = wish.locked ?? [];
       const order = {
         subdirs,
@@ -109,7 +115,7 @@ export function createCondaSolver({
       for (const one of opened) await repodata.discard(one);
       return undefined;
     } finally {
-      for (const one of opened) one[Symbol.dispose]();
+      inUse.dispose();
     }
   };
 

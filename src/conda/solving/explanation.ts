@@ -5,6 +5,7 @@ import { Unsolved } from './solve-thread.ts';
 // A conflict of many packages can be explained at any length.
 const maxLines = 60;
 const maxCharacters = 6000;
+const maxPanicCharacters = 200;
 
 /** Returns the fault for an environment that was not solved; another error as it is. */
 export function faultOfUnsolved(
@@ -28,6 +29,12 @@ export function faultOfUnsolved(
         `The environment requires more than the ${Math.round(memoryBytes / 2 ** 20)} MiB of memory that the solver may use: give versions to more packages, or ask the operator to raise conda.solve.memory`,
         options,
       );
+    case 'fault':
+      return new Fault(
+        'bad-request',
+        `The solver broke down on this environment (${panicIn(error.message)}): give versions to more packages, or ask the operator to set builds.conda to buildkit`,
+        options,
+      );
     case 'solver':
       return new Fault(
         'bad-request',
@@ -35,6 +42,13 @@ export function faultOfUnsolved(
         options,
       );
   }
+}
+
+/** Returns the reason of a panic without its place in the code and its stack. */
+function panicIn(text: string): string {
+  const [first = '', second = ''] = text.split('\n');
+  const reason = first.startsWith('panicked at') && second !== '' ? second : first;
+  return reason.slice(0, maxPanicCharacters).trim();
 }
 
 function explanationOf(text: string): string {

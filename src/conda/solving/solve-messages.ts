@@ -59,6 +59,8 @@ export interface ShardAnswer {
   readonly bytes: Uint8Array;
 }
 
+export type UnsolvedCause = 'solver' | 'channel' | 'disk' | 'memory' | 'fault';
+
 /** What the thread tells. */
 export type ThreadMessage =
   | ShardQuestion
@@ -69,8 +71,9 @@ export type ThreadMessage =
     }
   | {
       readonly failed: number;
-      /** `channel`: repository data is at fault. `disk`: kept data is damaged. `memory`: it needs more. */
-      readonly cause: 'solver' | 'channel' | 'disk' | 'memory';
+      /** `channel`: repository data is at fault. `disk`: kept data is damaged. `memory`: it needs more. `fault`: the
+       * solver broke down. */
+      readonly cause: UnsolvedCause;
       readonly reason: string;
       readonly memoryBytes: number;
     };

@@ -6,13 +6,14 @@ import type {
   SolveOrder,
   ThreadMessage,
   ThreadSettings,
+  UnsolvedCause,
 } from './solve-messages.ts';
 
 export type ReadShard = (base: string, hex: string) => Promise<Uint8Array>;
 
 /** Why an environment was not solved, as the thread tells it. */
 export class Unsolved extends Error {
-  readonly reason: 'solver' | 'channel' | 'disk' | 'memory';
+  readonly reason: UnsolvedCause;
 
   constructor(reason: Unsolved['reason'], message: string) {
     super(message);

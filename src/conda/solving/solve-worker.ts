@@ -5,7 +5,13 @@ import { RepodataError } from '../repodata/shards/json-records.ts';
 import { DamagedPack } from '../repodata/shards/shard-pack.ts';
 import { loadRattler } from './load-rattler.ts';
 import { ServedSubdir } from './served-subdir.ts';
-import type { ShardAnswer, SolveOrder, ThreadMessage, ThreadSettings } from './solve-messages.ts';
+import type {
+  ShardAnswer,
+  SolveOrder,
+  ThreadMessage,
+  ThreadSettings,
+  UnsolvedCause,
+} from './solve-messages.ts';
 
 const { memoryBytes: maxBytes } = workerData as ThreadSettings;
 // Memory that is taken in steps ends a little below its maximum.
@@ -42,7 +48,7 @@ console.error = (...words: unknown[]) => {
 };
 
 // When the solver breaks down in a task of its own, its answer never comes.
-process.on('uncaughtException', error => tell(failureOf(current, error)));
+process.on('uncaughtException', error => tell(failureOf(current, error, true)));
 
 const { rattler, memoryBytes } = loadRattler(maxBytes);
 
@@ -121,18 +127,25 @@ function recordOf(name: string, subdir: string, fileName: string, url: string) {
   return undefined;
 }
 
-function failureOf(solve: number, error: unknown): ThreadMessage {
+/** @param isBroken true when the solver cannot be used again */
+function failureOf(solve: number, error: unknown, isBroken = isTrap(error)): ThreadMessage {
   const message = error instanceof Error ? error.message : String(error);
-  const isBroken = error instanceof Error && error.name === 'RuntimeError';
-  const first = trouble ?? error;
-  const cause =
-    first instanceof DamagedPack
-      ? 'disk'
-      : trouble !== undefined || error instanceof RepodataError
-        ? 'channel'
-        : isBroken && memoryBytes() > maxBytes * nearlyAll
-          ? 'memory'
-          : 'solver';
-  const reason = trouble?.message ?? panic ?? message;
-  return { failed: solve, cause, reason, memoryBytes: isBroken ? maxBytes : memoryBytes() };
+  return {
+    failed: solve,
+    cause: causeOf(trouble ?? error, isBroken),
+    reason: trouble?.message ?? panic ?? message,
+    memoryBytes: isBroken ? maxBytes : memoryBytes(),
+  };
+}
+
+function causeOf(error: unknown, isBroken: boolean): UnsolvedCause {
+  if (error instanceof DamagedPack) return 'disk';
+  if (trouble !== undefined || error instanceof RepodataError) return 'channel';
+  if (!isBroken) return 'solver';
+  return memoryBytes() > maxBytes * nearlyAll ? 'memory' : 'fault';
+}
+
+/** True for the error of WebAssembly that went wrong inside. */
+function isTrap(error: unknown): boolean {
+  return error instanceof Error && error.name === 'RuntimeError';
 }

@@ -261,3 +261,15 @@ test('the least recently used data is removed when there is too much', async t =
   const packs = names.filter(name => name.endsWith('.pack'));
   assert.ok(packs.length > 0 && packs.length < 4, String(packs.length));
 });
+
+test('a channel that fails is reported although another one does not answer', async t => {
+  const slow = await startScriptedChannel(t, () => new Promise<void>(() => {}));
+  const absent = await startScriptedChannel(t, () => undefined);
+  const { solver } = await solverFor(t, [listed(slow.url), listed(absent.url)]);
+  const wish = {
+    ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
+    channels: [`${slow.url}/c`, `${absent.url}/c`],
+  };
+  const solve = solver.solve(wish, { signal: AbortSignal.timeout(60_000), log: () => {} });
+  await refused(solve, /has no repository data for linux-64 or noarch/);
+});

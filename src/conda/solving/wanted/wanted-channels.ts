@@ -47,13 +47,13 @@ export function wantedChannels(
 /**
  * Opens the repository data of all subdirectories, all at once. Throws a `Fault` for a channel that has none of them.
  *
- * @param opened receives what is to be closed, also when others fail
+ * @param take receives what is to be closed, also after others failed
  */
 export async function openSubdirs(
   repodata: RepodataStore,
   wanted: readonly WantedChannel[],
   options: OpenRepodata,
-  opened: OpenedRepodata[],
+  take: (opened: OpenedRepodata) => void,
 ): Promise<readonly SubdirOrder[]> {
   const openOne = async (channel: WantedChannel, subdir: string): Promise<SubdirOrder> => {
     const { url, subdirs, hidden } = channel;
@@ -61,22 +61,16 @@ export async function openSubdirs(
     if (!subdirs.includes(subdir)) return absent;
     const found = await repodata.open(url, subdir, options);
     if (found === undefined) return absent;
-    opened.push(found);
+    take(found);
     return { url: found.url, subdir, hidden, path: found.path, shards: found.shards };
   };
   const openChannel = async (channel: WantedChannel): Promise<readonly SubdirOrder[]> => {
     const both = [...new Set([...channel.subdirs, 'noarch'])];
-    const found = await settled(both.map(subdir => openOne(channel, subdir)));
+    const found = await Promise.all(both.map(subdir => openOne(channel, subdir)));
     if (found.every(({ path }) => path === undefined)) throw nothingThere(channel);
     return found;
   };
-  return (await settled(wanted.map(openChannel))).flat();
-}
-
-/** Waits for all, so that whatever was opened is known, and then throws the first error. */
-async function settled<T>(work: readonly Promise<T>[]): Promise<T[]> {
-  await Promise.allSettled(work);
-  return Promise.all(work);
+  return (await Promise.all(wanted.map(openChannel))).flat();
 }
 
 function nothingThere({ name, url, subdirs }: WantedChannel): ChannelFault {
