@@ -62,9 +62,7 @@ const watch = setInterval(() => {
 const began = performance.now();
 const signal = new AbortController().signal;
 const made = await Promise.all(
-  order.environments.map(packages =>
-    layers.make({ packages, requested: ['bench'] }, { signal, log: () => {} }),
-  ),
+  order.environments.map(packages => layers.make({ packages }, { signal, log: () => {} })),
 );
 const ms = performance.now() - began;
 clearInterval(watch);

@@ -29,6 +29,7 @@ import type { BuildPlaces } from './plan/plan.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { withReasons } from './solve/conda/builder-required.ts';
 import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-solution.ts';
+import { createReadOwnLock } from './solve/conda/kept-documents.ts';
 import { createMakeCondaImage } from './solve/conda/make-conda-image.ts';
 import { createSolutionOf, type SolutionOf } from './solve/conda/solution-of.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
@@ -137,7 +138,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { sifDirectory: directory, sif: settings } = deps;
     return createMakeSif({ ...deps, directory, settings })(...given);
   };
-  const findSolution = createFindSolution({ ...deps.conda, registry, documents });
+  const readOwnLock = createReadOwnLock(store, ownHost);
+  const findSolution = createFindSolution({ ...deps.conda, readOwnLock, registry, documents });
   const { baseUrl } = deps.conda.channels;
   const publish = createPublish(deps);
   const stageSifBases: StageSifBases = async (...given) => {

@@ -1,3 +1,4 @@
+import type { DocumentName } from '../conda/bills/document-form.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -17,6 +18,7 @@ import { createTargetTurns } from './limits/target-turns.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';
+import { keptDocument } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
@@ -28,6 +30,8 @@ export interface Builds {
   request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
   /** Returns the build with this id. Throws {@link Fault} (404). */
   get(id: string): Promise<BuildRow>;
+  /** Returns a document about the packages of an image. Throws {@link Fault} (404) for a build that has none. */
+  document(id: string, name: DocumentName): Promise<string>;
   /** Returns a text that says what a queued build waits for. */
   waitsFor(build: BuildRow): string;
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
@@ -212,6 +216,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
     get,
 
+    document: (id, name) => keptDocument(store, id, name),
     waitsFor({ plan }) {
       const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
       return isForBuilder

@@ -48,6 +48,7 @@ const denied = [
   'http://sluice.example.com/v1alpha1/builds/0a1b_1/logs',
   'http://sluice.example.com/v1alpha1/builds/0a1b_1/condalock?x=/metrics',
   'http://sluice.example.com/v1alpha1/builds/../../metrics/condalock',
+  'http://sluice.example.com/v1alpha1/builds/0a1b_1/lock?format=pixi',
   'http://10.1.2.3/',
   'http://10.1.2.3:80801/',
 ];
@@ -69,6 +70,8 @@ const allowed = [
   'http://172.16.0.9:81/file',
   'https://files.example.com/x',
   'http://sluice.example.com/v1alpha1/builds/0a1b_1/condalock',
+  'http://sluice.example.com/v1alpha1/builds/0a1b_1/lock',
+  'http://sluice.example.com/v1alpha1/builds/0a1b_1/lock?format=explicit',
   'docker-image://127.0.0.1:5000/base:1',
   'local://context',
 ];

@@ -48,6 +48,8 @@ function routes(random: Random, world: FuzzWorld): readonly Route[] {
     ['GET', `/v1alpha1/builds/${id}/status`],
     ['GET', `/v1alpha1/builds/${id}/logs`],
     ['GET', `/v1alpha1/builds/${id}/condalock`],
+    ['GET', `/v1alpha1/builds/${id}/lock`],
+    ['GET', `/v1alpha1/builds/${id}/sbom`],
     ['DELETE', `/v1alpha1/builds/${id}`],
     [
       'POST',

@@ -219,10 +219,53 @@ suite('native Conda images', () => {
     assert.match(lock, /^@EXPLICIT$/m);
     assert.ok(lock.includes(locked(`bioconda/${nativeSubdir}/samtools-1.19-0.conda`)));
     const again = await request({ environment: environment([lock]) });
-    const layersOf = async (answer: Answer) =>
-      (await manifestOf(answer)).layers.map(({ digest }) => digest).slice(0, -1);
-    assert.deepEqual(await layersOf(again), await layersOf(built));
+    assert.deepEqual(await manifestOf(again), await manifestOf(built));
     served.files.set('/locks/conda.lock', Buffer.from(lock));
+  });
+
+  test('lock files of other forms and bills of materials come with the image', async () => {
+    const built = await request({ entries: ['samtools=1.19'] });
+    await logOf(built);
+    const at = `/v1alpha1/builds/${built.buildId}`;
+    const explicit = await text(`${at}/lock`);
+    assert.equal(explicit, await text(`${at}/condalock`));
+    assert.match(explicit, new RegExp(`^# platform: ${nativeSubdir}\n@EXPLICIT\n`));
+    for (const format of ['pixi', 'conda-lock']) {
+      const answer = await sluice.fetch(`${at}/lock?format=${format}`);
+      assert.equal(answer.headers.get('content-type'), 'application/yaml');
+      const lock = await answer.text();
+      assert.match(lock, /samtools-1\.19-0\.conda/);
+      const again = await request({ environment: environment([lock]) });
+      assert.deepEqual(await manifestOf(again), await manifestOf(built), format);
+      served.files.set(`/bioconda/locks/${format}`, Buffer.from(lock));
+      for (const address of [
+        `${served.url}/bioconda/locks/${format}`,
+        `${sluice.url}${at}/lock?format=${format}`,
+      ]) {
+        const byAddress = await request({ entries: [address] });
+        assert.deepEqual(await manifestOf(byAddress), await manifestOf(built), address);
+      }
+    }
+    const spdx = JSON.parse(await text(`${at}/sbom`));
+    assert.equal(spdx.spdxVersion, 'SPDX-2.3');
+    const cyclonedx = JSON.parse(await text(`${at}/sbom?format=cyclonedx`));
+    const names = cyclonedx.components.map(({ name }: { name: string }) => name);
+    assert.deepEqual(names.sort(), ['library', 'procps-ng', 'samtools']);
+    const { digest } = JSON.parse(await text(at)) as { digest: string };
+    assert.ok(spdx.name.endsWith(`/builds@${digest}`), spdx.name);
+    const referrers = (await (
+      await fetch(sluice.at(built.targetImage, `referrers/${digest}`))
+    ).json()) as { manifests: { artifactType: string }[] };
+    assert.deepEqual(
+      [...new Set(referrers.manifests.map(({ artifactType }) => artifactType))].sort(),
+      [
+        'application/spdx+json',
+        'application/vnd.cyclonedx+json',
+        'application/vnd.sluice.conda.lock.v1',
+      ],
+    );
+    const unknown = await sluice.fetch(`${at}/sbom?format=syft`);
+    assert.equal(unknown.status, 400);
   });
 
   test('an image is frozen to a repository, and runs from there', async () => {

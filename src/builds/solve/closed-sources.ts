@@ -27,7 +27,11 @@ export function closedSourceRules(
     rule('deny', `(?:[^/?#]*\\.)?localhost\\.?${anyPort}`),
     ...registries.map(host => rule('deny', hostPattern(host))),
     ...privateHosts.map(host => rule('allow', hostPattern(host))),
-    rule('allow', hostPattern(ownHost), '/v1alpha1/builds/[0-9a-f_]+/condalock$'),
+    rule(
+      'allow',
+      hostPattern(ownHost),
+      '/v1alpha1/builds/[0-9a-f_]+/(?:condalock|lock(?:\\?format=explicit)?)$',
+    ),
   ];
 }
 

@@ -143,8 +143,11 @@ export function createSolve(deps: SolveDeps): Solve {
     const { plan } = run;
     const whole = isUnchanged(plan.change) ? change : { ...plan.change, onTopOf: change };
     const image = await deliver(run, rights, await bake(source, base, whole));
-    const { lockFile, attached } = await documentsOf({ ...solution, image: plan.target });
-    return { ...image, lockFile, attached };
+    const { tag: _, ...repository } = parseReference(plan.target);
+    // By its digest: another request may make the same image, whose documents are the same then.
+    const pinned = formatReference({ ...repository, digest: image.digest });
+    const documents = await documentsOf({ ...solution, image: pinned });
+    return { ...image, ...documents };
   };
 
   /** Makes the image of a recipe: without a builder where that is possible. */

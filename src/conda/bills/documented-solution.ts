@@ -14,6 +14,6 @@ export interface DocumentedSolution {
   /** Base URLs of the channels in order of priority. */
   readonly channels: readonly string[];
   readonly requested: readonly string[];
-  /** Name of the image; date and identifiers of a document are derived from it and the packages. */
+  /** Name of the image with its digest: identifiers of documents are derived from it and the packages. */
   readonly image: string;
 }

@@ -1,3 +1,4 @@
+import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import { runTask } from '../locks/one-task.ts';
 import { billOf } from './bill.ts';
@@ -16,40 +17,47 @@ export interface SolutionDocument extends DocumentForm {
 export interface SolutionDocuments {
   /** Text of the explicit lock file. */
   readonly lockFile: string;
-  /** The bill, kept with the build: {@link writeDocument} writes any document from it. */
-  readonly kept: Buffer;
+  /** The bill as it is kept with the build: {@link writeDocument} writes any document from it. */
+  readonly solution: Buffer;
   /** The documents that are attached to the image as referrers: the explicit lock file and the bills of materials. */
   readonly attached: readonly SolutionDocument[];
 }
 
 // One at a time: a thread with the libraries of the forms takes 30 MB.
 const queue = new RunQueue(1);
+const requests = new RunQueue(1, {
+  mostWaiting: 100,
+  refusal: () =>
+    new Fault('unavailable', 'Many documents are being written: try again in a moment', {
+      phase: 'request',
+    }),
+});
 
 /** Returns the documents of a solution. The same solution gives the same bytes. */
-export async function documentsOf(solution: DocumentedSolution): Promise<SolutionDocuments> {
-  const kept = await packBill(billOf(solution));
+export async function documentsOf(given: DocumentedSolution): Promise<SolutionDocuments> {
+  const solution = await packBill(billOf(given));
   const names = ['explicit', 'spdx', 'cyclonedx'] as const;
-  const [lockFile = '', ...bills] = await write(kept, names);
+  const [lockFile = '', ...bills] = await queue.run(() => write(solution, names));
   const attached = [lockFile, ...bills].map((text, position) => {
     const name = names[position] as DocumentName;
     return { name, text, ...documentForms[name] };
   });
-  return { lockFile, kept, attached };
+  return { lockFile, solution, attached };
 }
 
 /**
  * Returns a document about the solution of a finished build. Throws a `Fault` (404) when the form requires what the
- * channel does not state.
+ * channel does not state, and 503 while many others wait.
  *
  * @param kept the bill that was kept with the build
  */
 export async function writeDocument(kept: Uint8Array, name: DocumentName): Promise<string> {
-  const [text = ''] = await write(kept, [name]);
+  const [text = ''] = await requests.run(() => write(kept, [name]));
   return text;
 }
 
 /** Writes on another thread: the libraries of the forms take 75 ms to load. */
 function write(kept: Uint8Array, names: readonly DocumentName[]): Promise<readonly string[]> {
   const worker = new URL('./document-worker.ts', import.meta.url);
-  return queue.run(() => runTask(worker, { kept, names } satisfies DocumentOrder));
+  return runTask(worker, { kept, names } satisfies DocumentOrder);
 }

@@ -17,8 +17,6 @@ export interface PackageLayers {
 export interface CondaEnvironmentFiles {
   /** In any order. */
   readonly packages: readonly CondaPackage[];
-  /** The match specifications of the request, for `conda-meta/history`. */
-  readonly requested: readonly string[];
 }
 
 export interface LayerOptions {

@@ -8,14 +8,12 @@ const shortLength = 128 * 1024;
 const queue = new RunQueue(1);
 
 /** Reads a lock file as {@link readLockText} does, a large one on another thread. */
-export async function readLock(
-  text: string,
-  subdir: string,
-  name: string,
-): Promise<LockedPackages> {
+export type ReadLock = (text: string, subdir: string, name: string) => Promise<LockedPackages>;
+
+export const readLock: ReadLock = async (text, subdir, name) => {
   if (text.length <= shortLength || text.length > maxLockLength) {
     return readLockText(text, subdir, name);
   }
   const worker = new URL('./lock-worker.ts', import.meta.url);
   return queue.run(() => runTask(worker, { text, subdir, name } satisfies LockOrder));
-}
+};

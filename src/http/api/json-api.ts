@@ -4,7 +4,8 @@ import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import { createRouter, labelOf } from '../route/router.ts';
 import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
-import { type BuildRoutesDeps, buildRoutes } from './build-routes.ts';
+import { buildDocumentRoutes } from './builds/build-documents.ts';
+import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { docsRoutes } from './description/docs-routes.ts';
@@ -26,6 +27,7 @@ export type JsonApiDeps = ApiBasis &
 const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...containerRoutes,
   ...buildRoutes,
+  ...buildDocumentRoutes,
   ...contextRoutes,
   ...inspectRoutes,
   ...validateRoutes,

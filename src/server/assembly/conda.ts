@@ -5,7 +5,7 @@ import { createPackageLayers } from '../../conda/layers/create-package-layers.ts
 import { createArchiveFetch } from '../../conda/layers/fetching/archive-fetch.ts';
 import { createKeptLayers } from '../../conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
-import { readLockText } from '../../conda/locks/read-lock-text.ts';
+import { readLock } from '../../conda/locks/read-lock.ts';
 import { createRepodataStore } from '../../conda/repodata/repodata-store.ts';
 import { createShardStore } from '../../conda/repodata/shard-store.ts';
 import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
@@ -77,7 +77,7 @@ export function createConda({ config, proxyFor, log }: AppDeps, state: State) {
     solver,
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
-    readLock: readLockText,
+    readLock,
     async close() {
       await solver.close();
       await Promise.all([repodata.close(), threads.close()]);

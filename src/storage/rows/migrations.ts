@@ -379,4 +379,8 @@ export const migrations: readonly string[] = [
   );
   CREATE INDEX package_layers_by_use ON package_layers (used_at);
   `,
+  // The packages of an image, from which documents about it are written. Rows are read without it.
+  `
+  ALTER TABLE builds ADD COLUMN solution BLOB;
+  `,
 ];

@@ -66,6 +66,6 @@ export function solutionFor(...subdirs: readonly string[]): DocumentedSolution {
     platforms: subdirs.map(subdir => ({ subdir, packages: packagesFor(subdir) })),
     channels: [channel],
     requested: ['requests', 'null ==1e5'],
-    image: 'registry.example.com/team/build:requests--0123',
+    image: `registry.example.com/team/build@sha256:${'0123'.repeat(16)}`,
   };
 }

@@ -55,7 +55,7 @@ export async function layersOf(
     ...{ directory, rows, content, layers, log },
     /** Makes the layers of packages. */
     make(packages: readonly CondaPackage[], signal = new AbortController().signal) {
-      const environment = { packages, requested: packages.map(({ name }) => name).sort() };
+      const environment = { packages };
       return layers.make(environment, { signal, log: text => log.push(text) });
     },
   };

@@ -62,7 +62,6 @@ suite('layers of packages', () => {
     assert.equal(files.get('opt/conda/share/two/data'), 'two'.repeat(1000));
     assert.ok(files.has('opt/conda/conda-meta/one-1.0-0.json'));
     const history = files.get('opt/conda/conda-meta/history') ?? '';
-    assert.match(history, /^# update specs: \["one", "two"\]$/m);
     assert.match(history, /^\+https:.*\/one-1\.0-0$/m);
     assert.deepEqual(
       made.packages.map(({ package: { name }, index }) => [name, index.version]),
@@ -78,7 +77,7 @@ suite('layers of packages', () => {
     const world = await worldOf(t, [...names, tool('two', '1.1')]);
     const { all, channels } = world;
     const before = all.slice(0, 3);
-    assert.equal((await world.layers.missing({ packages: before, requested: [] })).length, 3);
+    assert.equal((await world.layers.missing({ packages: before })).length, 3);
     const first = await world.make(before);
     const fetched = channels.requests.length;
     assert.equal(fetched, 3);
@@ -86,7 +85,7 @@ suite('layers of packages', () => {
     assert.equal(channels.requests.length, fetched);
     assert.match(world.log.at(-1) ?? '', /^3 packages, all of them were here; 4 layers/);
     const after = all.toSpliced(1, 1);
-    const missing = await world.layers.missing({ packages: after, requested: [] });
+    const missing = await world.layers.missing({ packages: after });
     assert.deepEqual(
       missing.map(({ name, version }) => `${name} ${version}`),
       ['two 1.1'],

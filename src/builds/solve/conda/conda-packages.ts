@@ -1,6 +1,7 @@
 import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
 import type { CondaPackage } from '../../../conda/conda-package.ts';
-import type { LockedPackages } from '../../../conda/locks/read-lock-text.ts';
+import type { ReadLock } from '../../../conda/locks/read-lock.ts';
+import { maxLockLength } from '../../../conda/locks/read-lock-text.ts';
 import type {
   CondaSolver,
   SolveOptions,
@@ -11,12 +12,14 @@ import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
 import { sortedOnce } from '../../recipe/text/sorted.ts';
 import { BuilderRequired } from './builder-required.ts';
+import type { ReadOwnLock } from './kept-documents.ts';
 
 export interface CondaPackagesDeps {
   readonly solver: Pick<CondaSolver, 'solve'>;
   readonly channels: Pick<ChannelAccess, 'open'>;
   /** Reads a lock file of any form for a subdirectory of channels. */
-  readonly readLock: (text: string, subdir: string) => LockedPackages;
+  readonly readLock: ReadLock;
+  readonly readOwnLock: ReadOwnLock;
 }
 
 /** The system that packages are chosen for. */
@@ -25,8 +28,6 @@ export interface CondaSystem {
   readonly subdir: string;
   readonly virtualPackages: readonly VirtualPackage[];
 }
-
-const maxLockBytes = 16 * 1024 * 1024;
 
 /**
  * Returns the packages of an image for one platform: those of a lock file, or those that the solver chooses, with the
@@ -42,8 +43,10 @@ export async function findCondaPackages(
   const solve = (specs: readonly string[], locked?: readonly CondaPackage[]) =>
     deps.solver.solve({ specs, channels, ...system, locked }, options);
 
-  const readUrls = (urls: readonly string[]) =>
-    deps.readLock(['@EXPLICIT', ...urls, ''].join('\n'), system.subdir).packages;
+  const readUrls = async (urls: readonly string[]) => {
+    const text = ['@EXPLICIT', ...urls, ''].join('\n');
+    return (await deps.readLock(text, system.subdir, 'packages')).packages;
+  };
 
   const withBase = async (locked: readonly CondaPackage[]): Promise<readonly CondaPackage[]> => {
     const names = new Set(locked.map(({ name }) => name));
@@ -59,16 +62,18 @@ export async function findCondaPackages(
       const everything = sortedOnce([...wanted.packages, ...basePackages]);
       const specs = everything.filter(spec => !isPackageUrl(spec));
       const urls = everything.filter(isPackageUrl);
-      const given = urls.length === 0 ? [] : readUrls(urls);
+      const given = urls.length === 0 ? [] : await readUrls(urls);
       const replaced = new Set(given.map(({ name }) => name));
       const solved = specs.length === 0 ? [] : await solve(specs);
       return [...solved.filter(({ name }) => !replaced.has(name)), ...given];
     }
     case 'lock':
-      return withBase(readUrls(wanted.urls));
+      return withBase(await readUrls(wanted.urls));
     case 'lockUrl': {
-      const text = await fetchText(deps.channels, wanted.url, options.signal);
-      const { packages, pip } = deps.readLock(text, system.subdir);
+      const { url } = wanted;
+      const text =
+        (await deps.readOwnLock(url)) ?? (await fetchText(deps.channels, url, options.signal));
+      const { packages, pip } = await deps.readLock(text, system.subdir, url);
       if (pip.length > 0) throw new BuilderRequired(["the 'pip' packages of the lock file"]);
       return withBase(packages);
     }
@@ -81,5 +86,5 @@ async function fetchText(
   signal: AbortSignal,
 ): Promise<string> {
   const { body } = await channels.open(url, { signal });
-  return (await readAll(body, maxLockBytes, 'The lock file')).toString();
+  return (await readAll(body, maxLockLength, 'The lock file')).toString();
 }

@@ -57,7 +57,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     for (const { platform, subdir, packages } of platforms) {
       const { architecture } = platform;
       const environment = await packageLayers.make(
-        { packages, requested },
+        { packages },
         { signal, log: text => log.write(text) },
       );
       requireNoScripts(environment.packages);

@@ -5,7 +5,7 @@ import type { SealedGrant } from '../../../platform/identities.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
 import type { RightsOf } from '../build-rights.ts';
 import { BuilderRequired, sentence } from './builder-required.ts';
-import { type FindSolution, specsOf } from './find-solution.ts';
+import type { FindSolution } from './find-solution.ts';
 
 /** The packages that a build would install. */
 export interface Solution {
@@ -51,7 +51,7 @@ export function createSolutionOf({ findSolution, layers, rightsOf }: SolutionOfD
       const found = await findSolution(origin, rightsOf(grant), { signal, log: () => {} });
       const platforms: PlatformPackages[] = [];
       for (const { platform, packages } of found.platforms) {
-        const missing = await layers.missing({ packages, requested: specsOf(native) });
+        const missing = await layers.missing({ packages });
         const urls = new Set(missing.map(({ url }) => url));
         platforms.push({
           platform: formatPlatform(platform),

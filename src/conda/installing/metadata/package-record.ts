@@ -61,7 +61,7 @@ export function recordPath({ name, version, build }: JsonObject): string {
  *
  * - The members about the package are those of its own `info/index.json`, of its archive and its URL. Rattler takes those
  *   of the repository data, where the channel may have changed them since; a lock file does not have them.
- * - `requested_specs` is empty: `conda-meta/history` of the environment has the request.
+ * - `requested_specs` is empty: the environment lists its packages and not the request.
  * - There is no `extracted_package_dir`, and the source of `link` is empty: no cache of packages is in the image.
  */
 export function packageRecord(

@@ -5,8 +5,8 @@ import type { CondaEnvironmentFiles } from '../package-layers.ts';
 const mtime = 315_532_800;
 
 /**
- * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment and what was
- * requested of it. The same environment gives the same bytes.
+ * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment. It lists the
+ * packages and not the request: a request with the lock file of an image gives the same image.
  *
  * @param prefix absolute path of the environment
  */
@@ -27,13 +27,8 @@ export function historyTar(environment: CondaEnvironmentFiles, prefix: string): 
   ]);
 }
 
-/** Source: conda, conda/history.py. It reads the list of specifications as Python, in which JSON text means the same. */
-function historyOf({ packages, requested }: CondaEnvironmentFiles): string {
+/** Source: conda, conda/history.py. */
+function historyOf({ packages }: CondaEnvironmentFiles): string {
   const added = packages.map(({ url }) => `+${url.replace(/\.(?:conda|tar\.bz2)$/, '')}`).sort();
-  return [
-    '==> 1980-01-01 00:00:00 <==',
-    `# update specs: [${requested.map(text => JSON.stringify(text)).join(', ')}]`,
-    ...added,
-    '',
-  ].join('\n');
+  return ['==> 1980-01-01 00:00:00 <==', ...added, ''].join('\n');
 }

@@ -45,6 +45,8 @@ export type BuildOutcome =
       readonly mediaType: string;
       readonly lockFile: string | undefined;
       readonly file?: Digest | undefined;
+      /** The packages of an image that was made without a builder, in the form in which they are kept. */
+      readonly solution?: Buffer | undefined;
     }
   | { readonly succeeded: false; readonly reason: string };
 
@@ -70,6 +72,8 @@ export interface BuildStore {
    */
   insert(build: NewBuild, seen: SeenBuild | undefined, at: number): Promise<EnteredBuild>;
   find(id: string): Promise<BuildRow | undefined>;
+  /** Returns the packages that were kept with a build; undefined for a build without them. */
+  solution(id: string): Promise<Buffer | undefined>;
   /** Returns the newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
   /** Notes that a build starts, and counts the start. */
@@ -116,6 +120,7 @@ export function createBuildStore(database: Database): BuildStore {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
   );
   const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
+  const solution = database.prepare('SELECT solution FROM builds WHERE id = ?').pluck();
   const latest = database.prepare(
     `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
      ORDER BY rowid DESC LIMIT 1`,
@@ -126,7 +131,7 @@ export function createBuildStore(database: Database): BuildStore {
   const leave = database.prepare('UPDATE builds SET starts = starts - 1 WHERE id = ?');
   const finish = database.prepare(
     `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?,
-       kept_until = MAX(?, COALESCE(kept_until, 0))
+       solution = ?, kept_until = MAX(?, COALESCE(kept_until, 0))
      WHERE id = ?`,
   );
   const unfinished = database.prepare(
@@ -158,6 +163,7 @@ export function createBuildStore(database: Database): BuildStore {
   return {
     insert: (build, seen, at) => database.write(() => add(build, seen, at)),
     find: async id => byId(id),
+    solution: async id => (solution.get(id) as Buffer | null | undefined) ?? undefined,
     latest: async (target, digest) => newest(target, digest),
     start: (id, at) =>
       database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
@@ -167,7 +173,8 @@ export function createBuildStore(database: Database): BuildStore {
       const made = succeeded ? outcome : undefined;
       const reason = succeeded ? null : outcome.reason;
       const { digest = null, mediaType = null, lockFile = null, file = null } = made ?? {};
-      const ended = [at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file];
+      const { solution: packages = null } = made ?? {};
+      const ended = [at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file, packages];
       await database.write(() => finish.run(...ended, keptUntil, id), {
         patienceMs: Number.POSITIVE_INFINITY,
       });

@@ -1,24 +1,24 @@
 import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import { maskAddresses } from '../../buildkit/index.ts';
-import type { BuildLogs } from '../../builds/build-logs.ts';
-import type { Builds, Cancellation } from '../../builds/builds.ts';
-import { type BuildPlan, pullName, recipeIn } from '../../builds/plan/build-plan.ts';
-import { Fault } from '../../foundation/fault.ts';
-import type { Digest } from '../../oci/digest.ts';
-import { parseReference } from '../../oci/reference.ts';
-import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
-import type { NoteDeed } from '../callers/audit-notes.ts';
-import type { RequireAdministrator } from '../callers/basic-auth.ts';
-import { networkOf } from '../callers/client-address.ts';
-import { ok } from '../route/declaration.ts';
-import { apiRoute } from './api-route.ts';
+import { maskAddresses } from '../../../buildkit/index.ts';
+import type { BuildLogs } from '../../../builds/build-logs.ts';
+import type { Builds, Cancellation } from '../../../builds/builds.ts';
+import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Digest } from '../../../oci/digest.ts';
+import { parseReference } from '../../../oci/reference.ts';
+import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { RequireAdministrator } from '../../callers/basic-auth.ts';
+import { networkOf } from '../../callers/client-address.ts';
+import { ok } from '../../route/declaration.ts';
+import { apiRoute } from '../api-route.ts';
 import {
   buildCancelSchema,
   buildDetailsSchema,
   buildStatusSchema,
-} from './container/answer-schema.ts';
+} from '../container/answer-schema.ts';
 import { logEvents } from './log-events.ts';
 
 export interface BuildRoutesDeps {
@@ -117,9 +117,7 @@ export const buildRoutes = [
     answers: { 200: { about: 'The lock file', types: [plainText] } },
     faults: ['not-found'],
     async run({ params: { buildId } }, { builds }: BuildRoutesDeps) {
-      const { lockFile } = await builds.get(buildId);
-      if (lockFile !== null) return lockFile;
-      throw new Fault('not-found', 'This build has no lock file', { phase: 'request' });
+      return builds.document(buildId, 'explicit');
     },
   }),
   apiRoute({
