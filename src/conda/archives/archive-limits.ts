@@ -6,9 +6,9 @@ export interface ArchiveLimits {
   readonly ratio: number;
   /** Unpacked bytes to which {@link ratio} does not apply. */
   readonly freeBytes: number;
-  /** Files, links and directories. */
+  /** Files, links and directories; also the directories that are made for them. */
   readonly entries: number;
-  /** Bytes of a document such as `info/paths.json`. */
+  /** Bytes of a list of files, such as `info/paths.json`. */
   readonly documentBytes: number;
   /** Occurrences of the prefix in one file. */
   readonly occurrences: number;
@@ -21,8 +21,8 @@ export const archiveLimits: ArchiveLimits = {
   unpackedBytes: 32 * 1024 * mebibyte,
   ratio: 200,
   freeBytes: 1024 * mebibyte,
-  entries: 1_000_000,
-  documentBytes: 256 * mebibyte,
+  entries: 500_000,
+  documentBytes: 64 * mebibyte,
   occurrences: 1_000_000,
 };
 

@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { ArchiveLimits } from '../archives/archive-limits.ts';
+import { ArchiveProblem } from '../archives/archive-problem.ts';
 import type { UnpackedArchive, UnpackedContent } from '../archives/unpacked-archive.ts';
 import { isVariableFile, readVariables } from './environment-variables.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
@@ -38,6 +39,8 @@ const firstTime = 315_532_800;
 const lastTime = 2 ** 32 - 1;
 const directoryMode = 0o755;
 const fileMode = 0o644;
+/** They become part of the config of the image. */
+const maxVariableBytes = 64 * 1024;
 /** As rattler sets it. */
 const scriptMode = 0o775;
 
@@ -173,17 +176,27 @@ export class LayerWriter {
   }
 
   #variables(source: ByteSource, patches: Parameters<typeof patchedChunks>[1], size: number): void {
-    if (size > this.#input.limits.documentBytes) return;
+    if (size > maxVariableBytes) {
+      throw new ArchiveProblem(`sets variables by a file above ${maxVariableBytes} bytes`);
+    }
     const bytes = Buffer.concat([...patchedChunks(source, patches)]);
     Object.assign(this.variables, readVariables(bytes));
   }
 
   async #parents(path: string): Promise<void> {
     const full = this.#full(path);
-    for (let at = full.indexOf('/'); at >= 0; at = full.indexOf('/', at + 1)) {
+    const missing: string[] = [];
+    for (let at = full.lastIndexOf('/'); at > 0; at = full.lastIndexOf('/', at - 1)) {
       const directory = full.slice(0, at);
-      if (this.#directories.has(directory)) continue;
+      if (this.#directories.has(directory)) break;
       this.#directories.add(directory);
+      missing.push(directory);
+    }
+    const most = this.#input.limits.entries;
+    if (this.#directories.size > most) {
+      throw new ArchiveProblem(`has more than ${most} directories`);
+    }
+    for (const directory of missing.reverse()) {
       await this.#write(layerTarHeader(entryOf(directory, 'directory', directoryMode)));
     }
   }

@@ -77,17 +77,17 @@ export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): P
     at(path, { kind: 'script', entryPoint }),
   );
   const planned = [...files, ...scripts];
-  checkTree(planned);
-  return planned.sort((a, b) => comparePaths(a.path, b.path));
+  const sorted = planned
+    .map(one => ({ key: sortKey(one.path), one }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ one }) => one);
+  checkTree(sorted);
+  return sorted;
 }
 
-/** Compares paths name by name, as bytes: a directory stands right before what is in it. */
-export function comparePaths(a: string, b: string): number {
-  return Buffer.compare(sortKey(a), sortKey(b));
-}
-
-function sortKey(path: string): Buffer {
-  return Buffer.from(path.replaceAll('/', '\0'));
+/** Sorts paths name by name, as bytes: a directory stands right before what is in it. */
+function sortKey(path: string): string {
+  return Buffer.from(path).toString('latin1').replaceAll('/', '\0');
 }
 
 function pythonPath(path: string, { sitePackages }: PythonPlace): string {
@@ -149,21 +149,19 @@ function linkedContent(entry: UnpackedEntry, archive: UnpackedArchive): Unpacked
   );
 }
 
-function checkTree(planned: readonly PlannedPath[]): void {
-  const kinds = new Map<string, PlannedPath['source']['kind']>();
-  for (const { path, source } of planned) {
-    if (kinds.has(path)) throw new ArchiveProblem(`installs ${showPath(path)} twice`);
+function checkTree(sorted: readonly PlannedPath[]): void {
+  let above: string | undefined;
+  for (const [index, { path, source }] of sorted.entries()) {
+    if (path === sorted[index - 1]?.path) {
+      throw new ArchiveProblem(`installs ${showPath(path)} twice`);
+    }
     if (ownPath.test(path)) {
       throw new ArchiveProblem(`installs ${showPath(path)}, where records of the environment are`);
     }
-    kinds.set(path, source.kind);
-  }
-  for (const { path } of planned) {
-    for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) {
-      const kind = kinds.get(path.slice(0, at));
-      if (kind === undefined || kind === 'directory') continue;
+    if (above !== undefined && path.startsWith(`${above}/`)) {
       throw new ArchiveProblem(`has an entry ${showPath(path)} below a file or link`);
     }
+    if (source.kind !== 'directory') above = path;
   }
 }
 

@@ -218,8 +218,27 @@ test('an archive of very many entries is refused', async () => {
 
 test('a very large document is refused', async () => {
   const limits = { ...archiveLimits, documentBytes: 1000 };
-  const info = [{ name: 'info/about.json', content: JSON.stringify({ a: 'x'.repeat(1000) }) }];
-  await assertRefused(await madeArchive({ info }), /info\/about\.json above 1000 bytes/, {
+  const large = (name: string, bytes: number) =>
+    madeArchive({ info: [{ name, content: JSON.stringify({ a: 'x'.repeat(bytes) }) }] });
+  const list = await large('info/paths.json', 1000);
+  await assertRefused(list, /info\/paths\.json above 1000 bytes/, { limits });
+  const about = await large('info/about.json', 1024 * 1024);
+  await assertRefused(about, /info\/about\.json above 1048576 bytes/);
+});
+
+test('a very large file of variables is refused', async () => {
+  const name = 'etc/conda/env_vars.d/made.json';
+  const files = rawTar([{ name, body: JSON.stringify({ A: 'x'.repeat(64 * 1024) }) }]);
+  const paths = [listed(name)];
+  await assertRefused(await madeArchive({ files, paths }), /sets variables by a file above 65536/);
+});
+
+test('few files in very many directories are refused', async () => {
+  const limits = { ...archiveLimits, entries: 1000 };
+  const names = Array.from({ length: 20 }, (_, index) => `${index}/${'d/'.repeat(60)}f`);
+  const files = await tarOf(names.map(name => ({ name, content: '' })));
+  const paths = names.map(name => listed(name));
+  await assertRefused(await madeArchive({ files, paths }), /has more than 1000 directories/, {
     limits,
   });
 });

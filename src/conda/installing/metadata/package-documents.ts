@@ -17,6 +17,9 @@ export interface PackageDocuments {
   lines(name: string): string[] | undefined;
 }
 
+/** Documents that are kept in rows and records. */
+const keptWhole: ReadonlySet<string> = new Set(['index.json', 'about.json']);
+const maxKeptBytes = 1024 * 1024;
 const shape = { maxValues: 16_000_000, maxDepth: 64, maxEscapes: 16_000_000 };
 
 /** Returns the documents of a package. Throws `ArchiveProblem` for one that is missing, damaged or too large. */
@@ -24,9 +27,8 @@ export function documentsOf(archive: UnpackedArchive, limits: ArchiveLimits): Pa
   const bytesOf = (name: string): Buffer | undefined => {
     const content = archive.entries.get(`info/${name}`)?.content;
     if (content === undefined) return undefined;
-    if (content.size > limits.documentBytes) {
-      throw new ArchiveProblem(`has an info/${name} above ${limits.documentBytes} bytes`);
-    }
+    const most = keptWhole.has(name) ? maxKeptBytes : limits.documentBytes;
+    if (content.size > most) throw new ArchiveProblem(`has an info/${name} above ${most} bytes`);
     return archive.read(content, 0, content.size);
   };
   const json = (name: string): JsonObject | undefined => {
