@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import { readAll } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
+import { plainBase } from '../channels/channel-address.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import { maxShardBytes } from './shards/read-index.ts';
 
@@ -92,11 +93,12 @@ export function createShardStore({ channels, directory, maxBytes }: ShardStoreDe
 
   const fetch = async (base: string, hex: string, signal: AbortSignal): Promise<Buffer> => {
     const url = `${base}${hex}.msgpack.zst`;
+    const shown = `${plainBase(base)}/${hex}.msgpack.zst`;
     const { body } = await channels.open(url, { signal });
-    const bytes = await readAll(body, maxShardBytes, `The repository data ${url}`);
+    const bytes = await readAll(body, maxShardBytes, `The repository data ${shown}`);
     if (digestOf(bytes) !== hex) {
       throw new ChannelFault(
-        `The repository data ${url} has the wrong digest: the channel is being changed, or a proxy answers in its place. Try later`,
+        `The repository data ${shown} has the wrong digest: the channel is being changed, or a proxy answers in its place. Try later`,
         undefined,
       );
     }

@@ -1,4 +1,5 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { plainBase } from '../channels/channel-address.ts';
 import { shardFolder } from '../repodata/shards/cut-records.ts';
 import { pack } from '../repodata/shards/msgpack.ts';
 import { findEntry } from '../repodata/shards/msgpack-reader.ts';
@@ -90,7 +91,7 @@ export class ServedSubdir {
     const { shards } = this.#order;
     if (shards === undefined) return undefined;
     const bytes = await this.#fetch(shards, hex);
-    checkShard(bytes, `${shards}${hex}.msgpack.zst`);
+    checkShard(bytes, `${plainBase(shards)}/${hex}.msgpack.zst`);
     return bytes;
   }
 }

@@ -1,9 +1,12 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
+import { plainBase } from '../channels/channel-address.ts';
 import type { CondaPackage } from '../conda-package.ts';
+import { hasPlainNames } from '../package-names.ts';
 import { RepodataError } from '../repodata/shards/json-records.ts';
 import { DamagedPack } from '../repodata/shards/shard-pack.ts';
 import { loadRattler } from './load-rattler.ts';
+import { isVirtual } from './locked-records.ts';
 import { ServedSubdir } from './served-subdir.ts';
 import type {
   ShardAnswer,
@@ -115,6 +118,9 @@ function plainOf(solved: SolvedPackage): CondaPackage {
     record: recordOf(name, subdir, fileName, url),
   };
   solved.free();
+  if (!isVirtual(name) && !hasPlainNames(plain)) {
+    throw new RepodataError(`${plainBase(url)} has a name that cannot be used`);
+  }
   return plain;
 }
 

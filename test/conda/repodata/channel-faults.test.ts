@@ -273,3 +273,35 @@ test('a channel that fails is reported although another one does not answer', as
   const solve = solver.solve(wish, { signal: AbortSignal.timeout(60_000), log: () => {} });
   await refused(solve, /has no repository data for linux-64 or noarch/);
 });
+
+test('names that could lead out of a folder are refused', async t => {
+  for (const [right, wrong] of [
+    ['"build":"0"', '"build":"../../0"'],
+    ['tool-1.0-0.conda', '../tool-1.0-0.conda'],
+  ] as const) {
+    const data = usual.replaceAll(right, wrong);
+    const { solve } = await start(t, files(new Map([['repodata.json', data]])));
+    await refused(solve(), /has a name that cannot be used/);
+  }
+});
+
+test('no address of a package holds a secret of its channel', async t => {
+  const base = 'https://ann:secret@files.example/t/tk-1/c/linux-64';
+  const data = usual.replace('"info":{', `"info":{"base_url":"${base}",`);
+  for (const served of [
+    new Map([['repodata.json', data]]),
+    shardedFiles('linux-64', { tool: [{ version: '1.0' }] }, './shards/', base),
+  ]) {
+    const channel = await startScriptedChannel(t, files(served));
+    const { solver } = await solverFor(t, [listed(channel.url)]);
+    const [tool] = await solver.solve(
+      {
+        ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
+        channels: [`${channel.url}/c`],
+      },
+      { signal: AbortSignal.timeout(60_000), log: () => {} },
+    );
+    assert.equal(tool?.url, 'https://files.example/c/linux-64/tool-1.0-0.conda');
+    assert.equal(tool?.record?.name, 'tool');
+  }
+});

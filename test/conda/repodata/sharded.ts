@@ -9,6 +9,7 @@ export function shardedFiles(
     Record<string, readonly { readonly [name: string]: Packed; readonly version: string }[]>
   >,
   shardsUrl = './shards/',
+  archivesUrl = './',
 ): Map<string, Buffer> {
   const files = new Map<string, Buffer>();
   const shards: Record<string, Buffer> = {};
@@ -24,7 +25,7 @@ export function shardedFiles(
     shards[name] = digest;
     files.set(`shards/${digest.toString('hex')}.msgpack.zst`, shard);
   }
-  const info = { subdir, base_url: './', shards_base_url: shardsUrl };
+  const info = { subdir, base_url: archivesUrl, shards_base_url: shardsUrl };
   files.set('repodata_shards.msgpack.zst', zstdCompressSync(pack({ info, shards })));
   return files;
 }

@@ -1,4 +1,5 @@
 import { closeSync, openSync } from 'node:fs';
+import { plainBase } from '../../channels/channel-address.ts';
 import { JsonRecords, type RecordSection, RepodataError } from './json-records.ts';
 import type { Packed } from './msgpack.ts';
 import { MsgpackWriter } from './msgpack.ts';
@@ -103,5 +104,6 @@ function archivesOf(info: unknown, base: string): string {
   if (typeof text !== 'string' || !URL.canParse(text, base)) return base;
   const url = new URL(text, base);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return base;
-  return url.href.endsWith('/') ? url.href : `${url.href}/`;
+  // The addresses of packages go into lock files.
+  return `${plainBase(url.href)}/`;
 }

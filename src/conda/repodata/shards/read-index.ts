@@ -1,4 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
+import { plainBase } from '../../channels/channel-address.ts';
 import { RepodataError } from './json-records.ts';
 import { findEntry, unpack } from './msgpack-reader.ts';
 
@@ -27,7 +28,8 @@ export function readShardIndex(bytes: Uint8Array, subdirUrl: string): ShardIndex
     return [name, digest] as const;
   });
   return {
-    archives: absolute(archives, subdirUrl),
+    // The addresses of packages go into lock files.
+    archives: `${plainBase(absolute(archives, subdirUrl))}/`,
     shards: absolute(place, subdirUrl),
     digests,
   };
