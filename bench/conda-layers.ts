@@ -30,7 +30,9 @@ export async function condaLayers(): Promise<Part[]> {
   const make = async (data: string): Promise<MakerReport> => {
     const order: MakerOrder = { channel, data, environments: [solved] };
     const program = fileURLToPath(new URL('peers/layer-maker.ts', import.meta.url));
-    return JSON.parse(await run(process.execPath, [program], order)) as MakerReport;
+    // The options of a server.
+    const args = ['--max-semi-space-size=4', program];
+    return JSON.parse(await run(process.execPath, args, order)) as MakerReport;
   };
   const times = await interleave(
     {

@@ -66,7 +66,7 @@ export function createConda({ config, proxyFor, log }: AppDeps, state: State) {
   });
   const solver = createCondaSolver({ channels: access, repodata, shards, limits: solve });
   const limits = config.conda.packages;
-  const threads = createLayerThreads();
+  const threads = createLayerThreads(limits.threads);
   const kept = createKeptLayers({
     ...{ content, cachedBlobs: rows.cachedBlobs, rows: rows.packageLayers, threads },
   });

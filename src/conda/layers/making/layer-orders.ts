@@ -65,4 +65,4 @@ export type LayerAnswer =
   | { readonly error: unknown };
 
 /** Pieces, of up to 1 MiB each, that a thread may be ahead. */
-export const mostAhead = 4;
+export const mostAhead = 2;

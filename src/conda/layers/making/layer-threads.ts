@@ -4,7 +4,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
 import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
 
-/** Threads that make layers, as many as there are processors, at most four. They end when they have nothing to do. */
+/** Threads that make layers. They end when they have nothing to do. */
 export interface LayerThreads {
   /**
    * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece; the next call comes when it has
@@ -19,7 +19,8 @@ export interface LayerThreads {
   close(): Promise<void>;
 }
 
-const mostThreads = 4;
+// Each needs about 70 MiB: a server with more memory gets more by its setting.
+const usualThreads = 2;
 const idleMs = 10_000;
 // The files of a package do not pass through the heap; its lists of paths do.
 const heapMb = 256;
@@ -31,9 +32,9 @@ interface Idle {
   readonly timer: NodeJS.Timeout;
 }
 
-/** @param size number of threads */
+/** @param size number of threads. Default: the number of processors, at most 2 */
 export function createLayerThreads(
-  size: number = Math.min(mostThreads, availableParallelism()),
+  size: number = Math.min(usualThreads, availableParallelism()),
 ): LayerThreads {
   const turns = new RunQueue(size);
   const idle: Idle[] = [];

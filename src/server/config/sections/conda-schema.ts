@@ -109,6 +109,12 @@ export const conda = z.strictObject({
         .min(1)
         .default(500_000)
         .describe('Maximum number of files, directories and links in one package'),
+      threads: count
+        .min(1)
+        .optional()
+        .describe(
+          'Threads that install packages. Each needs about 70 MiB of memory while it works. Default: the number of processors, at most 2',
+        ),
       fetchTimeout: timer.prefault('15m').describe('Timeout for the download of one package'),
       keep: duration
         .prefault('30d')
