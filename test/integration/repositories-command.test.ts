@@ -69,7 +69,7 @@ suite('repositories', { concurrency: 1 }, () => {
     assert.equal(code, 1);
     assert.match(stderr, /requires a login\. Set SLUICE_ACCOUNT=name:password/);
     const none = await run('tags team/none', 'reader:read');
-    assert.match(none.stderr, /no repository team\/none/);
+    assert.match(none.stderr, /repository team\/none does not exist/);
   });
 
   test('delete removes a tag, or an image with its tags', async () => {
