@@ -65,6 +65,19 @@ test('the key of the lock file of pixi is the key of the explicit lock file', ()
   );
 });
 
+test('a builder does not read the address of a pixi.lock, and the answer tells what to send', () => {
+  const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+  const plan = (url: string, condaOpts = {}, conda: 'auto' | 'buildkit' = 'auto') =>
+    planBuild({ packages: { type: 'CONDA', entries: [url], condaOpts } }, { ...places, conda });
+  const message = /send the content of the file in 'packages\.environment'/;
+  for (const url of ['https://conda.test/pixi.lock', 'https://own.test/lock?format=pixi']) {
+    assert.ok(plan(url).key);
+    assert.throws(() => plan(url, { commands: ['true'] }), { kind: 'bad-request', message });
+    assert.throws(() => plan(url, {}, 'buildkit'), { kind: 'bad-request', message });
+  }
+  assert.ok(plan('https://conda.test/explicit.lock', { commands: ['true'] }).key);
+});
+
 test('a part of an explicit lock file is for the platform that its comment names', () => {
   const part = (subdir: string, digit: string) =>
     `# platform: ${subdir}\n@EXPLICIT\n${url(subdir, 'samtools')}#${md5(digit)}\n`;

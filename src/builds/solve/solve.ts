@@ -17,6 +17,7 @@ import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
+import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
@@ -160,6 +161,7 @@ export function createSolve(deps: SolveDeps): Solve {
       if (!(error instanceof BuilderRequired)) throw error;
       const { reasons } = error;
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
+      requireBuilderReads(native);
       const { mambaImage } = native.options;
       const baseImages = [...recipe.baseImages, mambaImage];
       try {

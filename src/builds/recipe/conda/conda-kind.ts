@@ -4,6 +4,7 @@ import { refuse } from '../text/refuse.ts';
 import { builderReasons } from './builder-reasons.ts';
 import type { CondaEnvironment, CondaSource, CondaWanted } from './conda-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
+import { requireBuilderReads } from './lock/conda-lock.ts';
 import { parsePackage, pinnedVersion } from './package-spec.ts';
 import { parseRequirement } from './pip-requirement.ts';
 import { readConda } from './read-conda.ts';
@@ -41,13 +42,17 @@ export const condaKind: RecipeKind<CondaSource> = {
   recipe(source, options) {
     const recipe = condaRecipe(source);
     const { condaMaker = 'auto' } = options;
-    if (condaMaker === 'buildkit') return recipe;
+    if (condaMaker === 'buildkit') {
+      requireBuilderReads(source);
+      return recipe;
+    }
     const reasons = builderReasons(source, options);
     if (reasons.length === 0) return { ...recipe, maker: 'native', conda: source };
     if (condaMaker === 'native')
       refuse(
         `This server makes images of Conda packages without a builder, and ${reasons.join(', ')} requires one: leave it out, or ask the operator for 'builds.conda: auto'`,
       );
+    requireBuilderReads(source);
     return { ...recipe, builderReasons: reasons };
   },
   partOf: () => undefined,

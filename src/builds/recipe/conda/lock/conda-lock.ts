@@ -2,7 +2,7 @@ import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entri
 import { readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, plainUrl } from '../../text/web-address.ts';
-import type { CondaLock, CondaLockUrl } from '../conda-source.ts';
+import type { CondaLock, CondaLockUrl, CondaSource } from '../conda-source.ts';
 import { isPackageUrl, readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 
@@ -40,4 +40,12 @@ export function readLockUrl(field: string, text: string): CondaLockUrl {
   const url = plainUrl(field, text, ['http', 'https']);
   if (/\.git(?:[?#].*)?$/.test(url)) refuse(`'${field}': ${shown(url)} is a git repository`);
   return { form: 'lockUrl', url };
+}
+
+/** Throws a `Fault` for the address of a lock file that the package manager of a builder does not read. */
+export function requireBuilderReads({ wanted }: Pick<CondaSource, 'wanted'>): void {
+  if (wanted.form !== 'lockUrl' || !/(?:\/pixi\.lock$|[?&]format=pixi\b)/.test(wanted.url)) return;
+  refuse(
+    `A builder makes this image, and it cannot read the pixi.lock at ${shown(wanted.url)}: send the content of the file in 'packages.environment'`,
+  );
 }
