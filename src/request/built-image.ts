@@ -4,6 +4,7 @@ import type { Builds } from '../builds/builds.ts';
 import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
 import { planFreeze } from '../builds/plan/plan-freeze.ts';
+import { ownFailure } from '../builds/runs/failure-reasons.ts';
 import { checkBaseImages, type ShownBase } from '../builds/solve/base-check.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
@@ -136,7 +137,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     if (!isNative(plan) || ticket.id === undefined || ticket.isCached) return ticket;
     const now = ticketOf(await builds.solved(ticket.id, solveWaitMs));
     if (now.succeeded !== false) return now;
-    throw new Fault('bad-request', now.reason ?? 'The build failed', { phase: 'build' });
+    const { reason = ownFailure } = now;
+    const kind = reason === ownFailure ? 'internal' : 'bad-request';
+    throw new Fault(kind, reason, { phase: 'build' });
   };
 
   return {

@@ -4,6 +4,10 @@ import { BuilderLost } from '../builder/builders.ts';
 
 const maxStarts = 3;
 
+/** The reason for a build that failed because of a fault of the service. */
+export const ownFailure =
+  'The service failed: ask the operator for the details, which its log has under the id of the build';
+
 /** Returns why a build of an earlier process does not start again; undefined for one that may start. */
 export function unableToResume(
   { starts }: Pick<BuildRow, 'starts'>,
@@ -28,7 +32,7 @@ export function reasonOf(cause: unknown): string {
   if (cause instanceof Fault) return cause.message;
   if (isDiskFull(cause))
     return 'The disk of the service is full: ask the operator to free disk space';
-  return 'The service failed: ask the operator for the details, which its log has under the id of the build';
+  return ownFailure;
 }
 
 /**
