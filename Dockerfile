@@ -18,7 +18,9 @@ ENV NODE_ENV=production \
     SLUICE_COMMIT=$COMMIT \
     SLUICE_LISTEN=0.0.0.0:9090 \
     SLUICE_URL=http://127.0.0.1:9090 \
-    SLUICE_DATA=/data
+    SLUICE_DATA=/data \
+    MALLOC_ARENA_MAX=1 \
+    MALLOC_MMAP_THRESHOLD_=131072
 COPY --from=build /sluice /sluice
 WORKDIR /sluice
 # What writes the file systems of Singularity images.

@@ -88,8 +88,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     descriptors === undefined
       ? []
       : [requireCommand('prlimit'), `--nofile=${descriptors}:${descriptors}`];
-  const [program = '', ...args] = serverCommand();
-  const checked = [program, '--import', answerCheck, ...args];
+  const checked = serverCommand(['--import', answerCheck]);
   const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...(options.command ?? checked)];
   const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
