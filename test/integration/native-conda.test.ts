@@ -37,7 +37,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
     ...pythonPackages(),
     program('procps-ng', '4.0'),
     library('1.2'),
-    library('1.3'),
+    library('1.3', { format: 'tar.bz2' }),
     library('2.0'),
     linked,
     {
@@ -52,7 +52,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
     },
   ],
   bioconda: [
-    program('samtools', '1.19', { depends: ['library >=1.2,<1.3'] }),
+    program('samtools', '1.19', { depends: ['library >=1.2,<1.3'], format: 'tar.bz2' }),
     program('samtools', '1.20', { depends: ['library >=1.3,<2'] }),
     program('newest', '1', { depends: ['library >=2', '__glibc >=2.17'] }),
     program('future', '1', { depends: ['__glibc >=99'] }),
@@ -217,7 +217,7 @@ suite('native Conda images', () => {
     const built = await request({ entries: ['samtools=1.19'] });
     const lock = await lockOf(built);
     assert.match(lock, /^@EXPLICIT$/m);
-    assert.ok(lock.includes(locked(`bioconda/${nativeSubdir}/samtools-1.19-0.conda`)));
+    assert.ok(lock.includes(locked(`bioconda/${nativeSubdir}/samtools-1.19-0.tar.bz2`)));
     const again = await request({ environment: environment([lock]) });
     assert.deepEqual(await manifestOf(again), await manifestOf(built));
     served.files.set('/locks/conda.lock', Buffer.from(lock));
