@@ -8,9 +8,11 @@ import { type CondaChannels, startCondaChannels } from '../world/conda-channels.
 import { type CondaPackage, nativeSubdir, placeholder } from '../world/conda-package.ts';
 import { pythonPackages } from '../world/conda-python.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
+import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
 /** A program that prints its name, and a file that it finds by the prefix of its installation. */
@@ -40,6 +42,16 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
     library('1.3', { format: 'tar.bz2' }),
     library('2.0'),
     linked,
+    {
+      name: 'data',
+      version: '1',
+      noarch: 'generic',
+      files: [{ name: 'share/data', content: 'data\n' }],
+    },
+    ...['linux-64', 'linux-aarch64'].map(subdir => ({
+      ...{ name: 'native', version: '1', depends: ['data'], index: { subdir } },
+      files: [{ name: 'share/native', content: `made for ${subdir}\n` }],
+    })),
     {
       ...{ name: 'hello', version: '1', noarch: 'python', depends: ['python >=3.11'] },
       entryPoints: ['hello = hello:main'],
@@ -293,6 +305,54 @@ suite('native Conda images', () => {
     assertSuccess(await apptainer.run(['pull', '--no-https', file, targetImage]));
     const output = await apptainer.run(['exec', file, 'samtools', 'view']);
     assert.match(assertSuccess(output), /^samtools 1\.20 view$/m);
+  });
+
+  test('an image for two platforms shares the packages for any platform', async () => {
+    const built = (await sluice.request({
+      ...bodyOf({ entries: ['native'] }, { basePackages: '' }),
+      containerPlatform: 'linux/amd64,linux/arm64',
+    })) as unknown as Answer;
+    const tag = built.targetImage.split(':').at(-1);
+    const index = (await (
+      await fetch(sluice.at(built.targetImage, `manifests/${tag}`))
+    ).json()) as {
+      manifests: { digest: string; platform: { architecture: string } }[];
+    };
+    const layersOf = async (digest: string) => {
+      const answer = await fetch(sluice.at(built.targetImage, `manifests/${digest}`));
+      const { layers } = (await answer.json()) as { layers: { digest: string }[] };
+      return layers.map(layer => layer.digest);
+    };
+    assert.deepEqual(
+      index.manifests.map(({ platform }) => platform.architecture),
+      ['amd64', 'arm64'],
+    );
+    const [amd64 = [], arm64 = []] = await Promise.all(
+      index.manifests.map(({ digest }) => layersOf(digest)),
+    );
+    // The base and the package for any platform. The package for one platform and the history differ.
+    assert.equal(amd64.length, 4);
+    assert.equal(amd64.filter(digest => arm64.includes(digest)).length, 2);
+    const local = nativeSubdir === 'linux-64' ? 'linux-64' : 'linux-aarch64';
+    assert.equal(await run(built, 'cat', '/opt/conda/share/native'), `made for ${local}\n`);
+    const { message } = await refused({
+      ...bodyOf({ entries: ['samtools'] }, { basePackages: '' }),
+      containerPlatform: 'linux/amd64,linux/arm64',
+    });
+    assert.match(message, /linux\/arm64.*samtools/s);
+  });
+
+  test('a build that a kill interrupts is made by the next server', async () => {
+    await using own = await makeTempDir('data');
+    const config = configOf();
+    const port = await freePort();
+    const first = await startSluice({ config, port, data: own.join('data') });
+    const body = bodyOf({ entries: ['hello', 'pip', 'samtools'] });
+    const { buildId } = (await first.request(body)) as unknown as Answer;
+    await first.kill();
+    await using second = await startSluice({ config, port, data: own.join('data') });
+    const log = await (await second.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+    assert.match(log, /The build succeeded/);
   });
 
   test('a dry run lists the packages, and those that have a layer', async () => {

@@ -48,7 +48,7 @@ async function fill(
   packages: readonly CondaPackage[],
 ): Promise<void> {
   const packed = await Promise.all(packages.map(packPackage));
-  for (const subdir of [nativeSubdir, 'noarch']) {
+  for (const subdir of new Set([nativeSubdir, 'noarch', ...packed.map(one => one.subdir)])) {
     const here = packed.filter(one => one.subdir === subdir);
     for (const { fileName, bytes } of here) files.set(`/${channel}/${subdir}/${fileName}`, bytes);
     const recordsOf = (suffix: string) =>

@@ -1,13 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { imageOf } from '../corpus/image.ts';
+import { amd64, arm64, type Image, imageOf, indexOf } from '../corpus/image.ts';
 import { Pusher, type PushTarget } from '../corpus/push.ts';
 import { fileLayer, writeLayer } from '../sif/distribution-layer.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireConda } from './tools.ts';
 
-/** Pushes a small Debian without Python as `<repository>:1`, without a builder. */
+/**
+ * Pushes a small Debian without Python as `<repository>:1`, without a builder: an index with this machine's files for amd64
+ * and for arm64.
+ */
 export async function pushDebianImage(target: PushTarget, repository: string): Promise<void> {
   await using directory = await makeTempDir('debian');
   const system = join(requireConda(), 'system');
@@ -19,6 +22,10 @@ export async function pushDebianImage(target: PushTarget, repository: string): P
   await ended;
   if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
   const pusher = await Pusher.open(target, repository);
-  await pusher.push(imageOf({ layers: [layer] }), '1');
+  const images = (['amd64', 'arm64'] as const).map(architecture =>
+    imageOf({ layers: [layer], architecture }),
+  );
+  const [one, other] = images as [Image, Image];
+  await pusher.push(indexOf([amd64(one), arm64(other)]), '1');
   await pusher.close();
 }

@@ -1,4 +1,5 @@
 import type { CondaPackage } from '../../../conda/conda-package.ts';
+import { Fault } from '../../../foundation/fault.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../../oci/platform.ts';
 import { parseReference } from '../../../oci/reference.ts';
 import type { Access } from '../../../upstream/access.ts';
@@ -64,7 +65,13 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const virtualPackages = await virtualPackagesOf(image, deps, { cuda, log, signal });
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
-      const packages = await findCondaPackages(native, system, deps, { log, signal });
+      const packages = await findCondaPackages(native, system, deps, { log, signal }).catch(
+        error => {
+          throw parsed.length > 1 && error instanceof Fault
+            ? error.retold(`${formatPlatform(platform)}: ${error.message}`)
+            : error;
+        },
+      );
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
       log(`${formatPlatform(platform)}: ${packages.length} packages, found in ${seconds} s`);
       found.push({ platform, subdir, packages });
