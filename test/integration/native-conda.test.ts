@@ -246,7 +246,7 @@ suite('native Conda images', () => {
       const answer = await sluice.fetch(`${at}/lock?format=${format}`);
       assert.equal(answer.headers.get('content-type'), 'application/yaml');
       const lock = await answer.text();
-      assert.match(lock, /samtools-1\.19-0\.conda/);
+      assert.match(lock, /samtools-1\.19-0\.tar\.bz2/);
       const again = await request({ environment: environment([lock]) });
       assert.deepEqual(await manifestOf(again), await manifestOf(built), format);
       served.files.set(`/bioconda/locks/${format}`, Buffer.from(lock));
