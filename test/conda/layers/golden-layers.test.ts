@@ -40,7 +40,7 @@ test('the layers of the archives that never change have the digests that they al
       '6b8f87b507435162',
       '5b060ccb0cd4223f',
       '85b4977aa148906a',
-      '4713f8cb7c071231',
+      '7e75e8fc296fa205',
     ],
   );
 });
