@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { planBuild } from '../../src/builds/plan/plan.ts';
+import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 
 const unused = () => assert.fail('it was called');
 const noAccess = {
@@ -8,21 +11,27 @@ const noAccess = {
   tokens: { covers: async () => false, fetch: unused },
 };
 
+const unusedDeps: SolveDeps = {
+  runRecipe: unused,
+  staging: {
+    host: 'sluice.test',
+    repositoryOf: id => ({ registry: 'sluice.test', repository: `builds/staging/${id}` }),
+    drop: async () => {},
+  },
+  rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
+  documents: {} as SolveDeps['documents'],
+  ...{ makeCondaImage: unused, makeImage: unused, publish: unused, makeSif: unused },
+  ...{ attach: unused, redate: unused, stageSifBases: unused },
+};
+
 test('the layers of a Singularity image are removed, however its build ends', async () => {
   const dropped: string[] = [];
   const solve = createSolve({
+    ...unusedDeps,
     runRecipe: async () => {
       throw new Error('the builder is gone');
     },
-    staging: {
-      host: 'sluice.test',
-      repositoryOf: id => ({ registry: 'sluice.test', repository: `builds/staging/${id}` }),
-      drop: async id => void dropped.push(id),
-    },
-    rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
-    ...{ documents: {} as SolveDeps['documents'], makeImage: unused, publish: unused },
-    ...{ makeSif: unused, attach: unused, redate: unused, stageSifBases: unused },
-    makeCondaImage: unused,
+    staging: { ...unusedDeps.staging, drop: async id => void dropped.push(id) },
   });
   const run = (sif: boolean) =>
     solve({
@@ -47,4 +56,42 @@ test('the layers of a Singularity image are removed, however its build ends', as
   assert.deepEqual(dropped, ['key_1']);
   await assert.rejects(run(false), /the builder is gone/);
   assert.deepEqual(dropped, ['key_1']);
+});
+
+test('a package with a link script is built by BuildKit, and the log names it', async () => {
+  let log = '';
+  const built: (readonly string[])[] = [];
+  const solve = createSolve({
+    ...unusedDeps,
+    makeCondaImage: async () => {
+      throw new BuilderRequired(['the link script of fonts']);
+    },
+    runRecipe: async ({ recipe }) => {
+      built.push(recipe.baseImages);
+      throw new Fault('not-provided', 'This server has no builder', { phase: 'build' });
+    },
+  });
+  const packages = { type: 'CONDA', entries: ['fonts'], condaOpts: { baseImage: 'debian:12' } };
+  const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+  const run = solve({
+    ...{ id: 'key_1', plan: planBuild({ packages }, places), grant: undefined },
+    ...{ owner: 'nobody', isTrusted: false, signal: new AbortController().signal },
+    log: {
+      write(text) {
+        log += text;
+      },
+      async written() {},
+      async end() {},
+    },
+  });
+  await assert.rejects(run, {
+    kind: 'not-provided',
+    message: 'The link script of fonts requires a builder. This server has no builder',
+  });
+  assert.equal(log, 'The link script of fonts requires a builder: BuildKit makes the image.\n');
+  const [baseImages = []] = built;
+  assert.deepEqual([...baseImages].sort(), [
+    'docker.io/library/debian:12',
+    'docker.io/mambaorg/micromamba:1.5.10-noble',
+  ]);
 });
