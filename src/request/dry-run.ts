@@ -1,4 +1,4 @@
-import { pullName, recipeIn } from '../builds/plan/build-plan.ts';
+import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
 import { Fault } from '../foundation/fault.ts';
@@ -11,6 +11,7 @@ import type { Access } from '../upstream/access.ts';
 import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { Turns } from '../upstream/transport/turns.ts';
 import { askedImage, askedTag, type BaseFinder, wantedPlatforms } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
@@ -97,6 +98,18 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     };
   };
 
+  // All solves share one thread. No build limits the dry runs of a caller.
+  const turns = new Turns(1, tooManySolves);
+  const solve = async (plan: BuildPlan, caller: Caller, signal: AbortSignal = neverAborted) => {
+    const { user, address, network = address } = caller;
+    const leave = await turns.take(user ?? network, turnMs, signal);
+    try {
+      return await deps.solutionOf(plan, caller.grant, signal);
+    } finally {
+      leave();
+    }
+  };
+
   /** Returns the image that would be made. */
   const forecastOf = async (
     { submission, caller, signal }: Asked,
@@ -134,7 +147,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const solution =
       isCached || !bases.every((_, at) => inIt[at]?.canPull)
         ? undefined
-        : await deps.solutionOf(plan, caller.grant, signal ?? neverAborted);
+        : await solve(plan, caller, signal);
     return {
       image: pullName(plan),
       digest: base?.document.digest,
@@ -180,6 +193,16 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       registries: [repository],
     };
   };
+}
+
+const turnMs = 30_000;
+
+function tooManySolves(): Fault {
+  return new Fault(
+    'unavailable',
+    'Your other dry runs are still being solved: try again when they have finished',
+    { phase: 'limit', retryAfterSeconds: 10 },
+  );
 }
 
 const neverAborted = new AbortController().signal;

@@ -7,10 +7,10 @@ import type { Secrets, Undo } from '../asker.ts';
 import type { BuildLogs, LogWriter } from '../build-logs.ts';
 import type { BuilderLost, Builders } from '../builder/builders.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
-import { createPermits } from '../limits/permits.ts';
+import { createPermits, type Permit } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
-import { type BuildPlan, isNative, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
@@ -80,6 +80,8 @@ interface Run {
   isStarted: boolean;
 }
 
+const noPermit: Permit = { [Symbol.dispose]() {} };
+
 export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const { store, logs, builders, log, keep, now = Date.now } = deps;
   const permits = createPermits(deps.concurrent);
@@ -89,18 +91,32 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const closing = new Error('the server is stopping');
   let isClosing = false;
 
+  const takeBuilderPermit = async ({ row, writer, stop: { signal } }: Run): Promise<Permit> => {
+    // Waiting for BuildKit takes no permit.
+    if (builders.isComing()) {
+      writer.write('Waiting for BuildKit, which is being installed.\n');
+      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
+    }
+    return permits.take(row.owner, signal);
+  };
+
   /** Waits for its turn, then does the build. */
   const work = async (run: Run) => {
     const { row, stop, writer, secrets } = run;
     const { signal } = stop;
     const plan = JSON.parse(row.plan) as BuildPlan;
-    // Waiting for BuildKit takes neither a permit nor any of the build's time.
-    if (needsBuilder(plan) && builders.isComing()) {
-      writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
-    }
-    const own = isNative(plan) ? nativePermits : permits;
-    using _permit = await own.take(row.owner, signal);
+    let isOnBuilder = needsBuilder(plan);
+    let permit = await (isOnBuilder
+      ? takeBuilderPermit(run)
+      : nativePermits.take(row.owner, signal));
+    using _held = { [Symbol.dispose]: () => permit[Symbol.dispose]() };
+    const requireBuilder = async () => {
+      if (isOnBuilder) return;
+      permit[Symbol.dispose]();
+      permit = noPermit;
+      permit = await takeBuilderPermit(run);
+      isOnBuilder = true;
+    };
     await store.start(row.id, now());
     run.isStarted = true;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
@@ -113,7 +129,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       deps.solve({
         ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
         grant: (row.grant ?? undefined) as SealedGrant | undefined,
-        ...{ secrets, onSolved: run.onSolved, log: writer, signal },
+        ...{ secrets, onSolved: run.onSolved, requireBuilder, log: writer, signal },
       }),
     );
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.

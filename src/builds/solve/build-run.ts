@@ -18,6 +18,8 @@ export interface BuildRun {
   readonly secrets?: Secrets | undefined;
   /** Called when the packages of the image are known. */
   readonly onSolved?: (() => void) | undefined;
+  /** Resolves when a build that began without a builder may use one. */
+  readonly requireBuilder?: (() => Promise<void>) | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
 }

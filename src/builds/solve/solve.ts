@@ -162,6 +162,7 @@ export function createSolve(deps: SolveDeps): Solve {
       const { reasons } = error;
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
       requireBuilderReads(native);
+      await run.requireBuilder?.();
       const { mambaImage } = native.options;
       const baseImages = [...recipe.baseImages, mambaImage];
       try {
