@@ -2,6 +2,7 @@
 import { blobs } from './blobs.ts';
 import { builds } from './builds.ts';
 import { condaLayers } from './conda-layers.ts';
+import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
@@ -11,7 +12,7 @@ import { start } from './start.ts';
 
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
-  ...{ f: hosted, g: builds, h: sif, i: condaLayers },
+  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing },
 };
 
 const wanted = process.argv.slice(2);

@@ -1,15 +1,13 @@
-import { spawn } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { glob } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import type { CondaPackage as SolvedPackage } from '../src/conda/conda-package.ts';
 import { startCondaChannels } from '../test/world/conda-channels.ts';
-import { type CondaPackage, nativeSubdir, packPackage } from '../test/world/conda-package.ts';
+import { type CondaPackage, nativeSubdir } from '../test/world/conda-package.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { requireConda } from '../test/world/tools.ts';
 import type { MakerOrder, MakerReport } from './peers/layer-maker.ts';
+import { makeLayers, runOrder, solvedPackage } from './peers/run-order.ts';
 import type { Part } from './report.ts';
 import { interleave, median, ratio } from './stats.ts';
 
@@ -29,10 +27,7 @@ export async function condaLayers(): Promise<Part[]> {
   let round = 0;
   const make = async (data: string): Promise<MakerReport> => {
     const order: MakerOrder = { channel, data, environments: [solved] };
-    const program = fileURLToPath(new URL('peers/layer-maker.ts', import.meta.url));
-    // The options of a server.
-    const args = ['--max-semi-space-size=4', program];
-    return JSON.parse(await run(process.execPath, args, order)) as MakerReport;
+    return makeLayers(order);
   };
   const times = await interleave(
     {
@@ -55,7 +50,7 @@ export async function condaLayers(): Promise<Part[]> {
         };
         const program = fileURLToPath(new URL('peers/rattler-install.py', import.meta.url));
         const env = { ...process.env, PYTHONPATH: join(requireConda(), 'rattler') };
-        const report = JSON.parse(await run('python3', [program], order, env));
+        const report = JSON.parse(await runOrder('python3', [program], order, env));
         sizes.theirs = report.layerBytes;
         return report.ms;
       },
@@ -112,25 +107,4 @@ async function packagesOfThisMachine(): Promise<CondaPackage[]> {
     if (packages.length === packageCount) break;
   }
   return packages;
-}
-
-async function solvedPackage(channel: string, it: CondaPackage): Promise<SolvedPackage> {
-  const { fileName, subdir, record } = await packPackage(it);
-  const about = record as { size: number; sha256: string };
-  return {
-    ...{ name: it.name, version: it.version, build: '0', buildNumber: 0, subdir, fileName },
-    ...{ url: `${channel}/${subdir}/${fileName}`, depends: [], size: about.size },
-    ...{ sha256: about.sha256, record: { ...about } },
-  };
-}
-
-async function run(
-  program: string,
-  args: readonly string[],
-  order: object,
-  env: NodeJS.ProcessEnv = process.env,
-): Promise<string> {
-  const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  child.stdin.end(JSON.stringify(order));
-  return text(child.stdout);
 }

@@ -29,6 +29,13 @@ export interface MakerReport {
   readonly ms: number;
   readonly layerBytes: number;
   readonly residentBytes: number;
+  /** The layers of each environment, the lowest first. */
+  readonly environments: readonly (readonly MadeLayer[])[];
+}
+
+export interface MadeLayer {
+  readonly digest: string;
+  readonly size: number;
 }
 
 const order = JSON.parse(await text(process.stdin)) as MakerOrder;
@@ -66,11 +73,12 @@ const made = await Promise.all(
 );
 const ms = performance.now() - began;
 clearInterval(watch);
-const layerBytes = new Map(
-  made.flatMap(one => one.layers.map(({ gzipDigest, gzipSize }) => [gzipDigest, gzipSize])),
+const environments = made.map(one =>
+  one.layers.map(({ gzipDigest, gzipSize }) => ({ digest: gzipDigest, size: gzipSize })),
 );
-const sum = [...layerBytes.values()].reduce((total, bytes) => total + bytes, 0);
-const report: MakerReport = { ms, layerBytes: sum, residentBytes };
+const sizes = new Map(environments.flat().map(({ digest, size }) => [digest, size]));
+const layerBytes = [...sizes.values()].reduce((total, bytes) => total + bytes, 0);
+const report: MakerReport = { ms, layerBytes, residentBytes, environments };
 process.stdout.write(JSON.stringify(report));
 await threads.close();
 await content.close();

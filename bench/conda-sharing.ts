@@ -1,0 +1,124 @@
+import type { CondaPackage as SolvedPackage } from '../src/conda/conda-package.ts';
+import { popularNames } from '../src/conda/layers/grouping/popular-names.ts';
+import { startCondaChannels } from '../test/world/conda-channels.ts';
+import type { CondaPackage } from '../test/world/conda-package.ts';
+import { makeTempDir } from '../test/world/temp-dir.ts';
+import type { MadeLayer } from './peers/layer-maker.ts';
+import { makeLayers, solvedPackage } from './peers/run-order.ts';
+import type { Part } from './report.ts';
+
+const packageCount = 600;
+const environmentCount = 20;
+const smallest = 5;
+const largest = 150;
+/** Packages that every environment has, such as the C++ library. */
+const core = 5;
+
+/** (j) What 20 environments share, beside one layer for each environment. */
+export async function condaSharing(): Promise<Part[]> {
+  await using directory = await makeTempDir('bench');
+  const random = seeded(1);
+  const packages = Array.from({ length: packageCount }, (_, rank) => packageOf(rank, random));
+  await using channels = await startCondaChannels({ bench: packages });
+  const channel = `${channels.url}/bench`;
+  const solved = await Promise.all(packages.map(one => solvedPackage(channel, one)));
+  const environments = Array.from({ length: environmentCount }, (_, at) =>
+    drawn(sizeOf(at), random).map(rank => {
+      const one = solved[rank];
+      if (!one) throw new Error(`There is no package ${rank}`);
+      return one;
+    }),
+  );
+  const made = await makeLayers({ channel, data: directory.join('data'), environments });
+  const alone = sum(made.environments.flat());
+  const archives = sum(environments.flat().map(archiveOf));
+  const once = sum([...new Set(environments.flat())].map(archiveOf));
+  const row = (what: string, bytes: number, aim: string) => ({
+    ...{ what, aim, figure: (bytes / alone).toFixed(2) },
+    medians: `${megabytes(bytes)} : ${megabytes(alone)}`,
+  });
+  return [
+    {
+      letter: 'j',
+      title: '20 environments of 5 to 150 conda packages, beside one layer for each environment',
+      rows: [
+        row('bytes stored', made.layerBytes, 'at most 0.33'),
+        row('bytes pulled, all 20, by containerd or podman', made.layerBytes, 'at most 0.33'),
+        row(
+          "bytes pulled, all 20, by Docker's classic store",
+          sum(chained(made.environments)),
+          'at most 0.33',
+        ),
+        {
+          what: 'archives of all packages, each once: what no division into layers can go below',
+          figure: (once / archives).toFixed(2),
+          aim: '',
+          medians: `${megabytes(once)} : ${megabytes(archives)}`,
+        },
+      ],
+    },
+  ];
+}
+
+/** Returns the layers that a store fetches which knows a layer only together with all layers below it. */
+function chained(environments: readonly (readonly MadeLayer[])[]): MadeLayer[] {
+  const known = new Set<string>();
+  return environments.flatMap(layers =>
+    layers.filter((_, at) => {
+      const chain = layers
+        .slice(0, at + 1)
+        .map(({ digest }) => digest)
+        .join(' ');
+      if (known.has(chain)) return false;
+      known.add(chain);
+      return true;
+    }),
+  );
+}
+
+/** A package of the long tail of sizes: half of them below 30 kB, some of several megabytes. */
+function packageOf(rank: number, random: () => number): CondaPackage {
+  const size = Math.round(30_000 * Math.exp(1.8 * normal(random)));
+  const content = Buffer.alloc(Math.min(size, 8_000_000));
+  // About as compressible as programs.
+  for (let at = 0; at < content.length; at += 1) content[at] = Math.floor(random() ** 3 * 256);
+  const name = popularNames[rank] ?? `tail-${rank}`;
+  return { name, version: '1.0', files: [{ name: `share/${name}/content`, content }] };
+}
+
+/** Sizes from the smallest to the largest, each step by the same factor. */
+function sizeOf(at: number): number {
+  return Math.round(smallest * (largest / smallest) ** (at / (environmentCount - 1)));
+}
+
+/** Draws packages: the more popular, the more often (Zipf). */
+function drawn(count: number, random: () => number): readonly number[] {
+  const ranks = new Set(Array.from({ length: core }, (_, rank) => rank));
+  while (ranks.size < count) ranks.add(Math.floor(packageCount ** random()) - 1 + core);
+  return [...ranks].filter(rank => rank < packageCount);
+}
+
+function normal(random: () => number): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+/** Numbers from 0 to 1, the same at every run. Source: Park and Miller, minimal standard generator. */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 48_271) % 0x7fffffff;
+    return state / 0x7fffffff;
+  };
+}
+
+function archiveOf({ size = 0 }: SolvedPackage) {
+  return { size };
+}
+
+function sum(layers: readonly Pick<MadeLayer, 'size'>[]): number {
+  return layers.reduce((total, { size }) => total + size, 0);
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
