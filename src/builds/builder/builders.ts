@@ -1,6 +1,7 @@
 import { type BuildkitClient, connect, type TlsOptions } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { IsBusy } from './own/keep-builder.ts';
@@ -232,18 +233,6 @@ function platformsOf(builder: Builder): Promise<readonly string[]> {
   // The next build asks the builder again.
   platforms.catch(() => delete builder.told);
   return platforms;
-}
-
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const stop = () => reject(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }
 
 const howToGetOne =

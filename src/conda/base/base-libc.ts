@@ -3,11 +3,11 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { LayerSource } from '../../images/sif/layers/source.ts';
 import { TarError } from '../../images/sif/tar/tar-error.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
-import { unlessAborted } from '../unless-aborted.ts';
 import { layerBytes } from './layer-bytes.ts';
 import { type Libc, LibcSearch } from './libc-search.ts';
 

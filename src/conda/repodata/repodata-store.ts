@@ -4,8 +4,8 @@ import { basename, join } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
-import { unlessAborted } from '../unless-aborted.ts';
 import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
 import { type RepodataEntry, readEntry, writeEntry } from './repodata-entry.ts';
 import { keepWithin, removeLeftovers } from './repodata-space.ts';
@@ -47,7 +47,7 @@ export interface OpenRepodata {
   readonly log: (line: string) => void;
 }
 
-/** What a fetch found, and what those who wait for it are told. */
+/** The result of a fetch, and notes for the logs of all callers that wait for it. */
 interface Found {
   readonly entry: RepodataEntry | undefined;
   readonly notes: readonly string[];

@@ -1,11 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
-import { unlessAborted } from '../unless-aborted.ts';
 import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 
 /** A limit: at most `count` calls within any `ms` milliseconds. */
 export interface Window {
@@ -121,19 +122,6 @@ export function createCallLine(deps: CallLineDeps): CallLine {
       return leave;
     },
   };
-}
-
-/** Settles as the promise does, or rejects with the signal's reason if the signal aborts first. */
-async function unlessAborted(promise: Promise<void>, signal: AbortSignal | undefined) {
-  if (!signal) return promise;
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }
 
 const wait = (ms: number, signal: AbortSignal | undefined) =>

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import { Turns } from '../../upstream/transport/turns.ts';
 import type { Caller } from '../container-request.ts';
 
@@ -111,24 +112,11 @@ export function createLayerFetches<T>({
     shared.callers += 1;
     clearTimeout(shared.linger);
     try {
-      return await untilAborted(shared.done, caller.signal);
+      return await unlessAborted(shared.done, caller.signal);
     } finally {
       leave(key, shared);
     }
   };
-}
-
-async function untilAborted<T>(done: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return done;
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([done, promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }
 
 function tooMany(): Fault {

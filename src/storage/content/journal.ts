@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { sharedFlush } from '../../foundation/shared-flush.ts';
 import { type Digest, digestOf, isDigest, splitDigest } from '../../oci/digest.ts';
+import { sharedFlush } from '../directory/shared-flush.ts';
 import { syncDirectory } from '../directory/sync-directory.ts';
 
 /**

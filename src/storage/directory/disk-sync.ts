@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { RunQueue } from '../../foundation/run-queue.ts';
-import { sharedFlush } from '../../foundation/shared-flush.ts';
+import { sharedFlush } from './shared-flush.ts';
 import { syncDirectory } from './sync-directory.ts';
 
 /** Brings files and the names in directories to the disk. */

@@ -1,6 +1,6 @@
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { sharedFlush } from '../../../foundation/shared-flush.ts';
+import { sharedFlush } from '../../directory/shared-flush.ts';
 
 const sync = promisify(fdatasync);
 
