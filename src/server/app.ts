@@ -55,7 +55,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const state = await openState(deps);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
-  const conda = createConda(deps, state);
+  const conda = createConda(deps, state, registries);
   const containers = createContainers(deps, state, registries, people, conda, places);
   const { hosted, accounts, accountCheck, transport, layerTransport, urlOf, checkLogin } =
     registries;

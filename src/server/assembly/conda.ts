@@ -13,42 +13,23 @@ import { withoutReach } from '../../upstream/registry-settings.ts';
 import { createTransport } from '../../upstream/transport/transport.ts';
 import { configuredChannels } from '../config/read/conda-channels.ts';
 import type { AppDeps } from './app-deps.ts';
+import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
 /** The channels of Conda, the solver of environments, and what makes layers of packages. */
 export type Conda = ReturnType<typeof createConda>;
 
-const firstRetryMs = 250;
-const longestRetryMs = 3000;
-
-export function createConda({ config, proxyFor, log }: AppDeps, state: State) {
-  const { content, rows, slabs, space, pathOf } = state;
-  const { upstream } = config;
+export function createConda(
+  { config, log }: AppDeps,
+  { content, rows, space, pathOf }: State,
+  { connecting }: Pick<RegistryAccess, 'connecting'>,
+) {
+  const { timeouts, bounds, retry } = connecting;
   const channels = configuredChannels(config);
   const hosts = hostsOfChannels(channels);
-  const timeouts = {
-    connectMs: upstream.connectTimeout,
-    headersMs: upstream.headersTimeout,
-    idleMs: upstream.idleTimeout,
-  };
-  const bounds = {
-    slabs,
-    connections: upstream.connections,
-    proxyFor,
-    proxyNames: upstream.proxyNames,
-  };
   const transport = createTransport(hosts, timeouts, [], bounds);
   const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
-  const access = createChannelAccess({
-    channels,
-    transport,
-    guarded,
-    retry: {
-      attempts: upstream.attempts,
-      firstDelayMs: firstRetryMs,
-      longestDelayMs: longestRetryMs,
-    },
-  });
+  const access = createChannelAccess({ channels, transport, guarded, retry });
   const { solve, repodata: repodataLimits } = config.conda;
   const repodata = createRepodataStore({
     ...{ channels: access, space, log },

@@ -98,6 +98,8 @@ export function createRegistries(
     anonymousCredentials: anonymous,
     transport,
     layerTransport,
+    /** Timeouts, limits and retries of every transport. */
+    connecting: { timeouts, bounds, retry },
     proxies,
     accounts,
     accountFiles,
