@@ -6,6 +6,7 @@ import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { createAttach } from '../images/attach.ts';
+import type { BaseResolver } from '../images/base-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';
@@ -63,6 +64,7 @@ export interface BuildServiceDeps {
   readonly content: ContentStore;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
+  readonly bases: BaseResolver;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
@@ -139,7 +141,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createMakeSif({ ...deps, directory, settings })(...given);
   };
   const readOwnLock = createReadOwnLock(store, ownHost);
-  const findSolution = createFindSolution({ ...deps.conda, readOwnLock, registry, documents });
+  const findSolution = createFindSolution({ ...deps, ...deps.conda, readOwnLock });
   const { baseUrl } = deps.conda.channels;
   const publish = createPublish(deps);
   const stageSifBases: StageSifBases = async (...given) => {

@@ -98,6 +98,7 @@ export function createContainers(
     builderTls: configuredBuilderTls(config),
     content,
     documents,
+    bases,
     conda,
     makeImage,
     tokens: hosted.tokens,

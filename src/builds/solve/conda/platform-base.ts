@@ -1,4 +1,4 @@
-import { selectImage } from '../../../images/base-image.ts';
+import type { BaseResolver } from '../../../images/base-image.ts';
 import type { Documents } from '../../../images/documents.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';
 import { parseLossless, writeJson } from '../../../oci/json.ts';
@@ -6,8 +6,6 @@ import { manifestType, parseManifest } from '../../../oci/manifest.ts';
 import type { Platform } from '../../../oci/platform.ts';
 import type { Reference } from '../../../oci/reference.ts';
 import type { Access } from '../../../upstream/access.ts';
-import { findManifest } from '../../../upstream/content/find-manifest.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
 
 /** A base image for some platforms. */
 export interface PlatformBase {
@@ -18,23 +16,21 @@ export interface PlatformBase {
 }
 
 export interface PlatformBaseDeps {
-  readonly registry: RegistryClient;
+  readonly bases: BaseResolver;
   readonly documents: Documents;
 }
 
 /** Finds a base image, without the platforms that nobody requested. Throws a {@link Fault} (400) for a missing platform. */
 export async function platformBase(
-  { registry, documents }: PlatformBaseDeps,
+  { bases, documents }: PlatformBaseDeps,
   access: Access,
   reference: Reference,
   platforms: readonly Platform[],
 ): Promise<PlatformBase> {
-  const name = reference.digest ?? reference.tag ?? 'latest';
-  const found = await findManifest(registry, access, name);
-  const root = await documents.manifest(access, found.digest, found.mediaType);
+  const root = await bases.resolve(access, reference);
   const images: Document[] = [];
   for (const platform of platforms) {
-    images.push(await selectImage(documents, access, reference, root, platform));
+    images.push(await bases.select(access, reference, root, platform));
   }
   const [only = root, ...others] = images;
   if (others.length === 0) return { root: only, images };
