@@ -9,27 +9,14 @@ import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { type CondaImages, pushCondaImages } from '../world/conda-image.ts';
-import { type CondaPackage, nativeSubdir, placeholder } from '../world/conda-package.ts';
+import { type CondaPackage, nativeSubdir } from '../world/conda-package.ts';
+import { hello, library, program } from '../world/conda-programs.ts';
 import { pythonPackages } from '../world/conda-python.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { zipOf } from '../world/zip.ts';
 import { assertSuccess } from './served.ts';
-
-/** A program that prints its name, and shows a file below the prefix of its installation. */
-function program(name: string, version: string, more: Partial<CondaPackage> = {}): CondaPackage {
-  const script = `#!/bin/sh\necho ${name} ${version} "$@"\ncat ${placeholder}/share/* || :\n`;
-  return {
-    ...{ name, version, ...more },
-    files: [{ name: `bin/${name}`, content: script, mode: 0o755 }],
-  };
-}
-
-function library(version: string, more: Partial<CondaPackage> = {}): CondaPackage {
-  const content = `library ${version} below ${placeholder}\n`;
-  return { name: 'library', version, ...more, files: [{ name: 'share/library', content }] };
-}
 
 const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
   'conda-forge': [
@@ -42,16 +29,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
     program('accelerated', '1', { depends: ['__cuda >=12'] }),
     program('accelerated', '2', { depends: ['__cuda >=12.6'] }),
     { name: 'cuda-version', version: '12.4', noarch: 'generic' },
-    {
-      ...{ name: 'hello', version: '1', noarch: 'python', depends: ['python >=3.11'] },
-      entryPoints: ['hello = hello:main'],
-      files: [
-        {
-          name: 'site-packages/hello.py',
-          content: 'import sys\ndef main():\n  print("hello from", sys.executable)\n',
-        },
-      ],
-    },
+    hello,
   ],
   bioconda: [
     program('samtools', '1.9', { depends: ['library'] }),

@@ -5,7 +5,8 @@ import { after, before, suite, test } from 'node:test';
 import { openApptainer } from '../world/apptainer.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
-import { type CondaPackage, nativeSubdir, placeholder } from '../world/conda-package.ts';
+import { type CondaPackage, nativeSubdir } from '../world/conda-package.ts';
+import { hello, library, program } from '../world/conda-programs.ts';
 import { pythonPackages } from '../world/conda-python.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { freePort } from '../world/free-port.ts';
@@ -14,20 +15,6 @@ import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
-
-/** A program that prints its name, and a file that it finds by the prefix of its installation. */
-function program(name: string, version: string, more: Partial<CondaPackage> = {}): CondaPackage {
-  const script = `#!/bin/sh\necho ${name} ${version} "$@"\ncat ${placeholder}/share/* 2>/dev/null || :\n`;
-  return {
-    ...{ name, version, ...more },
-    files: [{ name: `bin/${name}`, content: script, mode: 0o755 }],
-  };
-}
-
-function library(version: string, more: Partial<CondaPackage> = {}): CondaPackage {
-  const content = `library ${version} below ${placeholder}\n`;
-  return { name: 'library', version, ...more, files: [{ name: 'share/library', content }] };
-}
 
 const linked: CondaPackage = {
   ...{ name: 'linked', version: '1' },
@@ -52,16 +39,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
       ...{ name: 'native', version: '1', depends: ['data'], index: { subdir } },
       files: [{ name: 'share/native', content: `made for ${subdir}\n` }],
     })),
-    {
-      ...{ name: 'hello', version: '1', noarch: 'python', depends: ['python >=3.11'] },
-      entryPoints: ['hello = hello:main'],
-      files: [
-        {
-          name: 'site-packages/hello.py',
-          content: 'import sys\ndef main():\n  print("hello from", sys.executable)\n',
-        },
-      ],
-    },
+    hello,
   ],
   bioconda: [
     program('samtools', '1.19', { depends: ['library >=1.2,<1.3'], format: 'tar.bz2' }),
