@@ -65,7 +65,7 @@ test('the key of the lock file of pixi is the key of the explicit lock file', ()
   );
 });
 
-test('a builder does not read the address of a pixi.lock, and the answer tells what to send', () => {
+test('a builder does not read the address of a pixi.lock, and the answer says what to send', () => {
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const plan = (url: string, condaOpts = {}, conda: 'auto' | 'buildkit' = 'auto') =>
     planBuild({ packages: { type: 'CONDA', entries: [url], condaOpts } }, { ...places, conda });

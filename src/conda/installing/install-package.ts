@@ -37,7 +37,7 @@ export interface InstallOptions {
  * Paths, bytes, modes, links and times are those of rattler 0.55 (py-rattler 0.28), with these differences:
  *
  * - A package that lists directories gets them, as from conda; rattler fails.
- * - Records have mode 0644, not 0600: every user of the image may read them. `packageRecord` tells what is in them.
+ * - Records have mode 0644, not 0600: every user of the image may read them. `packageRecord` describes their content.
  * - What rattler writes with the time of the installation has a fixed time: commands, records.
  * - `CACHEDIR.TAG` is not written: the environment is no cache. `conda-meta/history` belongs to the environment.
  * - Links that lead out of the environment are refused.

@@ -61,7 +61,7 @@ export interface ShardAnswer {
 
 export type UnsolvedCause = 'solver' | 'channel' | 'disk' | 'memory' | 'fault';
 
-/** What the thread tells. */
+/** A message from the thread. */
 export type ThreadMessage =
   | ShardQuestion
   | {

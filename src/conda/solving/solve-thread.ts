@@ -11,7 +11,7 @@ import type {
 
 export type ReadShard = (base: string, hex: string) => Promise<Uint8Array>;
 
-/** Why an environment was not solved, as the thread tells it. */
+/** The thread's reason for an environment that was not solved. */
 export class Unsolved extends Error {
   readonly reason: UnsolvedCause;
 

@@ -23,7 +23,7 @@ const nearlyAll = 0.8;
 const waiting = new Map<number, (answer: ShardAnswer) => void>();
 let lastShard = 0;
 let subdirs: readonly ServedSubdir[] = [];
-/** Why repository data could not be served: the solver tells only that a request failed. */
+/** Why repository data could not be served: the solver reports only that a request failed. */
 let trouble: Error | undefined;
 let panic: string | undefined;
 let current = 0;

@@ -100,7 +100,7 @@ test('variables of the environment are known, damaged files of them say nothing'
   assert.deepEqual(variables, { DATA: '/opt/conda/share' });
 });
 
-test('scripts that must run when a package is linked are told, those for unlinking are not', async () => {
+test('scripts that must run when a package is linked are reported, and scripts for unlinking are not', async () => {
   const scripts = ['post-link', 'pre-link', 'pre-unlink'].map(name => ({
     name: `bin/.scripts-${name}.sh`,
     content: '#!/bin/sh\n',

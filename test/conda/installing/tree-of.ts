@@ -6,7 +6,7 @@ import { join } from 'node:path';
  * Describes all that is in a directory, by its path: kind, mode, time, target of a link or digest of a file, and the
  * first path of those that are hard links of one file. Directories have no time.
  *
- * @param timeOf how a time is told, in seconds since the epoch
+ * @param timeOf returns the text for a time, given in seconds since the epoch
  */
 export function treeOf(root: string, timeOf: (seconds: number) => number): Record<string, string> {
   const tree: Record<string, string> = {};

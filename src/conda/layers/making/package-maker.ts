@@ -1,6 +1,5 @@
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
 import { Turns } from '../../../upstream/transport/turns.ts';
-import type { CondaPackage } from '../../conda-package.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { type LayerSubject, packageLayerKey } from '../layer-key.ts';
@@ -64,9 +63,4 @@ export function createPackageMaker({ kept, fetchArchive, limits }: PackageMakerD
 /** Returns what is known about a package whose layer is here. */
 export function factsOf({ facts }: PackageLayer): PackageFacts {
   return JSON.parse(facts) as PackageFacts;
-}
-
-/** Returns `name version` of a package, for the log. */
-export function titleOf({ name, version }: CondaPackage): string {
-  return `${name} ${version}`;
 }
