@@ -52,18 +52,16 @@ export async function tryBuild(client: BuildkitClient, ...lines: string[]): Prom
   const text = plainLog(piece => {
     log += piece;
   });
-  try {
-    const extraHosts = numberedBuild();
-    await build(
-      client,
-      { dockerfile, context: files, extraHosts },
-      { onProgress: text.onProgress },
-    );
-    return { log, failure: undefined };
-  } catch (failure) {
-    if (!(failure instanceof BuildError)) throw failure;
-    return { log, failure };
-  } finally {
-    text.end();
-  }
+  const failure = await build(
+    client,
+    { dockerfile, context: files, extraHosts: numberedBuild() },
+    { onProgress: text.onProgress },
+  ).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  // The rest of the log, before it is returned.
+  text.end();
+  if (failure !== undefined && !(failure instanceof BuildError)) throw failure;
+  return { log, failure };
 }
