@@ -1,6 +1,6 @@
 import { createGunzip, gzipSync } from 'node:zlib';
 import { Fault } from '../foundation/fault.ts';
-import { createTurnPause } from '../foundation/turn-pause.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { ContextEntry } from './context-entry.ts';
 
 /** Maximum number of entries. No source tree has more, and this many fit in memory. */
@@ -28,13 +28,12 @@ export function writeEntries(entries: readonly ContextEntry[]): Buffer {
 /** Reads a list of entries. Throws a {@link Fault} (400) for a list that is malformed or too long. */
 export async function readEntries(gzip: AsyncIterable<Uint8Array>): Promise<ContextEntry[]> {
   const entries: ContextEntry[] = [];
-  const pause = createTurnPause();
   for await (const lines of linesOf(unpacked(gzip))) {
     if (entries.length + lines.length > maxEntries) {
       throw refused(`has more than ${maxEntries} files and directories`);
     }
     for (const line of lines) entries.push(entryOf(line));
-    await pause();
+    await pauseTurn();
   }
   return entries;
 }

@@ -1,4 +1,4 @@
-import { createTurnPause } from '../foundation/turn-pause.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 import { type ContextEntry, tarEntryOf } from './context-entry.ts';
 import { tarEnd, tarHeaders, tarPadding } from './layer-tar.ts';
 
@@ -14,7 +14,6 @@ export async function hashTar(
   update: (piece: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const feed = new Feed(content);
-  const pause = createTurnPause();
   try {
     for (const entry of entries) {
       for (const block of tarHeaders(tarEntryOf(entry))) await update(block);
@@ -22,7 +21,7 @@ export async function hashTar(
         for await (const piece of feed.take(entry.size)) await update(piece);
         await update(tarPadding(entry.size));
       }
-      await pause();
+      await pauseTurn();
     }
     await update(tarEnd());
   } finally {

@@ -1,5 +1,5 @@
 import { Fault } from '../foundation/fault.ts';
-import { createTurnPause } from '../foundation/turn-pause.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
@@ -33,7 +33,6 @@ export async function collectDocuments(
   root: Document,
 ): Promise<Map<Digest, Document>> {
   const found = new Map([[root.digest, root]]);
-  const pause = createTurnPause();
   let bytes = 0;
 
   const check = (more: number): void => {
@@ -48,7 +47,7 @@ export async function collectDocuments(
 
   /** Adds the config of an image to the result, and returns the entries of an index. */
   const visit = async (document: Document): Promise<readonly Descriptor[]> => {
-    await pause();
+    await pauseTurn();
     const parsed = parseManifest(document);
     if (parsed.kind === 'manifest' && isImage(parsed) && !found.has(parsed.config.digest)) {
       // Checked before the fetch; the registry may have reported a wrong size.

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import { createTurnPause } from '../foundation/turn-pause.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { Access } from '../upstream/access.ts';
@@ -60,7 +60,6 @@ async function augmentInTurns(
   found: ReadonlyMap<Digest, Document>,
   change: ImageChange,
 ): Promise<AugmentedImage> {
-  const pause = createTurnPause();
   const steps = augmentInSteps(base, found, change);
   let written = 0;
   for (;;) {
@@ -74,7 +73,7 @@ async function augmentInTurns(
         { phase: 'augment' },
       );
     }
-    await pause();
+    await pauseTurn();
   }
 }
 

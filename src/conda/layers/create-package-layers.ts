@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { Fault } from '../../foundation/fault.ts';
-import { createTurnPause } from '../../foundation/turn-pause.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
@@ -63,13 +63,15 @@ export function createPackageLayers({
         python.record ?? factsOf(await make(subjectOf(python, undefined), signal)).index;
       place = pythonPlaceOf(python, index);
     }
-    const pause = createTurnPause();
-    return Promise.all(
-      packages.map(async one => {
-        await pause();
-        return make(subjectOf(one, place), signal);
-      }),
-    );
+    const all: Promise<PackageLayer>[] = [];
+    for (const one of packages) {
+      await pauseTurn();
+      const made = make(subjectOf(one, place), signal);
+      // One that fails before the last one begins must not end the process.
+      made.catch(() => undefined);
+      all.push(made);
+    }
+    return Promise.all(all);
   };
 
   const historyLayer = async (
@@ -105,14 +107,13 @@ export function createPackageLayers({
       historyLayer(environment, signal),
     ]);
     progress.end(layers);
-    const pause = createTurnPause();
     const variables: Record<string, string> = {};
     const layered: EnvironmentLayers['packages'][number][] = [];
     for (const layer of made) {
       const { variables: own, ...facts } = factsOf(layer);
       Object.assign(variables, own);
       layered.push({ package: layer.subject.package, ...facts });
-      await pause();
+      await pauseTurn();
     }
     return { layers: layers.map(injectedLayer), packages: layered, variables };
   };
@@ -138,10 +139,9 @@ export function createPackageLayers({
       checkPackages(packages, limits.maxCount);
       const python = pythonOf(packages);
       const place = python?.record ? pythonPlaceOf(python, python.record) : undefined;
-      const pause = createTurnPause();
       const found: CondaPackage[] = [];
       for (const one of packages) {
-        await pause();
+        await pauseTurn();
         if (!(await kept.has(packageLayerKey(subjectOf(one, place))))) found.push(one);
       }
       return found;

@@ -2,7 +2,7 @@ import type { FileTree } from '../../../buildkit/index.ts';
 import { type ContextEntry, contextTypes } from '../../../contexts/context-entry.ts';
 import { readEntries } from '../../../contexts/entry-list.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { createTurnPause } from '../../../foundation/turn-pause.ts';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
 import { type ImageManifest, parseManifest } from '../../../oci/manifest.ts';
@@ -31,13 +31,12 @@ export async function openUploadedContext(
   for (const part of [config, ...layers]) await requireContent(content, part);
   const entries = await readEntries(piecesOf(content.open(config.digest, 0, config.size - 1)));
   const index = new TarIndex();
-  const pause = createTurnPause();
   let size = 0;
   for (const entry of entries) {
     const { path: name, kind: type, mode, target: linkname = '' } = entry;
     index.add({ name, type, mode, size: entry.size, byteOffset: size, linkname });
     size += entry.size;
-    await pause();
+    await pauseTurn();
   }
   const chain = chainOf(content, layers);
   if (chain.size !== size) {

@@ -1,4 +1,4 @@
-import { createTurnPause } from '../../../foundation/turn-pause.ts';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
 import { pathHashBytes, unpackPaths } from '../making/package-facts.ts';
 
@@ -14,7 +14,6 @@ export async function disputedPaths<P extends Hashed>(
   packages: readonly P[],
   pathsOf: (one: P) => Promise<Uint8Array | undefined>,
 ): Promise<string[][]> {
-  const pause = createTurnPause();
   const owners = new Map<number, number>();
   const disputed = new Set<number>();
   const parties = new Set<number>();
@@ -29,14 +28,14 @@ export async function disputedPaths<P extends Hashed>(
       if (owner === undefined) owners.set(hash, position);
       else if (owner !== position) dispute(hash, owner, position);
     });
-    await pause();
+    await pauseTurn();
   }
   for (const [position, one] of packages.entries()) {
     eachHash(one, (hash, isDirectory) => {
       const owner = isDirectory ? owners.get(hash) : undefined;
       if (owner !== undefined && owner !== position) dispute(hash, owner, position);
     });
-    await pause();
+    await pauseTurn();
   }
   const none = packages.map((): string[] => []);
   if (parties.size === 0) return none;
@@ -51,11 +50,11 @@ export async function disputedPaths<P extends Hashed>(
     eachHash(one, (hash, isDirectory, at) => {
       if (!isDirectory && disputed.has(hash)) names.add(own[at] ?? '');
     });
-    await pause();
+    await pauseTurn();
   }
   for (const position of parties) {
     paths[position] = (paths[position] ?? []).filter(path => isBelow(path, names));
-    await pause();
+    await pauseTurn();
   }
   return paths;
 }

@@ -1,4 +1,4 @@
-import { createTurnPause } from '../../../foundation/turn-pause.ts';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';
 import type { Squashfs, SquashfsEntry } from '../squashfs/read/squashfs.ts';
 import { type Attributes, paddedSize, type TarEntry } from '../tar/tar-entry.ts';
@@ -32,7 +32,6 @@ export async function* baseLayer(
   notes: BaseNotes,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const pause = createTurnPause();
   const linked = new LinkedNames();
   let parts: Buffer[] = [];
   let waiting = 0;
@@ -47,7 +46,7 @@ export async function* baseLayer(
     return bytes;
   };
   for (const entry of squashfs.entries(limits.maxEntries)) {
-    await pause();
+    await pauseTurn();
     signal.throwIfAborted();
     const header = headerOf(squashfs, entry, linked);
     if (!header) {
