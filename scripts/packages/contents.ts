@@ -22,7 +22,10 @@ export async function fillServer(folder: string): Promise<void> {
   // The server runs scripts/buildkit.ts in its own process.
   await compile([...own, 'bin/sluice.js', 'scripts/buildkit.ts'], folder);
   await declare(entries, folder);
-  await copy('{src/**/*.{sh,md,wasm},docs/**/*.md,LICENSE,README.md}', folder);
+  await copy(
+    '{src/**/*.{sh,md,wasm},src/pages/**/*.{css,js},docs/**/*.md,LICENSE,README.md}',
+    folder,
+  );
   const doors = Object.entries(exports).map(([name, path]) => [
     name,
     path.endsWith('.ts') ? { types: declared(path), default: compiled(path) } : path,

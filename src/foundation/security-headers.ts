@@ -22,8 +22,8 @@ export function setSecurityHeaders(response: ServerResponse): void {
 }
 
 /**
- * Returns the headers of a page of this server. Only scripts and styles with the nonce are loaded, and the page may
- * call this server.
+ * Returns the headers of a page of this server. Only scripts and styles with the nonce are loaded; the page may
+ * call this server and send forms to it.
  */
 export function pageHeaders(nonce: string): Record<string, string> {
   const policy = [
@@ -33,7 +33,7 @@ export function pageHeaders(nonce: string): Record<string, string> {
     "img-src 'self' data:",
     "connect-src 'self'",
     "base-uri 'none'",
-    "form-action 'none'",
+    "form-action 'self'",
     "frame-ancestors 'none'",
   ];
   return { [policyHeader]: policy.join('; '), 'referrer-policy': 'no-referrer' };

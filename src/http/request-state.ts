@@ -1,3 +1,5 @@
+import type { Fault } from '../foundation/fault.ts';
+
 /** State of one HTTP request in the middleware, for its log line, its metrics and its error message. */
 export interface RequestState {
   /** Label of the container token, if any. */
@@ -6,4 +8,12 @@ export interface RequestState {
   route?: string;
   /** True if the client uses other names for fields of the body. Messages then use the same names. */
   usesAliases?: boolean;
+  /** Shows a failure as a page. Default: as JSON. */
+  showFault?: (fault: Fault, requestId: string) => ShownFault;
+}
+
+/** A failure as a page. */
+export interface ShownFault {
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
 }

@@ -25,6 +25,8 @@ import { createRegistryAuth } from '../http/registry/login/registry-auth.ts';
 import { createLogIn } from '../http/registry/login/registry-challenge-login.ts';
 import { registryRoutes, tokenPath } from '../http/registry/registry-routes.ts';
 import type { RequestState } from '../http/request-state.ts';
+import { createViewerOf } from '../pages/frame/page-route.ts';
+import { pages } from '../pages/pages.ts';
 import type { Pairing } from '../platform/pairing/pairing.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
@@ -77,7 +79,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   log.info({ access: rules }, 'access rules of this server');
   const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
   const metrics = createMetricsRegistry();
-  const api = jsonApi({
+  const apiDeps = {
     ...containers,
     ...building,
     gate: accessGate,
@@ -94,7 +96,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     isStopping: () => isDraining,
     openapi: describeJsonApi(version.version),
     ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
-  });
+  };
 
   const koa = new Koa<RequestState>();
   // Errors are logged elsewhere. Koa would also print them, even for clients that disconnect.
@@ -133,7 +135,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
-  koa.use(api);
+  koa.use(pages({ ...apiDeps, viewerOf: createViewerOf(apiDeps) }));
+  koa.use(jsonApi(apiDeps));
   const limits = createCallLimits();
   koa.use(
     platformRoutes({

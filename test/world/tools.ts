@@ -28,6 +28,7 @@ export const rootRecipes: Readonly<Record<Suite, { script: string; packages: str
 
 /** Commands the tests run on the machine itself, and the Debian package that brings each. */
 export const hostPackages: Readonly<Record<string, string>> = {
+  chromium: 'chromium',
   debootstrap: 'debootstrap',
   'docker-registry': 'docker-registry',
   nginx: 'nginx-light',

@@ -137,7 +137,10 @@ export function apiRoute<
   };
 }
 
-async function callerOf(
+/**
+ * Identifies the caller of a request. Throws a `Fault`: 401 for a wrong login, 429 after too many of them.
+ */
+export async function callerOf(
   request: IncomingMessage,
   claim: Claim,
   { identify, trustedProxies }: Pick<ApiBasis, 'identify' | 'trustedProxies'>,

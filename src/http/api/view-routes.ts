@@ -3,6 +3,10 @@ import { apiRoute } from './api-route.ts';
 import { locationSchema } from './container/answer-schema.ts';
 
 const answers = {
+  200: {
+    about: 'The page, for clients that accept HTML',
+    types: ['text/html; charset=utf-8'],
+  },
   303: {
     about: 'Address of the same details as JSON',
     schema: locationSchema,

@@ -85,11 +85,11 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         return;
       }
       const isRegistry = isRegistryPath(path);
-      const body = Buffer.from(
-        JSON.stringify(
-          isRegistry ? registryErrorBody(fault, requestId) : apiErrorBody(fault, requestId),
-        ),
-      );
+      const shown = isRegistry ? undefined : ctx.state.showFault?.(fault, requestId);
+      const json = isRegistry
+        ? registryErrorBody(fault, requestId)
+        : apiErrorBody(fault, requestId);
+      const body = Buffer.from(shown?.body ?? JSON.stringify(json));
       const isReadWhole = await dropBody(req);
       if (res.closed) return;
       // After a failed HEAD, some clients show only the reason phrase.
@@ -99,6 +99,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         ...(isRegistry ? apiVersionHeader : {}),
         ...faultHeaders(fault),
         'content-type': 'application/json',
+        ...shown?.headers,
         'content-length': String(body.length),
       });
       res.end(req.method === 'HEAD' ? undefined : body);

@@ -1,0 +1,25 @@
+import type { Fault } from '../../foundation/fault.ts';
+import { html } from './html.ts';
+import type { Page } from './page-layout.ts';
+
+const headings: Readonly<Record<number, string>> = {
+  400: 'This cannot be done',
+  401: 'Please log in',
+  403: 'Not allowed',
+  404: 'Not found',
+  429: 'Too many requests',
+  500: 'Something went wrong',
+};
+
+/** Returns the page for a failure: what happened, what to do, and the id under which the log has the details. */
+export function errorPage(fault: Fault, requestId: string): Page {
+  const status = fault.apiStatus;
+  const heading = headings[status] ?? headings[status < 500 ? 400 : 500] ?? '';
+  return {
+    title: heading,
+    status,
+    content: html`<h1>${heading}</h1>
+<p class="failure">${fault.message}</p>
+<p class="minor">Error ID: <code>${requestId}</code></p>`,
+  };
+}

@@ -1,0 +1,46 @@
+import { type Html, html } from './html.ts';
+
+/** Returns a size as people read it: `1.4 MB` for 1,400,000 bytes. */
+export function byteText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const units = ['kB', 'MB', 'GB', 'TB', 'PB'];
+  const power = Math.min(units.length, Math.floor(Math.log10(bytes) / 3));
+  const value = bytes / 1000 ** power;
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${units[power - 1]}`;
+}
+
+/** Returns a duration as people read it: `350 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  const steps = [
+    [86_400, 'd', 3600, 'h'],
+    [3600, 'h', 60, 'min'],
+    [60, 'min', 1, 's'],
+  ] as const;
+  for (const [large, largeUnit, small, smallUnit] of steps) {
+    if (seconds < large) continue;
+    const rest = Math.floor((seconds % large) / small);
+    const whole = `${Math.floor(seconds / large)} ${largeUnit}`;
+    return rest === 0 ? whole : `${whole} ${rest} ${smallUnit}`;
+  }
+  return `${seconds} s`;
+}
+
+/** Returns a moment, in ms since the epoch, as an element that scripts show in the reader's own time zone. */
+export function timeElement(at: number): Html {
+  const iso = new Date(at).toISOString();
+  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
+}
+
+/** Returns the first characters of a digest, enough to recognise it. */
+export function shortDigest(digest: string): string {
+  const [algorithm = '', hex = ''] = digest.split(':');
+  return `${algorithm}:${hex.slice(0, 12)}`;
+}
+
+/** Returns a number with separators between thousands. */
+export function countText(count: number): string {
+  return count.toLocaleString('en-US');
+}

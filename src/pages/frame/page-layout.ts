@@ -1,0 +1,71 @@
+import { type Html, html } from './html.ts';
+
+/** What a page shows. */
+export interface Page {
+  /** Names the page in the tab and in bookmarks. */
+  readonly title: string;
+  readonly content: Html;
+  /** Modules in `browser/` that make the page better, by their names without `.js`. */
+  readonly scripts?: readonly string[];
+  /** HTTP status. Default: 200. */
+  readonly status?: number;
+  /** Seconds until a browser without scripts loads the page again. */
+  readonly refreshSeconds?: number;
+}
+
+/** What is around the content of a page. */
+export interface Surroundings {
+  readonly path: string;
+  readonly assetsBase: string;
+  readonly nonce: string;
+  readonly version: string;
+  readonly viewer: { readonly name: string | undefined; readonly isAdministrator: boolean };
+}
+
+interface Link {
+  readonly to: string;
+  readonly text: string;
+  readonly isForAdministrators?: true;
+}
+
+const links: readonly Link[] = [
+  { to: '/', text: 'Ask for a container' },
+  { to: '/docs', text: 'API' },
+];
+
+/** Returns the whole document of a page. */
+export function layout(
+  page: Page,
+  { path, assetsBase, nonce, version, viewer }: Surroundings,
+): Html {
+  const { title, content, scripts = [], refreshSeconds } = page;
+  const shown = links.filter(link => !link.isForAdministrators || viewer.isAdministrator);
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Sluice</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${assetsBase}/style.css" nonce="${nonce}">
+${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}"></noscript>`}
+</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+<header class="site">
+<a class="brand" href="/">Sluice</a>
+<nav aria-label="Pages">${shown.map(
+    ({ to, text }) => html`<a href="${to}"${path === to && html` aria-current="page"`}>${text}</a>`,
+  )}</nav>
+</header>
+<main id="content">
+${content}
+</main>
+<footer class="site">Sluice ${version}</footer>
+${['common', ...scripts].map(
+  name => html`<script type="module" src="${assetsBase}/${name}.js" nonce="${nonce}"></script>`,
+)}
+</body>
+</html>
+`;
+}

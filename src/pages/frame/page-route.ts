@@ -1,0 +1,114 @@
+import type { ParameterizedContext } from 'koa';
+import type { z } from 'zod';
+import { type ApiBasis, callerOf } from '../../http/api/api-route.ts';
+import { rateFor } from '../../http/limits/caller-rates.ts';
+import { limited } from '../../http/limits/limited.ts';
+import type { RequestState } from '../../http/request-state.ts';
+import { queryOf } from '../../http/request-target.ts';
+import type { ParamSchemas, ParamsOf } from '../../http/route/declaration.ts';
+import { parseParams, parseQuery } from '../../http/route/parse-input.ts';
+import type { Caller } from '../../request/container-request.ts';
+import type { Html } from './html.ts';
+import type { Page } from './page-layout.ts';
+
+/** The person who looks at a page. */
+export interface Viewer {
+  readonly caller: Caller;
+  /** How the page addresses them; undefined for a person without a login. */
+  readonly name: string | undefined;
+  readonly isAdministrator: boolean;
+}
+
+/**
+ * The people that a page accepts, as the JSON API does: `anybody`; `requests`: those with the right to make container
+ * requests; `administrator`: administrators of the server.
+ */
+export type PageAccess = 'anybody' | 'requests' | 'administrator';
+
+/** What a page answers: a page, a piece of one for a script, or the address of another page. */
+export type PageAnswer = Page | { readonly piece: Html } | { readonly location: string };
+
+type Context = ParameterizedContext<RequestState>;
+
+interface Definition<Path extends string, P extends ParamSchemas, Q extends z.ZodObject, D> {
+  readonly method: 'get' | 'post';
+  /** Path with names in braces for its parameters. */
+  readonly path: Path;
+  readonly access: PageAccess;
+  readonly params?: P;
+  readonly query?: Q;
+  /** The rate limit that each call counts for. */
+  readonly limit?: 'requests';
+  /** True for a path of the JSON API, which answers clients that do not prefer HTML. */
+  readonly isShared?: true;
+  /** Throws a `Fault` for every failure. An answer of `undefined`: the page has set the body itself. */
+  run(
+    call: {
+      readonly ctx: Context;
+      readonly params: ParamsOf<Path, P>;
+      readonly query: z.output<Q>;
+      readonly viewer: Viewer;
+    },
+    deps: D,
+  ): PageAnswer | undefined | Promise<PageAnswer | undefined>;
+}
+
+/** Finds out who looks at a page. Throws a `Fault` as `callerOf`. */
+export type ViewerOf = (ctx: Context) => Promise<Viewer>;
+
+export interface PageBasis extends ApiBasis {
+  readonly viewerOf: ViewerOf;
+}
+
+export interface PageRoute<D> {
+  readonly method: 'get' | 'post';
+  readonly path: string;
+  readonly isShared?: true;
+  answer(
+    ctx: Context,
+    params: Readonly<Record<string, string>>,
+    deps: D,
+  ): Promise<{ readonly answer: PageAnswer | undefined; readonly viewer: Viewer }>;
+}
+
+/** Creates the route of a page. */
+export function pageRoute<
+  const Path extends string,
+  D,
+  // biome-ignore lint/complexity/noBannedTypes: a path without typed parameters
+  P extends ParamSchemas = {},
+  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
+>(definition: Definition<Path, P, Q, D>): PageRoute<D & PageBasis> {
+  const { run, access, limit, method, path, isShared } = definition;
+  return {
+    ...{ method, path, ...(isShared ? { isShared } : {}) },
+
+    async answer(ctx, rawParams, deps) {
+      if (access === 'requests') deps.gate.beforeRequest();
+      if (access === 'administrator') await deps.requireAdministrator(ctx.req);
+      const declaration = { ...definition, id: path, tag: 'Pages', summary: '', answers: {} };
+      const params = parseParams(declaration, rawParams) as ParamsOf<Path, P>;
+      const given = Object.fromEntries([...queryOf(ctx.req)].reverse());
+      const query = parseQuery(declaration, given) as z.output<Q>;
+      const viewer = await deps.viewerOf(ctx);
+      const { caller } = viewer;
+      if (access === 'requests') deps.gate.request(caller);
+      const rate = limit ? rateFor(deps.rates, caller, caller.address) : undefined;
+      const answer = await limited(
+        deps.limiter,
+        rate,
+        headers => ctx.set(headers),
+        async () => run({ ctx, params, query, viewer }, deps),
+      );
+      return { answer, viewer };
+    },
+  };
+}
+
+/** Identifies a viewer as the JSON API identifies a caller. */
+export function createViewerOf(deps: Pick<ApiBasis, 'identify' | 'trustedProxies'>): ViewerOf {
+  return async ctx => {
+    const caller = await callerOf(ctx.req, {}, deps);
+    return { caller, name: caller.user, isAdministrator: false };
+  };
+}

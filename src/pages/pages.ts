@@ -1,0 +1,118 @@
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Middleware, ParameterizedContext } from 'koa';
+import { Fault } from '../foundation/fault.ts';
+import { pageHeaders } from '../foundation/security-headers.ts';
+import type { Version } from '../foundation/version.ts';
+import { wrongMethod } from '../http/errors/wrong-method.ts';
+import type { RequestState } from '../http/request-state.ts';
+import { createRouter, labelOf } from '../http/route/router.ts';
+import { askRoutes } from './ask/ask-page.ts';
+import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
+import { errorPage } from './frame/error-page.ts';
+import type { Html } from './frame/html.ts';
+import { layout, type Page } from './frame/page-layout.ts';
+import { type PageBasis, type PageRoute, pageRoute, type Viewer } from './frame/page-route.ts';
+
+export type PagesDeps = PageBasis & { readonly version: Version };
+
+// Their names contain the digest of their content.
+const forGood = 'public, max-age=31536000, immutable';
+const zip = promisify(gzip);
+let read: Assets | undefined;
+/** Reads the files when the first page is requested: most servers never show one. */
+const assets = (): Assets => (read ??= readAssets());
+
+const assetRoute = pageRoute({
+  method: 'get',
+  path: `${assetsPath}/{digest}/{name}`,
+  access: 'anybody',
+  run({ ctx, params }, _: object) {
+    const asset = assets().find(params.digest, params.name);
+    if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
+    ctx.type = asset.type;
+    ctx.set('cache-control', forGood);
+    ctx.vary('Accept-Encoding');
+    const isPacked = ctx.acceptsEncodings('gzip') !== false;
+    if (isPacked) ctx.set('content-encoding', 'gzip');
+    ctx.body = isPacked ? asset.packed : asset.plain;
+    return undefined;
+  },
+});
+
+const routes: readonly PageRoute<PagesDeps>[] = [...askRoutes, assetRoute];
+
+const stranger = { name: undefined, isAdministrator: false };
+
+/** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
+export function pages(deps: PagesDeps): Middleware<RequestState> {
+  const find = createRouter(routes);
+  return async (ctx, next) => {
+    const wantsPage = prefersHtml(ctx);
+    if (wantsPage)
+      ctx.state.showFault = (fault, requestId) => showFault(ctx, fault, requestId, deps);
+    const found = find(ctx.method, ctx.path);
+    if (!found) return next();
+    const route = 'route' in found ? found.route : found.other;
+    if (route.isShared && !wantsPage) return next();
+    ctx.state.route = labelOf(route);
+    if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
+    const { answer, viewer } = await found.route.answer(ctx, found.params, deps);
+    if (!answer) return;
+    if ('location' in answer) {
+      ctx.status = 303;
+      ctx.set('location', answer.location);
+      ctx.body = '';
+      return;
+    }
+    const nonce = randomBytes(16).toString('base64url');
+    if ('piece' in answer) await send(ctx, answer.piece, nonce);
+    else await send(ctx, documentOf(ctx, answer, viewer, nonce, deps), nonce, answer.status);
+  };
+}
+
+function prefersHtml(ctx: Pick<ParameterizedContext, 'accepts' | 'path'>): boolean {
+  return !ctx.path.startsWith('/v2') && ctx.accepts('json', 'html') === 'html';
+}
+
+function documentOf(
+  { path }: Pick<ParameterizedContext, 'path'>,
+  page: Page,
+  viewer: Pick<Viewer, 'name' | 'isAdministrator'>,
+  nonce: string,
+  { version: { version } }: PagesDeps,
+): Html {
+  return layout(page, { path, assetsBase: assets().base, nonce, version, viewer });
+}
+
+async function send(
+  ctx: ParameterizedContext<RequestState>,
+  content: Html,
+  nonce: string,
+  status = 200,
+): Promise<void> {
+  const bytes = Buffer.from(content.toString());
+  ctx.status = status;
+  ctx.type = 'text/html; charset=utf-8';
+  ctx.set(pageHeaders(nonce));
+  ctx.set('cache-control', 'no-store');
+  ctx.vary('Accept, Accept-Encoding, Cookie');
+  const isPacked = ctx.acceptsEncodings('gzip') !== false;
+  if (isPacked) ctx.set('content-encoding', 'gzip');
+  ctx.body = isPacked ? await zip(bytes) : bytes;
+}
+
+function showFault(
+  ctx: Pick<ParameterizedContext, 'path'>,
+  fault: Fault,
+  requestId: string,
+  deps: PagesDeps,
+): { readonly body: string; readonly headers: Record<string, string> } {
+  const nonce = randomBytes(16).toString('base64url');
+  const document = documentOf(ctx, errorPage(fault, requestId), stranger, nonce, deps);
+  return {
+    body: document.toString(),
+    headers: { ...pageHeaders(nonce), 'content-type': 'text/html; charset=utf-8' },
+  };
+}

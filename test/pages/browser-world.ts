@@ -1,0 +1,108 @@
+/** A real browser for tests of pages. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { requireCommand } from '../world/tools.ts';
+
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve('axe-core/axe.min.js'),
+  'utf8',
+);
+
+/** Widths of a phone, a laptop and a large screen, in px. */
+export const widths = [360, 1280, 2560] as const;
+
+export interface View {
+  readonly width?: number;
+  readonly isDark?: boolean;
+  /** Default: true. */
+  readonly javaScript?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A browser that every test of a file shares. Each view has its own cookies. */
+export interface TestBrowser extends AsyncDisposable {
+  /** Opens an empty tab. Fails the test at its end if the page had an error, or broke its content security policy. */
+  open(view?: View): Promise<OpenTab>;
+}
+
+export interface OpenTab extends AsyncDisposable {
+  readonly page: Page;
+  readonly context: BrowserContext;
+}
+
+export async function startBrowser(): Promise<TestBrowser> {
+  const browser: Browser = await chromium.launch({
+    executablePath: requireCommand('chromium'),
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  });
+  return {
+    async open({ width = 1280, isDark = false, javaScript = true, headers = {} } = {}) {
+      const context = await browser.newContext({
+        viewport: { width, height: 900 },
+        colorScheme: isDark ? 'dark' : 'light',
+        javaScriptEnabled: javaScript,
+        extraHTTPHeaders: { ...headers },
+        reducedMotion: 'reduce',
+      });
+      const page = await context.newPage();
+      const problems: string[] = [];
+      page.on('pageerror', error => problems.push(String(error)));
+      page.on('console', message => {
+        if (message.type() === 'error') problems.push(message.text());
+      });
+      return {
+        page,
+        context,
+        async [Symbol.asyncDispose]() {
+          await context.close();
+          assert.deepEqual(problems, [], 'the page reported errors');
+        },
+      };
+    },
+    [Symbol.asyncDispose]: () => browser.close(),
+  };
+}
+
+/** Fails for every rule of accessibility that the page breaks, and for content wider than the window. */
+export async function requireAccessible(page: Page): Promise<void> {
+  await page.evaluate(axeSource);
+  const violations = await page.evaluate(
+    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) =>
+      [id, ...nodes.map(({ html }) => html.slice(0, 200))]))`,
+  );
+  assert.deepEqual(violations, []);
+  const excess = await page.evaluate(
+    'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+  );
+  assert.equal(excess, 0, 'the page is wider than the window');
+}
+
+/**
+ * Checks a page at three widths, light and dark. With SLUICE_SCREENSHOTS, a folder, it also keeps pictures.
+ *
+ * @param name of the pictures
+ */
+export async function checkLooks(
+  browser: TestBrowser,
+  url: string,
+  name: string,
+  prepare: (page: Page) => Promise<unknown> = async () => {},
+): Promise<void> {
+  for (const width of widths) {
+    for (const isDark of [false, true]) {
+      await using tab = await browser.open({ width, isDark });
+      await tab.page.goto(url);
+      await prepare(tab.page);
+      await requireAccessible(tab.page);
+      const folder = process.env.SLUICE_SCREENSHOTS;
+      if (folder === undefined) continue;
+      await mkdir(folder, { recursive: true });
+      const path = join(folder, `${name}-${width}-${isDark ? 'dark' : 'light'}.png`);
+      await tab.page.screenshot({ path, fullPage: true });
+    }
+  }
+}

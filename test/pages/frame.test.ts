@@ -1,0 +1,56 @@
+/** What all pages have: their policy, their files, their failures. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+
+const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
+let browser: TestBrowser;
+let sluice: Sluice;
+before(async () => {
+  browser = await startBrowser();
+  sluice = await startSluice();
+});
+after(async () => {
+  await browser?.[Symbol.asyncDispose]();
+  await sluice?.stop();
+});
+
+test('the first page can be read at every width, light and dark', async () => {
+  await checkLooks(browser, `${sluice.url}/`, 'ask');
+});
+
+test('a page loads its own files only, and a browser keeps them for good', async () => {
+  const answer = await sluice.fetch('/', asBrowser);
+  assert.equal(answer.status, 200);
+  const policy = answer.headers.get('content-security-policy') ?? '';
+  assert.match(policy, /default-src 'none'; script-src 'nonce-[\w-]{22}'; style-src 'nonce-/);
+  assert.doesNotMatch(policy, /unsafe/);
+  assert.equal(answer.headers.get('cache-control'), 'no-store');
+  const text = await answer.text();
+  const addresses = [...text.matchAll(/(?:src|href)="([^"]+\.(?:js|css))"/g)].map(([, at]) => at);
+  assert.ok(addresses.length >= 2);
+  for (const address of addresses) {
+    const file = await sluice.fetch(address ?? '');
+    assert.equal(file.status, 200, address);
+    assert.equal(file.headers.get('cache-control'), 'public, max-age=31536000, immutable');
+    assert.ok((await file.arrayBuffer()).byteLength > 0);
+  }
+  const stale = await sluice.fetch('/view/assets/0000000000000000/common.js');
+  assert.equal(stale.status, 404);
+});
+
+test('a failure is a page for a browser, and JSON for a program', async () => {
+  const page = await sluice.fetch('/view/nothing/%3Cscript%3E', asBrowser);
+  assert.equal(page.status, 404);
+  assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
+  assert.match(await page.text(), /<p class="failure">No such route/);
+  const json = await sluice.fetch('/view/nothing');
+  assert.match(json.headers.get('content-type') ?? '', /^application\/json/);
+});
+
+test('a wrong method on a page is refused', async () => {
+  const answer = await sluice.fetch('/', { method: 'POST', ...asBrowser });
+  assert.equal(answer.status, 405);
+  assert.equal(answer.headers.get('allow'), 'HEAD, GET');
+});
