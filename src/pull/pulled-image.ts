@@ -60,15 +60,16 @@ export function createPulledImage({
     members.set(digest, { digest, mediaType, size, isElsewhere });
   };
 
+  /** Returns the entries of an index. */
   const learn = (document: Document): readonly Descriptor[] => {
-    if (learned.has(document.digest)) return [];
-    learned.add(document.digest);
     const manifest = parseManifest(document);
-    if (manifest.kind === 'manifest') {
+    const isNew = !learned.has(document.digest);
+    learned.add(document.digest);
+    if (manifest.kind === 'manifest' && isNew) {
       for (const part of [manifest.config, ...manifest.layers]) add(part, isElsewhere(part));
     }
     if (manifest.kind !== 'index') return [];
-    for (const entry of manifest.manifests) add(entry, isElsewhere(entry));
+    if (isNew) for (const entry of manifest.manifests) add(entry, isElsewhere(entry));
     return manifest.manifests;
   };
 
@@ -97,7 +98,13 @@ export function createPulledImage({
       const found = members.get(digest);
       if (found) return found;
       // Every caller waits for the search: otherwise content of the image would seem foreign.
-      searched ??= search(entries).then(onGrow);
+      searched ??= search(entries)
+        .then(onGrow)
+        .catch(error => {
+          // The next caller searches again.
+          searched = undefined;
+          throw error;
+        });
       await searched;
       return members.get(digest);
     },

@@ -21,7 +21,8 @@ const entry = ({ mediaType, digest, bytes }: Document) => ({
   size: bytes.length,
 });
 
-test('simultaneous requests for parts of an image below an index all succeed', async () => {
+/** An index with an index with a manifest, and what finds its image. `read` returns their documents. */
+function nestedImage(read: (all: ReadonlyMap<string, Document>) => Documents['local']) {
   const child = document(manifestType, {
     config: part('config'),
     layers: [part('one'), part('two')],
@@ -29,15 +30,8 @@ test('simultaneous requests for parts of an image below an index all succeed', a
   const nested = document(indexType, { manifests: [entry(child)] });
   const root = document(indexType, { manifests: [entry(nested)] });
   const all = new Map([child, nested, root].map(one => [one.digest, one]));
-  const documents = {
-    async local(digest: Document['digest']) {
-      // As slow as a disk.
-      await new Promise(resolve => setTimeout(resolve, 5));
-      return all.get(digest);
-    },
-  } as unknown as Documents;
   const find = createImageFinder({
-    documents,
+    documents: { local: read(all) } as unknown as Documents,
     makeImage: () => assert.fail('it is here'),
     lookAtRight: async ({ image: { registry, repository } }) => ({
       access: { registry, repository, credentials: undefined },
@@ -52,10 +46,30 @@ test('simultaneous requests for parts of an image below an index all succeed', a
     change: {},
     caller: { address: '192.0.2.1' },
   } as unknown as ContainerRequest;
+  return { child, find, request };
+}
+
+test('simultaneous requests for parts of an image below an index all succeed', async () => {
+  const { child, find, request } = nestedImage(all => async digest => {
+    // As slow as a disk.
+    await new Promise(resolve => setTimeout(resolve, 5));
+    return all.get(digest);
+  });
   const image = await find(request);
   const asked = ['config', 'one', 'two', 'config'].map(text => image.member(digestOf(text)));
   for (const member of await Promise.all(asked)) assert.ok(member);
   assert.equal((await image.member(child.digest))?.size, child.bytes.length);
   assert.equal(await image.member(digestOf('foreign')), undefined);
   assert.equal(await find(request), image, 'found once');
+});
+
+test('a search that a disk interrupts is repeated for the next request', async () => {
+  let failures = 1;
+  const { child, find, request } = nestedImage(all => async digest => {
+    if (digest === child.digest && failures-- > 0) throw new Error('EMFILE');
+    return all.get(digest);
+  });
+  const image = await find(request);
+  await assert.rejects(image.member(digestOf('one')), /EMFILE/);
+  assert.ok(await image.member(digestOf('one')));
 });

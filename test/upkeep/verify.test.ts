@@ -3,6 +3,9 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
+import { verify as verifyContent } from '../../src/server/upkeep/verify.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import type { HostedStore } from '../../src/storage/rows/hosted/hosted-store.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
 import { administered, expect, Repository } from '../hosted/push-client.ts';
@@ -71,4 +74,25 @@ test('a directory without data is reported', async () => {
     assert.equal(code, 1);
     assert.match(stderr, /\/nonexistent is not the data directory of a server/);
   }
+});
+
+test('content is not damaged because the process has no descriptor left', async () => {
+  const digest = digestOf('content');
+  const full = async () => {
+    throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+  };
+  let discarded = 0;
+  const content = {
+    async *list() {
+      yield { digest, size: 7 };
+    },
+    ...{ examine: full, discardDamaged: full },
+    async discard() {
+      discarded += 1;
+    },
+  } as unknown as ContentStore;
+  const hosted = {} as HostedStore;
+  await assert.rejects(verifyContent(content, hosted), { code: 'EMFILE' });
+  await assert.rejects(verifyContent(content, hosted, true), { code: 'EMFILE' });
+  assert.equal(discarded, 0);
 });

@@ -71,17 +71,30 @@ function eachAfter(
   });
 }
 
-/** Removes damaged content. What cannot be read is damaged. */
+/** Removes damaged content. What the disk cannot read is damaged. */
 async function discarded(content: ContentStore, digest: Digest): Promise<Proof> {
   try {
     return await content.discardDamaged(digest);
-  } catch {
+  } catch (error) {
+    if (isNotOfDisk(error)) throw error;
     await content.discard(digest);
     return 'damaged';
   }
 }
 
-/** What was swept since it was listed is absent; what cannot be read is damaged. */
-export function examined(content: ContentStore, digest: Digest): Promise<Proof> {
-  return content.examine(digest).catch(() => 'damaged');
+/** What was swept since it was listed is absent; what the disk cannot read is damaged. */
+export async function examined(content: ContentStore, digest: Digest): Promise<Proof> {
+  try {
+    return await content.examine(digest);
+  } catch (error) {
+    if (isNotOfDisk(error)) throw error;
+    return 'damaged';
+  }
+}
+
+// The process lacks descriptors, memory or rights. The content may be right.
+const notOfDisk = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EACCES', 'EPERM']);
+
+function isNotOfDisk(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && notOfDisk.has(String(error.code));
 }
