@@ -6,6 +6,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { enterUnknown } from '../../src/server/upkeep/sweep/unknown-content.ts';
 import { drain } from '../../src/storage/content/byte-source.ts';
+import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { ContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 
@@ -221,6 +222,21 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       await content.remove(digest, async () => true);
       assert.equal(await rows.arrive(digest), false);
       assert.deepEqual(await rowsOf(rows), []);
+    });
+
+    test('content that is removed between a second announcement and its arrival is refused', async () => {
+      await using opened = await open();
+      const { content, rows } = opened;
+      const digest = await ingested(content, Buffer.from('twice'));
+      const { size } = content;
+      const presence = createContentPresence(rows, { size, remove: async () => true });
+      const stays = await presence.enter(digest, 5);
+      await stays();
+      const leaves = await presence.enter(digest, 5);
+      assert.equal(await rows.condemn(digest), true);
+      await assert.rejects(leaves(), { kind: 'unavailable' });
+      await content.remove(digest, async () => true);
+      await assert.rejects(leaves(), { kind: 'unavailable' });
     });
 
     test('a removal of an ended process is finished by another process', async t => {

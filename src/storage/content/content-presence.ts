@@ -46,13 +46,17 @@ export function createContentPresence(uses: ContentUses, bytes: ContentBytes): C
   const arrive = async (digest: Digest): Promise<void> => {
     if (!(await uses.arrive(digest))) throw removedMeanwhile(digest);
   };
+  /** Content that was here may have been removed before its bytes were put in place again. */
+  const stay = async (digest: Digest): Promise<void> => {
+    if (!(await uses.isHere(digest))) throw removedMeanwhile(digest);
+  };
 
   return {
     async enter(digest, size) {
       const deadline = performance.now() + longestWaitMs;
       for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
         const state = await uses.announce(digest, size);
-        if (state === 'here') return async () => {};
+        if (state === 'here') return () => stay(digest);
         if (state === 'coming') return () => arrive(digest);
         if (performance.now() > deadline) throw removedMeanwhile(digest);
         await remove(digest, () => uses.takeOver(digest));

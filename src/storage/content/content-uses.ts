@@ -14,6 +14,8 @@ export interface ContentUses {
    * `going` stays as it is, and nothing may be put in its place.
    */
   announce(digest: Digest, size: number): Promise<ContentState>;
+  /** True for content that is `here`. */
+  isHere(digest: Digest): Promise<boolean>;
   /** Notes that announced content is in place; false when it has been removed since it was announced. */
   arrive(digest: Digest): Promise<boolean>;
   /** Counts content that is `here` as used now; false for all other content. */
@@ -29,6 +31,7 @@ export interface ContentUses {
 /** For a store without rows, such as a backup, which one process writes and nobody sweeps. */
 export const withoutRows: ContentUses = {
   announce: async () => 'here',
+  isHere: async () => true,
   arrive: async () => true,
   claim: async () => true,
   condemn: async () => true,

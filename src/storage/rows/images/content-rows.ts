@@ -56,6 +56,7 @@ export function createContentRowStore(database: Database): ContentRowStore {
   const arrive = sql(
     `UPDATE contents SET state = 'here', used_at = @at WHERE digest = @digest AND state <> 'going'`,
   );
+  const isHere = sql(`SELECT 1 FROM contents WHERE digest = ? AND state = 'here'`).pluck();
   const claim = sql(claimSql);
   const condemn = sql(condemnSql);
   const takeOver = sql(
@@ -90,6 +91,7 @@ export function createContentRowStore(database: Database): ContentRowStore {
         const state = announce.get({ digest, size, at: Date.now() });
         return (state as ContentState | undefined) ?? 'going';
       }),
+    isHere: async digest => isHere.get(digest) !== undefined,
     arrive: digest => database.commit(() => arrive.run({ digest, at: Date.now() }).changes > 0),
     claim: digest => database.commit(() => claim.run({ digest, at: Date.now() }).changes > 0),
     condemn: digest => database.commit(() => condemn.run({ digest, at: Date.now() }).changes > 0),
