@@ -1,0 +1,87 @@
+/** An image that somebody wants to use. */
+export interface UsedImage {
+  /** The name to pull, such as `host/ct/token/image:tag`; `oras://...` for a Singularity image. */
+  readonly name: string;
+  /** True if the registry of the name speaks HTTP, without TLS. */
+  readonly isPlainHttp: boolean;
+}
+
+/** How a client uses an image. */
+export interface UseCommand {
+  /** Name of the client, as people write it. */
+  readonly client: string;
+  /** Text to copy: a command, or a part of a file. */
+  readonly text: string;
+  /** What else the client needs; undefined for nothing. */
+  readonly note?: string;
+}
+
+const orasScheme = 'oras://';
+
+/** Returns what to write for each client that can use the image. */
+export function useCommands({ name, isPlainHttp }: UsedImage): readonly UseCommand[] {
+  const insecure = (option: string) => (isPlainHttp ? `${option} ` : '');
+  if (name.startsWith(orasScheme)) {
+    const pull = `apptainer pull ${insecure('--no-https')}image.sif ${shellWord(name)}`;
+    return [
+      { client: 'Apptainer', text: `${pull}\napptainer shell image.sif` },
+      {
+        client: 'Nextflow',
+        text: `process.container = ${groovyText(name)}\napptainer.enabled = true`,
+        note: 'In nextflow.config.',
+      },
+    ];
+  }
+  const plainNote = (setting: string) =>
+    isPlainHttp && !isLoopback(name)
+      ? { note: `This server has no TLS: list its address ${setting}.` }
+      : {};
+  return [
+    {
+      client: 'Docker',
+      text: `docker run --rm -it ${shellWord(name)}`,
+      ...plainNote('under insecure-registries in the settings of Docker'),
+    },
+    {
+      client: 'Podman',
+      text: `podman run --rm -it ${insecure('--tls-verify=false')}${shellWord(name)}`,
+    },
+    {
+      client: 'Apptainer',
+      text: `apptainer shell ${insecure('--no-https')}${shellWord(`docker://${name}`)}`,
+    },
+    {
+      client: 'Kubernetes',
+      text: `apiVersion: v1
+kind: Pod
+metadata:
+  name: my-container
+spec:
+  restartPolicy: Never
+  containers:
+    - name: main
+      image: ${JSON.stringify(name)}`,
+      ...plainNote('in the registry settings of the nodes'),
+    },
+    {
+      client: 'Nextflow',
+      text: `process.container = ${groovyText(name)}\ndocker.enabled = true`,
+      note: 'In nextflow.config.',
+    },
+  ];
+}
+
+/** Returns a text as one word for a POSIX shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Returns a text as a Groovy string in which nothing is replaced. */
+function groovyText(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\n', '\\n')}'`;
+}
+
+/** Returns true for a name on this machine, which Docker pulls without TLS by itself. */
+function isLoopback(name: string): boolean {
+  return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?\//.test(name);
+}
