@@ -11,10 +11,10 @@ import {
 } from '../storage/rows/images/build-rows.ts';
 import { eachRow } from '../storage/rows/small-steps.ts';
 import type { Asker, Undo } from './asker.ts';
-import type { BuildLogs } from './build-logs.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
 import { createTargetTurns } from './limits/target-turns.ts';
+import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';

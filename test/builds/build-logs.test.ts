@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
-import { createBuildLogs } from '../../src/builds/build-logs.ts';
+import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const never = new AbortController().signal;

@@ -24,6 +24,8 @@ const unusedDeps: SolveDeps = {
   ...{ attach: unused, redate: unused, stageSifBases: unused },
 };
 
+const noSteps = { restartSteps() {}, step() {}, layers() {} };
+
 test('the layers of a Singularity image are removed, however its build ends', async () => {
   const dropped: string[] = [];
   const solve = createSolve({
@@ -49,7 +51,7 @@ test('the layers of a Singularity image are removed, however its build ends', as
       grant: undefined,
       owner: 'nobody',
       isTrusted: false,
-      log: { write() {}, async written() {}, async end() {} },
+      log: { ...noSteps, write() {}, async written() {}, async end() {} },
       signal: new AbortController().signal,
     });
   await assert.rejects(run(true), /the builder is gone/);
@@ -82,6 +84,7 @@ test('a package with a link script is built by BuildKit, and the log names it', 
       },
       async written() {},
       async end() {},
+      ...noSteps,
     },
   });
   await assert.rejects(run, {

@@ -20,6 +20,21 @@ export class PlainLog {
   #currentSinceMs = 0;
   #text = '';
   #count = 0;
+  /** Steps whose state has changed since {@link takeSteps}. */
+  readonly #news = new Set<PlainStep>();
+
+  /** Returns the steps in the text whose state has changed since the last call. */
+  takeSteps(): readonly StepChange[] {
+    const taken = [...this.#news].filter(step => step.index > 0);
+    for (const step of taken) this.#news.delete(step);
+    return taken.map(step => ({
+      ...{ number: step.index, name: step.name, cached: step.cached },
+      startedMs: step.startMs,
+      completedMs: step.isCompleted ? step.endMs : undefined,
+      error: step.error,
+      isCancelled: step.error !== undefined && isCancelled(step.error),
+    }));
+  }
 
   /** Records new progress. Prints nothing. */
   update({ vertices, statuses, warnings, logs }: Progress): void {
@@ -27,7 +42,9 @@ export class PlainLog {
       const key = vertex.group?.id ?? vertex.digest;
       const step = this.#steps.get(key) ?? new PlainStep();
       this.#steps.set(key, step).set(vertex.digest, step);
-      if (step.see(vertex)) this.#changed.add(step);
+      if (!step.see(vertex)) continue;
+      this.#changed.add(step);
+      this.#news.add(step);
     }
     const change = (digest: string, what: (step: PlainStep) => void) => {
       const step = this.#steps.get(digest);
@@ -133,6 +150,20 @@ export class PlainLog {
   }
 }
 
+/** The new state of a step in the text. Times are ms since the epoch. */
+export interface StepChange {
+  /** Its lines begin with `#<number> `. */
+  readonly number: number;
+  readonly name: string;
+  readonly cached: boolean;
+  readonly startedMs: number;
+  /** Undefined while it runs. */
+  readonly completedMs: number | undefined;
+  readonly error: string | undefined;
+  /** True for a step that ended because another one failed. */
+  readonly isCancelled: boolean;
+}
+
 /** Feeds a {@link PlainLog} to a function over time. */
 export interface PlainLogWriter {
   readonly onProgress: (progress: Progress) => void;
@@ -140,11 +171,21 @@ export interface PlainLogWriter {
   end(): void;
 }
 
-/** Writes the plain text of a build's progress in whole lines, at most every `intervalMs`. */
-export function plainLog(write: (text: string) => void, intervalMs = 150): PlainLogWriter {
+/**
+ * Writes the plain text of a build's progress in whole lines, at most every `intervalMs`.
+ *
+ * @param onSteps called with the steps that have changed
+ */
+export function plainLog(
+  write: (text: string) => void,
+  intervalMs = 150,
+  onSteps: (steps: readonly StepChange[]) => void = () => {},
+): PlainLogWriter {
   const log = new PlainLog();
   const writeText = (text: string) => {
     if (text !== '') write(text);
+    const steps = log.takeSteps();
+    if (steps.length > 0) onSteps(steps);
   };
   // A timer, because a step may become current without new progress.
   let timer: NodeJS.Timeout | undefined;

@@ -77,6 +77,11 @@ export class PlainStep {
     return this.#runs.size > 0 && [...this.#runs.values()].every(end => end !== undefined);
   }
 
+  /** When the step first started, in ms since the epoch. */
+  get startMs(): number {
+    return Math.min(...this.#runs.keys());
+  }
+
   /** When the step last ended, in ms since the epoch. */
   get endMs(): number {
     return Math.max(0, ...[...this.#runs.values()].map(end => end ?? 0));

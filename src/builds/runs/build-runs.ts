@@ -4,12 +4,12 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
 import type { Secrets, Undo } from '../asker.ts';
-import type { BuildLogs, LogWriter } from '../build-logs.ts';
 import type { BuilderLost, Builders } from '../builder/builders.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits, type Permit } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
+import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
@@ -125,13 +125,14 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       log.warn({ buildId: row.id, err }, 'the build starts again');
       writer.write(`\n${err.message}: trying again\n`);
     };
-    const outcome = await withPatience(signal, onLost, () =>
-      deps.solve({
+    const outcome = await withPatience(signal, onLost, () => {
+      writer.restartSteps();
+      return deps.solve({
         ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
         grant: (row.grant ?? undefined) as SealedGrant | undefined,
         ...{ secrets, onSolved: run.onSolved, requireBuilder, log: writer, signal },
-      }),
-    );
+      });
+    });
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
     writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
     return outcome;

@@ -1,7 +1,7 @@
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome } from '../../storage/rows/images/build-rows.ts';
 import type { Secrets } from '../asker.ts';
-import type { LogWriter } from '../build-logs.ts';
+import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';
 
 /** Runs one build. Throws if the build fails; the message of a {@link Fault} is for the user. */

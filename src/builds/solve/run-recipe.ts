@@ -10,15 +10,17 @@ import {
   SecretMask,
   type SourceRule,
   type SshKey,
+  type StepChange,
 } from '../../buildkit/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Secrets } from '../asker.ts';
-import type { LogWriter } from '../build-logs.ts';
 import { numberedBuild } from '../builder/build-host.ts';
 import type { Builders, Customer } from '../builder/builders.ts';
+import type { LogWriter } from '../logs/build-logs.ts';
+import type { BuildStep } from '../logs/build-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuilderAccess } from './build-rights.ts';
@@ -208,7 +210,13 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   for (const base64 of Object.values(run.secrets?.values ?? {}))
     mask.add(Buffer.from(base64, 'base64'));
   // The log arrives in whole lines, so that no secret is split.
-  const text = plainLog(lines => log.write(mask.apply(lines)));
+  const text = plainLog(
+    lines => log.write(mask.apply(lines)),
+    logMs,
+    steps => {
+      for (const step of steps) log.step(recordedStep(step, mask));
+    },
+  );
   const { cache } = recipe;
   const isCached = cache !== undefined && !usesSecrets(run);
   const caches = !isCached ? [] : [{ type: 'registry' as const, ref: cache }];
@@ -241,6 +249,19 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   } finally {
     text.end();
   }
+}
+
+const logMs = 150;
+
+function recordedStep(step: StepChange, mask: SecretMask): BuildStep {
+  const { number, name, cached, startedMs, completedMs, error } = step;
+  const end = error === undefined ? (cached ? 'cached' : 'done') : 'failed';
+  return {
+    ...{ key: `#${number}`, number, name: mask.apply(name) },
+    state: step.isCancelled ? 'cancelled' : completedMs === undefined && !error ? 'running' : end,
+    ...{ startedAt: startedMs, endedAt: completedMs },
+    error: error && mask.apply(error),
+  };
 }
 
 /** All steps have finished by now: this only fetches their result. */

@@ -16,6 +16,8 @@ import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
+import { asStep } from '../logs/build-step.ts';
+import { layersOf } from '../logs/made-layers.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
@@ -92,8 +94,16 @@ export function createSolve(deps: SolveDeps): Solve {
     const { plan, log, signal } = run;
     const { tag = 'latest', ...repository } = parseReference(plan.target);
     const target = await rights.access(repository);
-    if (plan.sif) return deps.makeSif(run, made, plan.sif, { ...target, tag });
-    await deps.publish({ ...made, target, tag }, line => log.write(line), signal);
+    log.layers(await layersOf(made, documents));
+    const { sif } = plan;
+    if (sif) {
+      return asStep(log, 'Make and push the Singularity image', () =>
+        deps.makeSif(run, made, sif, { ...target, tag }),
+      );
+    }
+    await asStep(log, 'Push the image', () =>
+      deps.publish({ ...made, target, tag }, line => log.write(line), signal),
+    );
     const { root } = made.image;
     return { digest: root.digest, mediaType: manifestType(root) };
   };
@@ -120,12 +130,18 @@ export function createSolve(deps: SolveDeps): Solve {
     // An intermediate image has no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     try {
-      const ready = recipe.sifBases ? await deps.stageSifBases(run, rights, recipe, place) : recipe;
+      const ready = recipe.sifBases
+        ? await asStep(log, 'Fetch the Singularity images to build from', () =>
+            deps.stageSifBases(run, rights, recipe, place),
+          )
+        : recipe;
       const made = await runRecipe(run, rights, ready, place);
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { created } = recipe.options ?? {};
-      const written = await deps.redate(source, image, created, line => log.write(line), signal);
+      const written = await asStep(log, 'Set the dates of files', () =>
+        deps.redate(source, image, created, line => log.write(line), signal),
+      );
       const { digest } = written.root;
       const mediaType = manifestType(written.root);
       const placed = { repository: formatReference(place), digest, mediaType, written };

@@ -12,7 +12,9 @@ import { environmentIn } from '../../../images/augment/image-config.ts';
 import type { Documents } from '../../../images/documents.ts';
 import type { Document } from '../../../oci/document.ts';
 import { parseManifest } from '../../../oci/manifest.ts';
+import { formatPlatform } from '../../../oci/platform.ts';
 import type { Access } from '../../../upstream/access.ts';
+import { asStep } from '../../logs/build-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import { BuilderRequired } from './builder-required.ts';
@@ -50,15 +52,18 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   return async ({ log, signal, onSolved }, rights, recipe) => {
     const { native } = recipe;
     const line = (text: string) => log.write(`${text}\n`);
-    const { source, base, platforms } = await findSolution(recipe, rights, { log: line, signal });
+    const { source, base, platforms } = await asStep(log, 'Solve the packages', () =>
+      findSolution(recipe, rights, { log: line, signal }),
+    );
     onSolved?.();
     const requested = specsOf(native);
     const made: Made[] = [];
     for (const { platform, subdir, packages } of platforms) {
       const { architecture } = platform;
-      const environment = await packageLayers.make(
-        { packages },
-        { signal, log: text => log.write(text) },
+      const name = `Fetch ${packages.length} packages and make their layers`;
+      const step = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
+      const environment = await asStep(log, step, () =>
+        packageLayers.make({ packages }, { signal, log: text => log.write(text) }),
       );
       requireNoScripts(environment.packages);
       const layers = environment.layers.map(layer => ({ ...layer, architecture }));

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { BuildLogs } from '../../../builds/build-logs.ts';
+import type { BuildLogs } from '../../../builds/logs/build-logs.ts';
 import type { Builds, Cancellation } from '../../../builds/builds.ts';
 import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
 import { Fault } from '../../../foundation/fault.ts';

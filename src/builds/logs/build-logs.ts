@@ -1,10 +1,14 @@
 import { appendFile, mkdir, open, opendir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { maskAddresses } from '../buildkit/index.ts';
+import { maskAddresses } from '../../buildkit/index.ts';
+import type { StepRecord, StepWriter } from './build-step.ts';
+import { createLogIndexes } from './log-indexes.ts';
+import type { LogLines } from './log-lines.ts';
+import { readSteps, recordSteps, removeSteps } from './step-record.ts';
 
 /** The log of one build while it is being written. */
-export interface LogWriter {
+export interface LogWriter extends StepWriter {
   /** Appends text. Leaves out text beyond the size limit, and says so in the log. */
   write(text: string): void;
   /** Resolves when all text so far is in the file, or is lost. */
@@ -21,7 +25,11 @@ export interface BuildLogs {
   read(id: string): Promise<string | undefined>;
   /** Yields the log from its beginning, until the build has ended or the signal is aborted. */
   follow(id: string, signal: AbortSignal): AsyncGenerator<Buffer>;
-  /** Removes the log of a build. */
+  /** Returns the steps of a build so far; undefined for a build without a record of them. */
+  steps(id: string): Promise<StepRecord | undefined>;
+  /** Returns the log so far by lines; undefined for a build without a log. */
+  lines(id: string): Promise<LogLines | undefined>;
+  /** Removes the log of a build, and the record of its steps. */
   remove(id: string): Promise<void>;
   /** Removes all logs except those of known builds. */
   retain(isKnown: (id: string) => Promise<boolean>, signal?: AbortSignal): Promise<void>;
@@ -31,6 +39,7 @@ const maxBytes = 10 * 1024 * 1024;
 const cutMark = '\n[the log exceeds 10 MiB: the rest is not kept]\n';
 const lostMark = '\n[part of the log is missing because it could not be written]\n';
 const suffix = '.log';
+const stepsSuffix = '.steps';
 const pieceBytes = 64 * 1024;
 
 interface Writing {
@@ -40,8 +49,10 @@ interface Writing {
 
 export function createBuildLogs(directory: string): BuildLogs {
   const writings = new Map<string, Writing>();
+  const indexOf = createLogIndexes();
   // The id is made of hex digits, an underscore and a number, so it is a file name.
   const pathOf = (id: string) => join(directory, `${id}${suffix}`);
+  const stepsOf = (id: string) => join(directory, `${id}${stepsSuffix}`);
 
   return {
     begin(id) {
@@ -77,15 +88,19 @@ export function createBuildLogs(directory: string): BuildLogs {
       const lose = () => {
         isLost = true;
       };
+      const { written, ...steps } = recordSteps(stepsOf(id));
       return {
+        ...steps,
         write(text) {
           // Everyone who knows the id of a build can read its log.
           pending += maskAddresses(stripVTControlCharacters(text));
           chain = chain.then(append).catch(lose);
         },
-        written: () => chain,
+        async written() {
+          await Promise.all([chain, written()]);
+        },
         async end() {
-          await chain;
+          await Promise.all([chain, written()]);
           writing.isEnded = true;
           writings.delete(id);
           announce();
@@ -120,14 +135,20 @@ export function createBuildLogs(directory: string): BuildLogs {
       }
     },
 
-    remove: id => rm(pathOf(id), { force: true }),
+    steps: id => readSteps(stepsOf(id)),
+    lines: id => indexOf(pathOf(id)),
+
+    async remove(id) {
+      await rm(pathOf(id), { force: true });
+      await removeSteps(stepsOf(id));
+    },
 
     async retain(isKnown, signal) {
       for await (const name of namesIn(directory)) {
         signal?.throwIfAborted();
-        const id = name.slice(0, -suffix.length);
+        const ending = [suffix, stepsSuffix].find(one => name.endsWith(one));
         // A build has its row before it has a log.
-        if (!name.endsWith(suffix) || (await isKnown(id))) continue;
+        if (!ending || (await isKnown(name.slice(0, -ending.length)))) continue;
         await rm(join(directory, name), { force: true });
       }
     },

@@ -1,0 +1,152 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { LogLine, LogLines } from './log-lines.ts';
+import { StepLines } from './step-lines.ts';
+
+// Logs whose lines can be found without reading them again.
+const keptIndexes = 32;
+const pieceBytes = 64 * 1024;
+/** Lines between two of which the position is known. */
+const stride = 128;
+/** Bytes of a line that are read. */
+const maxLineBytes = 4096;
+
+/** Returns a function that opens a log by its lines. It reads only what was written since the last call. */
+export function createLogIndexes(): (path: string) => Promise<LogLines | undefined> {
+  const indexes = boundedCache<string, LogIndex>(keptIndexes);
+  return async path => {
+    let index = indexes.get(path);
+    if (!index) {
+      index = new LogIndex(path);
+      indexes.set(path, index);
+    }
+    return (await index.refresh()) ? index : undefined;
+  };
+}
+
+class LogIndex implements LogLines {
+  readonly #path: string;
+  /** Where each {@link stride}th line begins. */
+  #marks: number[] = [0];
+  #total = 0;
+  /** Bytes of the whole lines so far. */
+  #size = 0;
+  #found = new StepLines();
+  #refreshing: Promise<boolean> | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  get total() {
+    return this.#total;
+  }
+
+  get steps() {
+    return this.#found.steps;
+  }
+
+  countOf(step: number) {
+    return this.#found.countOf(step);
+  }
+
+  /** Reads new lines; false for a log that does not exist. Callers at the same time share the work. */
+  refresh(): Promise<boolean> {
+    this.#refreshing ??= this.#extend().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async read(from: number, to: number, step?: number) {
+    const end = Math.min(to, this.#total);
+    const ranges = step === undefined ? [{ from, to: end }] : this.#found.rangesOf(step, from, to);
+    const lines: LogLine[] = [];
+    for (const range of ranges) {
+      const start = Math.floor(range.from / stride);
+      await this.#each(start * stride, this.#marks[start] ?? 0, (number, bytes, isCut) => {
+        if (number >= range.to) return false;
+        if (number >= range.from) lines.push(lineOf(number, bytes, isCut));
+        return number + 1 < range.to;
+      });
+    }
+    return lines;
+  }
+
+  async search(text: string, most: number) {
+    const wanted = text.toLowerCase();
+    const lines: LogLine[] = [];
+    if (wanted === '') return lines;
+    await this.#each(0, 0, (number, bytes, isCut) => {
+      const line = lineOf(number, bytes, isCut);
+      if (line.text.toLowerCase().includes(wanted)) lines.push(line);
+      return lines.length < most;
+    });
+    return lines;
+  }
+
+  async #extend(): Promise<boolean> {
+    try {
+      await using file = await open(this.#path);
+      const { size } = await file.stat();
+      if (size < this.#size) {
+        [this.#marks, this.#total, this.#size, this.#found] = [[0], 0, 0, new StepLines()];
+      }
+      await eachLine(file, this.#size, (bytes, _, end) => {
+        this.#found.see(this.#total, bytes);
+        this.#total += 1;
+        this.#size = end;
+        if (this.#total % stride === 0) this.#marks.push(end);
+        return true;
+      });
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      return false;
+    }
+  }
+
+  /** Visits lines from a position on, until the visitor returns false. */
+  async #each(
+    first: number,
+    position: number,
+    visit: (number: number, bytes: Buffer, isCut: boolean) => boolean,
+  ): Promise<void> {
+    await using file = await open(this.#path);
+    let number = first;
+    await eachLine(file, position, (bytes, isCut) => visit(number++, bytes, isCut));
+  }
+}
+
+/** Visits the whole lines of a file: their first bytes, whether there are more, and the position after them. */
+async function eachLine(
+  file: FileHandle,
+  from: number,
+  visit: (bytes: Buffer, isCut: boolean, end: number) => boolean,
+): Promise<void> {
+  const buffer = Buffer.allocUnsafe(pieceBytes);
+  let rest = Buffer.alloc(0);
+  for (let position = from; ; ) {
+    const { bytesRead } = await file.read(buffer, 0, pieceBytes, position);
+    if (bytesRead === 0) return;
+    const piece = buffer.subarray(0, bytesRead);
+    let start = 0;
+    for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, start)) {
+      const line = piece.subarray(start, end);
+      const whole = rest.length === 0 ? line : Buffer.concat([rest, line]);
+      rest = Buffer.alloc(0);
+      start = end + 1;
+      const isCut = whole.length > maxLineBytes;
+      if (!visit(isCut ? whole.subarray(0, maxLineBytes) : whole, isCut, position + start)) return;
+    }
+    // One byte more than is shown, so that the line counts as cut.
+    rest = Buffer.concat([rest, piece.subarray(start)]).subarray(0, maxLineBytes + 1);
+    position += bytesRead;
+    await pauseTurn();
+  }
+}
+
+function lineOf(number: number, bytes: Buffer, isCut: boolean): LogLine {
+  return { number: number + 1, text: bytes.toString().replace(/\r$/, ''), isCut };
+}
