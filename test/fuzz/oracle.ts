@@ -43,7 +43,9 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
   // The request was not HTTP: the parser answers, which knows no dialect.
   if (request.isBroken && body.length === 0) return undefined;
   if (request.method === 'HEAD') return undefined;
-  if (!/^application\/json/.test(headers.get('content-type') ?? '')) return 'an error without JSON';
+  const type = headers.get('content-type') ?? '';
+  if (/^text\/html/.test(type)) return judgeErrorPage(request, text);
+  if (!/^application\/json/.test(type)) return 'an error without JSON';
   let document: { message?: unknown; errors?: { code?: unknown; message?: unknown }[] };
   try {
     document = JSON.parse(body.toString('utf8'));
@@ -59,8 +61,21 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
     (isParsers || / - Error ID: [0-9a-f]+$/.test(document.message));
   if (!isRegistry && !isApi) return `an error in no dialect: ${text.slice(0, 80)}`;
   if (isParsers) return undefined;
-  const wantsRegistry = /^\/v2(?:[/?#]|$)/.test(request.target);
-  return wantsRegistry === isRegistry ? undefined : 'an error in the wrong dialect';
+  return isRegistryTarget(request.target) === isRegistry
+    ? undefined
+    : 'an error in the wrong dialect';
+}
+
+/** A failure as a page, for clients that accept pages. */
+function judgeErrorPage({ bytes, target }: WireRequest, text: string): string | undefined {
+  const wantsPage = /\r\naccept:[^\r]*html/i.test(bytes.toString('latin1'));
+  if (!wantsPage || isRegistryTarget(target)) return 'a page for a program';
+  if (!/<p class="failure">[^<]+<\/p>/.test(text)) return 'an error page without a reason';
+  return /Error ID: <code>[0-9a-f]+<\/code>/.test(text) ? undefined : 'an error page without an id';
+}
+
+function isRegistryTarget(target: string): boolean {
+  return /^\/v2(?:[/?#]|$)/.test(target);
 }
 
 /** A failure of another host, which the message names. */
