@@ -1,6 +1,7 @@
 /** Compares Sluice with its peers: `npm run bench`, or `npm run bench -- a c` for some parts. */
 import { blobs } from './blobs.ts';
 import { builds } from './builds.ts';
+import { condaBuilder } from './conda-builder.ts';
 import { condaLayers } from './conda-layers.ts';
 import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
@@ -12,7 +13,7 @@ import { start } from './start.ts';
 
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
-  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing },
+  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, l: condaBuilder },
 };
 
 const wanted = process.argv.slice(2);

@@ -1,20 +1,16 @@
-import { readFileSync, statSync } from 'node:fs';
-import { glob } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startCondaChannels } from '../test/world/conda-channels.ts';
-import { type CondaPackage, nativeSubdir } from '../test/world/conda-package.ts';
+import { nativeSubdir } from '../test/world/conda-package.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { requireConda } from '../test/world/tools.ts';
+import { packagesOfThisMachine } from './machine-packages.ts';
 import type { MakerOrder, MakerReport } from './peers/layer-maker.ts';
 import { makeLayers, runOrder, solvedPackage } from './peers/run-order.ts';
 import type { Part } from './report.ts';
 import { interleave, median, ratio } from './stats.ts';
 
 const rounds = 3;
-const packageCount = 100;
-const totalBytes = 500e6;
-const largestFile = 40e6;
 
 /** (i) The layers of an environment of 100 packages and 500 MB, beside rattler's installation, tar and gzip. */
 export async function condaLayers(): Promise<Part[]> {
@@ -85,26 +81,4 @@ export async function condaLayers(): Promise<Part[]> {
       ],
     },
   ];
-}
-
-/** Packages of programs, libraries and texts that are on this machine, with the long tail of sizes of a channel. */
-async function packagesOfThisMachine(): Promise<CondaPackage[]> {
-  const files = glob(['/usr/lib/**', '/usr/share/**'], { withFileTypes: false });
-  const weights = Array.from({ length: packageCount }, (_, at) => 1 / (at + 2));
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  const packages: CondaPackage[] = [];
-  let own: { name: string; content: Buffer }[] = [];
-  let bytes = 0;
-  for await (const path of files) {
-    const stat = statSync(path, { throwIfNoEntry: false });
-    if (!stat?.isFile() || stat.size === 0 || stat.size > largestFile) continue;
-    own.push({ name: `lib/p${packages.length}${path}`, content: readFileSync(path) });
-    bytes += stat.size;
-    if (bytes < (totalBytes * (weights[packages.length] ?? 0)) / sum) continue;
-    packages.push({ name: `package-${packages.length}`, version: '1.0', files: own });
-    own = [];
-    bytes = 0;
-    if (packages.length === packageCount) break;
-  }
-  return packages;
 }
