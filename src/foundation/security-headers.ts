@@ -36,5 +36,6 @@ export function pageHeaders(nonce: string): Record<string, string> {
     "form-action 'self'",
     "frame-ancestors 'none'",
   ];
-  return { [policyHeader]: policy.join('; '), 'referrer-policy': 'no-referrer' };
+  // With `no-referrer`, a browser would send the forms of this server's own pages with the origin `null`.
+  return { [policyHeader]: policy.join('; '), 'referrer-policy': 'same-origin' };
 }

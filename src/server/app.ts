@@ -135,7 +135,15 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
-  koa.use(pages({ ...apiDeps, viewerOf: createViewerOf(apiDeps) }));
+  koa.use(
+    pages({
+      ...apiDeps,
+      viewerOf: createViewerOf(apiDeps),
+      packageSearch: conda.packageSearch,
+      previewLimiter: createLimiter('dry runs and searches'),
+      publicUrl,
+    }),
+  );
   koa.use(jsonApi(apiDeps));
   const limits = createCallLimits();
   koa.use(

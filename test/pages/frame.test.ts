@@ -50,7 +50,7 @@ test('a failure is a page for a browser, and JSON for a program', async () => {
 });
 
 test('a wrong method on a page is refused', async () => {
-  const answer = await sluice.fetch('/', { method: 'POST', ...asBrowser });
+  const answer = await sluice.fetch('/', { method: 'PUT', ...asBrowser });
   assert.equal(answer.status, 405);
-  assert.equal(answer.headers.get('allow'), 'HEAD, GET');
+  assert.equal(answer.headers.get('allow'), 'HEAD, GET, POST');
 });

@@ -8,6 +8,7 @@ import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
 import { readLock } from '../../conda/locks/read-lock.ts';
 import { createRepodataStore } from '../../conda/repodata/repodata-store.ts';
 import { createShardStore } from '../../conda/repodata/shard-store.ts';
+import { createPackageSearch } from '../../conda/search/package-search.ts';
 import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
 import { withoutReach } from '../../upstream/registry-settings.ts';
 import { createTransport } from '../../upstream/transport/transport.ts';
@@ -56,6 +57,7 @@ export function createConda(
   return {
     channels: access,
     solver,
+    packageSearch: createPackageSearch({ channels: access, repodata, shards }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     readLock,

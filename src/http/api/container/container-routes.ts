@@ -1,20 +1,19 @@
-import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { formatReference } from '../../../oci/reference.ts';
-import type { Accept } from '../../../request/accept.ts';
-import type { Caller } from '../../../request/container-request.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
-import { type ApiVersion, isToBeMade, type Submission } from '../../../request/submission.ts';
+import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
 import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
-import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
-import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
-import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
-import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
+import {
+  type AcceptRequestDeps,
+  acceptRequest,
+  type RequestCall,
+  signalOf,
+} from './accept-request.ts';
 import {
   containerAnswerSchema,
   containerDetailsSchema,
@@ -33,23 +32,14 @@ import { containerRequestSchema } from './container-schema.ts';
 import { containerStatus } from './container-status.ts';
 import { createFieldCheck } from './field-check.ts';
 
-export interface ContainerDeps {
-  readonly accept: Accept;
+export interface ContainerDeps extends AcceptRequestDeps {
   readonly dryRun: DryRun;
   readonly noteDeed: NoteDeed;
   readonly tokens: TokenRegistry;
-  /** Limits new builds, separately from requests. */
-  readonly buildLimiter: Limiter;
-  readonly buildRates: CallerRates;
-  readonly usage: UsageStore;
   readonly builds: Builds;
   /** Address of the log of a build. */
   readonly logUrlOf: (buildId: string) => string;
-  readonly space: DiskSpace;
 }
-
-// Approximate size of a request in the database.
-const rowBytes = 4096;
 
 const tag = 'Containers';
 const token = z.string().describe('`containerToken` or `requestId` of the answer to the request');
@@ -158,37 +148,13 @@ export const containerRoutes = [
   }),
 ];
 
-interface CreateCall {
-  readonly ctx: Pick<ParameterizedContext, 'res' | 'set'>;
-  readonly body: Submission;
-  readonly caller: Caller;
-  readonly warnings: readonly string[];
-  readonly left: Allowance | undefined;
-}
-
-async function create(
-  { ctx, body: submission, caller, warnings, left }: CreateCall,
-  version: ApiVersion,
-  deps: ContainerDeps,
-) {
-  const gone = new AbortController();
-  ctx.res.once('close', () => gone.abort());
+async function create(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
+  const { body: submission, caller, warnings } = call;
   if (submission.dryRun) {
-    const forecast = await deps.dryRun(submission, version, caller, gone.signal);
+    const forecast = await deps.dryRun(submission, version, caller, signalOf(call.ctx));
     return forecastAnswer(forecast, submission, warnings);
   }
-  const onBuild = () => {
-    const limit = rateFor(deps.buildRates, caller, caller.address);
-    const builds = limit && deps.buildLimiter.take(limit.key, limit.rate, limit.advice);
-    // The headers report the limit that will be reached first.
-    if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
-      ctx.set(limitHeaders(builds));
-    }
-    deps.usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
-    return () => limit && deps.buildLimiter.giveBack(limit.key, limit.rate);
-  };
-  deps.space.take(rowBytes);
-  const accepted = await deps.accept(submission, version, caller, onBuild, gone.signal);
+  const accepted = await acceptRequest(call, version, deps);
   return containerAnswer(accepted, version, submission.freeze, warnings);
 }
 

@@ -1,0 +1,238 @@
+import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import { unlessAborted } from '../../foundation/unless-aborted.ts';
+import type { ChannelAccess } from '../channels/channel-access.ts';
+import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
+import { runTask } from '../locks/one-task.ts';
+import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
+import type { ShardStore } from '../repodata/shard-store.ts';
+import { hasName, matchingNames, type NameList } from './name-search.ts';
+import { compareVersions, type FoundVersion } from './package-versions.ts';
+import type { SearchOrder, VersionsAnswer } from './search-worker.ts';
+
+export interface PackageSearchDeps {
+  readonly channels: ChannelAccess;
+  readonly repodata: RepodataStore;
+  readonly shards: ShardStore;
+}
+
+/** A package that a search found. */
+export interface FoundPackage {
+  readonly name: string;
+  /** Channels that have it, in the given order. */
+  readonly channels: readonly string[];
+  /** Subdirectories that have it, such as `linux-64`. */
+  readonly subdirs: readonly string[];
+}
+
+export interface SearchResult {
+  /** The best matches. */
+  readonly packages: readonly FoundPackage[];
+  /** Number of all matches. */
+  readonly total: number;
+  /** Channels that could not be searched, and why, in a sentence each. */
+  readonly problems: readonly string[];
+}
+
+/** A version of a package, and where it is. */
+export interface PackageVersion extends FoundVersion {
+  readonly channel: string;
+  readonly subdirs: readonly string[];
+}
+
+export interface VersionsResult {
+  /** Newest first. */
+  readonly versions: readonly PackageVersion[];
+  /** Number of all versions. */
+  readonly total: number;
+  readonly problems: readonly string[];
+}
+
+/** Finds packages in channels. Failures of single channels are a part of the result. */
+export interface PackageSearch {
+  search(text: string, channels: readonly string[], signal: AbortSignal): Promise<SearchResult>;
+  versions(name: string, channels: readonly string[], signal: AbortSignal): Promise<VersionsResult>;
+}
+
+/** A subdirectory with its names. */
+interface ListedSubdir {
+  readonly channel: string;
+  readonly subdir: string;
+  readonly names: NameList;
+}
+
+const searchedSubdirs = ['linux-64', 'linux-aarch64', 'noarch'];
+const mostMatches = 20;
+const mostVersions = 40;
+const mostChannels = 10;
+const namesBytes = 48 * 1024 * 1024;
+const knownVersions = 500;
+/** How long a failure is the answer for a channel: people type faster than a channel that is down answers. */
+const failureMs = 15_000;
+const waitMs = 8000;
+
+export function createPackageSearch({ channels, repodata, shards }: PackageSearchDeps) {
+  const names = cacheOfBytes<string, NameList>(namesBytes, list => list.length);
+  const reading = new Map<string, Promise<NameList>>();
+  const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
+  const failures = boundedCache<string, string>(1000, { ttl: failureMs });
+  const queue = new RunQueue(1, { mostWaiting: 50, refusal });
+  const run = <R>(order: SearchOrder) =>
+    queue.run(() => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order));
+
+  /** Returns the names in kept data. A file never changes, so its list is kept by its path. */
+  const namesIn = ({ path, url }: OpenedRepodata): Promise<NameList> => {
+    const known = names.get(path);
+    if (known !== undefined) return Promise.resolve(known);
+    const others = reading.get(path);
+    if (others) return others;
+    const own = run<NameList>({ kind: 'names', path, url })
+      .then(list => {
+        names.set(path, list);
+        return list;
+      })
+      .finally(() => reading.delete(path));
+    reading.set(path, own);
+    return own;
+  };
+
+  /** Opens the subdirectories of a channel. Throws a `Fault` for a channel that has none. */
+  const opened = async <T>(
+    channel: string,
+    signal: AbortSignal,
+    use: (one: OpenedRepodata, subdir: string) => Promise<T>,
+  ): Promise<readonly T[]> => {
+    const base = channels.baseUrl(channel);
+    const failed = failures.get(base);
+    if (failed !== undefined) throw new Fault('upstream-unusable', failed, { phase: 'upstream' });
+    try {
+      const found = await Promise.all(
+        searchedSubdirs.map(async subdir => {
+          using one = await repodata.open(base, subdir, { signal, log: () => {} });
+          return one && [await use(one, subdir)];
+        }),
+      );
+      if (found.some(one => one !== undefined)) return found.flatMap(one => one ?? []);
+      throw nothingThere(channel);
+    } catch (error) {
+      const isOfChannel = error instanceof Fault && error.phase !== 'limit' && !signal.aborted;
+      if (isOfChannel) failures.set(base, error.message);
+      throw error;
+    }
+  };
+
+  /** Runs a search in each channel. A channel that fails or is late leaves a sentence. */
+  const inEach = async <T>(
+    written: readonly string[],
+    gone: AbortSignal,
+    work: (channel: string, signal: AbortSignal) => Promise<readonly T[]>,
+  ): Promise<{ readonly found: readonly T[]; readonly problems: readonly string[] }> => {
+    const signal = AbortSignal.any([gone, AbortSignal.timeout(waitMs)]);
+    const wanted = written.flatMap(one => channelsOf(readWrittenChannel(one).channel));
+    const problems: string[] = [];
+    if (wanted.length > mostChannels) {
+      problems.push(`Only the first ${mostChannels} channels are searched`);
+    }
+    const found = await Promise.all(
+      [...new Set(wanted)].slice(0, mostChannels).map(async channel => {
+        try {
+          return await unlessAborted(work(channel, signal), signal);
+        } catch (error) {
+          gone.throwIfAborted();
+          problems.push(signal.aborted ? late(channel) : problemText(channel, error));
+          return [];
+        }
+      }),
+    );
+    return { found: found.flat(), problems };
+  };
+
+  const listed = (written: readonly string[], gone: AbortSignal) =>
+    inEach(written, gone, (channel, signal) =>
+      opened(channel, signal, async (one, subdir): Promise<ListedSubdir> => {
+        return { channel, subdir, names: await namesIn(one) };
+      }),
+    );
+
+  const versionsOf = async (
+    one: OpenedRepodata,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<readonly FoundVersion[]> => {
+    const key = `${one.path} ${name}`;
+    const known = versionsKnown.get(key);
+    if (known) return known;
+    if (!hasName(await namesIn(one), name)) return [];
+    const { path, url, shards: base } = one;
+    let answer = await run<VersionsAnswer>({ kind: 'versions', path, url, name });
+    if (answer.elsewhere !== undefined && base !== undefined) {
+      const shard = await shards.read(base, answer.elsewhere, signal);
+      answer = await run<VersionsAnswer>({ kind: 'records', shard });
+    }
+    const { versions = [] } = answer;
+    versionsKnown.set(key, versions);
+    return versions;
+  };
+
+  const search: PackageSearch = {
+    async search(text, written, signal) {
+      const { found, problems } = await listed(written, signal);
+      const lists = found.map(one => one.names);
+      const { names: best, total } = await matchingNames(lists, text.trim(), mostMatches);
+      const packages = best.map(name => {
+        const having = found.filter(one => hasName(one.names, name));
+        return {
+          name,
+          channels: [...new Set(having.map(({ channel }) => channel))],
+          subdirs: [...new Set(having.map(({ subdir }) => subdir))],
+        };
+      });
+      return { packages, total, problems };
+    },
+    async versions(name, written, gone) {
+      const { found, problems } = await inEach(written, gone, (channel, signal) =>
+        opened(channel, signal, async (one, subdir) => {
+          const versions = await versionsOf(one, name, signal);
+          return { channel, subdir, versions };
+        }),
+      );
+      const merged = new Map<string, PackageVersion>();
+      for (const { channel, subdir, versions } of found) {
+        for (const one of versions) {
+          const key = `${channel} ${one.version}`;
+          const known = merged.get(key);
+          const subdirs = [...(known?.subdirs ?? []), subdir];
+          merged.set(key, { ...(known ?? { ...one, channel }), subdirs });
+        }
+      }
+      const versions = [...merged.values()].sort((a, b) => compareVersions(b.version, a.version));
+      return { versions: versions.slice(0, mostVersions), total: versions.length, problems };
+    },
+  };
+  return search;
+}
+
+function problemText(channel: string, error: unknown): string {
+  if (error instanceof Fault) return error.message;
+  return `The packages of the channel ${channel} cannot be listed: its repository data is damaged`;
+}
+
+function late(channel: string): string {
+  return `The channel ${channel} has not sent its list of packages yet: search again in a moment`;
+}
+
+function nothingThere(channel: string): Fault {
+  return new Fault(
+    'bad-request',
+    `The channel ${channel} has no packages for Linux: check its name or address`,
+    { phase: 'upstream' },
+  );
+}
+
+function refusal(): Fault {
+  return new Fault('unavailable', 'Too many people search for packages: try again in a moment', {
+    phase: 'limit',
+    retryAfterSeconds: 5,
+  });
+}

@@ -1,0 +1,57 @@
+import type { ParameterizedContext } from 'koa';
+import type { Accept, Accepted } from '../../../request/accept.ts';
+import type { Caller } from '../../../request/container-request.ts';
+import type { ApiVersion, Submission } from '../../../request/submission.ts';
+import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
+import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
+import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
+import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
+
+export interface AcceptRequestDeps {
+  readonly accept: Accept;
+  /** Limits new builds, separately from requests. */
+  readonly buildLimiter: Limiter;
+  readonly buildRates: CallerRates;
+  readonly usage: UsageStore;
+  readonly space: DiskSpace;
+}
+
+/** A container request of a caller who may make it. */
+export interface RequestCall {
+  readonly ctx: Pick<ParameterizedContext, 'res' | 'set'>;
+  readonly body: Submission;
+  readonly caller: Caller;
+  readonly warnings: readonly string[];
+  /** Requests that the rate limit still allows the caller; undefined without a limit. */
+  readonly left: Allowance | undefined;
+}
+
+// Approximate size of a request in the database.
+const rowBytes = 4096;
+
+/** Accepts a container request, and counts the build that it begins. Throws a `Fault`. */
+export async function acceptRequest(
+  { ctx, body, caller, left }: Omit<RequestCall, 'warnings'>,
+  version: ApiVersion,
+  { accept, buildLimiter, buildRates, usage, space }: AcceptRequestDeps,
+): Promise<Accepted> {
+  const onBuild = () => {
+    const limit = rateFor(buildRates, caller, caller.address);
+    const builds = limit && buildLimiter.take(limit.key, limit.rate, limit.advice);
+    // The headers report the limit that will be reached first.
+    if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
+      ctx.set(limitHeaders(builds));
+    }
+    usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
+    return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
+  };
+  space.take(rowBytes);
+  return accept(body, version, caller, onBuild, signalOf(ctx));
+}
+
+/** Returns a signal that aborts when the caller disconnects. */
+export function signalOf({ res }: RequestCall['ctx']): AbortSignal {
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  return gone.signal;
+}

@@ -1,0 +1,136 @@
+import type { ParameterizedContext } from 'koa';
+import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
+import type { PackageSearch } from '../../conda/search/package-search.ts';
+import type { ApiBasis } from '../../http/api/api-route.ts';
+import {
+  type AcceptRequestDeps,
+  acceptRequest,
+  signalOf,
+} from '../../http/api/container/accept-request.ts';
+import { faultOf } from '../../http/errors/fault-of.ts';
+import { rateFor } from '../../http/limits/caller-rates.ts';
+import { limited } from '../../http/limits/limited.ts';
+import type { Limiter } from '../../http/limits/limiter.ts';
+import type { RequestState } from '../../http/request-state.ts';
+import type { Accepted } from '../../request/accept.ts';
+import type { Caller } from '../../request/container-request.ts';
+import type { DryRun } from '../../request/dry-run.ts';
+import { isToBeMade, type Submission } from '../../request/submission.ts';
+import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
+import { submissionOf } from './ask-submission.ts';
+import { type FormProblem, problemOf } from './form-problem.ts';
+import type { Found } from './package-template.ts';
+import type { PlanView } from './plan-template.ts';
+
+export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
+  readonly dryRun: DryRun;
+  readonly packageSearch: PackageSearch;
+  /** Counts dry runs and searches of people who fill in the form, apart from requests. */
+  readonly previewLimiter: Limiter;
+}
+
+/** The person who fills in the form, and their connection. */
+export interface Asking {
+  readonly ctx: ParameterizedContext<RequestState>;
+  readonly caller: Caller;
+}
+
+/**
+ * Dry runs and searches that a caller may have for each request of their rate: each pause in typing has one. They have
+ * their own count, so that they cannot use up the right to ask.
+ */
+const previewsPerRequest = 10;
+const shortestSearch = 2;
+
+/** Returns what the request of a form would do, or why it cannot be made. */
+export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Promise<PlanView> {
+  if (isEmptyForm(form)) return { kind: 'empty' };
+  try {
+    const submission = submissionOf(form);
+    admit(submission, asking.caller, deps);
+    const forecast = await preview(asking, deps, signal =>
+      deps.dryRun(submission, 'v1alpha2', asking.caller, signal),
+    );
+    return { kind: 'forecast', forecast };
+  } catch (error) {
+    return { kind: 'problem', problem: problemIn(error) };
+  }
+}
+
+/** Makes the request of a form, as the JSON API does. Throws a `Fault`. */
+export async function askFor(form: AskForm, { ctx, caller }: Asking, deps: AskDeps) {
+  const submission = submissionOf(form);
+  admit(submission, caller, deps);
+  return limited(
+    deps.limiter,
+    rateFor(deps.rates, caller, caller.address),
+    headers => ctx.set(headers),
+    (left): Promise<Accepted> =>
+      acceptRequest({ ctx, body: submission, caller, left }, 'v1alpha2', deps),
+  );
+}
+
+/** Returns the packages that the search in a form finds, or the versions of one package. */
+export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Promise<Found> {
+  const text = form.search.trim();
+  const name = form.versionsOf.trim();
+  if (form.by !== 'packages' || (name === '' && text.length < shortestSearch)) {
+    return { kind: 'nothing' };
+  }
+  try {
+    deps.gate.beforeRequest();
+    deps.gate.request(asking.caller);
+    const written = channelsIn(form).map(channel => readChannel('packages.channels', channel));
+    const channels = orderedChannels(written);
+    return await preview(asking, deps, async (signal): Promise<Found> => {
+      const { packageSearch } = deps;
+      if (name !== '') {
+        const result = await packageSearch.versions(name, channels, signal);
+        return { kind: 'versions', name, result };
+      }
+      const result = await packageSearch.search(text, channels, signal);
+      return { kind: 'packages', text, result };
+    });
+  } catch (error) {
+    return { kind: 'problem', text: problemIn(error).text };
+  }
+}
+
+/** Returns why this caller cannot ask in this way; undefined if they can. */
+export function barrierFor({ by }: AskForm, caller: Caller, { gate }: AskDeps) {
+  try {
+    gate.beforeRequest();
+    gate.request(caller);
+    if (by !== 'image') gate.build(caller);
+    return undefined;
+  } catch (error) {
+    return problemIn(error);
+  }
+}
+
+/** Returns a failure in words. Throws unexpected errors again: they belong into the log. */
+export function problemIn(error: unknown): FormProblem {
+  const fault = faultOf(error, '');
+  if (fault.kind === 'internal') throw error;
+  return problemOf(fault);
+}
+
+function admit(submission: Submission, caller: Caller, { gate }: AskDeps): void {
+  gate.beforeRequest();
+  gate.request(caller);
+  if (isToBeMade(submission)) gate.build(caller);
+}
+
+function preview<T>(
+  { ctx, caller }: Asking,
+  { previewLimiter, rates }: AskDeps,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = rateFor(rates, caller, caller.address);
+  const wide = limit && {
+    ...limit,
+    rate: { ...limit.rate, count: limit.rate.count * previewsPerRequest },
+  };
+  const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
+  return limited(previewLimiter, wide, setHeaders, () => work(signalOf(ctx)));
+}

@@ -1,0 +1,123 @@
+/** The ways to ask for a container. */
+export const ways = ['packages', 'image', 'dockerfile'] as const;
+export type Way = (typeof ways)[number];
+
+/** The form as a person filled it in: texts as they were written. */
+export interface AskForm {
+  readonly by: Way;
+  readonly image: string;
+  /** Chosen packages, each as `name`, `name=version` or `channel::name=version`. */
+  readonly packages: readonly string[];
+  /** What is in the search field for packages. */
+  readonly search: string;
+  /** The package whose versions are shown, as `channel::name`. */
+  readonly versionsOf: string;
+  readonly dockerfile: string;
+  readonly channels: string;
+  readonly base: string;
+  readonly env: string;
+  readonly entrypoint: string;
+  readonly workdir: string;
+  readonly platforms: readonly string[];
+  readonly isSingularity: boolean;
+  readonly isKept: boolean;
+  readonly repository: string;
+}
+
+export const offeredPlatforms = ['linux/amd64', 'linux/arm64'] as const;
+
+/** Proxies refuse longer request lines, usually from 8,192 characters. */
+const longestAddress = 7000;
+const mostPackages = 500;
+
+// Names in the address, and the members that they stand for.
+const texts = {
+  image: 'image',
+  q: 'search',
+  versions: 'versionsOf',
+  dockerfile: 'dockerfile',
+  channels: 'channels',
+  base: 'base',
+  env: 'env',
+  entrypoint: 'entrypoint',
+  workdir: 'workdir',
+  repository: 'repository',
+} as const satisfies Record<string, keyof AskForm>;
+
+type TextMember = (typeof texts)[keyof typeof texts];
+
+/** Reads the form from an address or from the body of a form. Unknown values count as absent. */
+export function readForm(given: URLSearchParams): AskForm {
+  const text = (name: string) => (given.get(name) ?? '').replaceAll('\r\n', '\n');
+  const members = Object.fromEntries(
+    Object.entries(texts).map(([name, member]) => [member, text(name)]),
+  ) as Record<TextMember, string>;
+  const packages = given
+    .getAll('package')
+    .map(one => one.trim())
+    .filter(one => one !== '');
+  return {
+    ...members,
+    by: ways.find(way => way === given.get('by')) ?? 'packages',
+    packages: [...new Set(packages)].slice(0, mostPackages),
+    platforms: offeredPlatforms.filter(one => given.getAll('platform').includes(one)),
+    isSingularity: given.get('format') === 'sif',
+    isKept: given.get('freeze') === 'yes',
+  };
+}
+
+/** Returns the form as parameters, in a fixed order, without what is empty. */
+export function formParameters(form: AskForm): URLSearchParams {
+  const { by, packages, platforms, isSingularity, isKept } = form;
+  return new URLSearchParams([
+    ['by', by],
+    ...packages.map(one => ['package', one]),
+    ...Object.entries(texts)
+      .map(([name, member]) => [name, form[member]])
+      .filter(([, value]) => value !== ''),
+    ...platforms.map(one => ['platform', one]),
+    ...(isSingularity ? [['format', 'sif']] : []),
+    ...(isKept ? [['freeze', 'yes']] : []),
+  ] as [string, string][]);
+}
+
+/** Returns the address of the page with this form; undefined for a form that is too long for an address. */
+export function addressOf(form: AskForm, more: Readonly<Record<string, string>> = {}) {
+  const parameters = formParameters(form);
+  for (const [name, value] of Object.entries(more)) parameters.set(name, value);
+  const address = `/?${parameters}`;
+  return address.length > longestAddress ? undefined : address;
+}
+
+/** Returns true for a form without anything to make or to serve. */
+export function isEmptyForm({ by, image, packages, dockerfile }: AskForm): boolean {
+  const given = { image: image.trim(), packages: packages.join(''), dockerfile: dockerfile.trim() };
+  return given[by] === '';
+}
+
+/** Returns the channels in the form, in their order. */
+export function channelsIn({ channels }: Pick<AskForm, 'channels'>): readonly string[] {
+  return channels.split(/[\s,]+/).filter(channel => channel !== '');
+}
+
+/** Returns true for a package that is written with more than its name: it is taken as it is written. */
+export function isExactPackage(text: string): boolean {
+  return /[=<>~![:/]/.test(text);
+}
+
+/** Returns the form with a package chosen, in place of another version of it; the search is over. */
+export function withPackage(form: AskForm, chosen: string): AskForm {
+  const text = chosen.trim();
+  const name = nameIn(text);
+  const others = form.packages.filter(one => nameIn(one) !== name);
+  return { ...form, packages: [...others, text], search: '', versionsOf: '' };
+}
+
+/** Returns the form without a package. */
+export function withoutPackage(form: AskForm, removed: string): AskForm {
+  return { ...form, packages: form.packages.filter(one => one !== removed) };
+}
+
+function nameIn(text: string): string {
+  return /^(?:.+::)?([\w.-]+)/.exec(text)?.[1]?.toLowerCase() ?? text;
+}

@@ -1,0 +1,97 @@
+import type { Forecast } from '../../request/dry-run.ts';
+import { byteText, countText, shortDigest } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { FormProblem } from './form-problem.ts';
+
+/** What a dry run found. */
+export type PlanView =
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'problem'; readonly problem: FormProblem }
+  | { readonly kind: 'forecast'; readonly forecast: Forecast };
+
+const shownPackages = 1000;
+
+/** Returns what a request would do. A problem has the name of its field, so that a script can put it there. */
+export function planPieces(view: PlanView): Html {
+  switch (view.kind) {
+    case 'empty':
+      return html`<p class="minor">Fill in the form, and this place shows what you would get: the image, its packages with their sizes, and what is missing.</p>`;
+    case 'waiting':
+      return html`<p class="minor" data-waiting>Not checked yet.</p>`;
+    case 'problem':
+      return problemLine(view.problem);
+    case 'forecast':
+      return forecastPieces(view.forecast);
+  }
+}
+
+/** Returns the sentence about what is wrong, with a link to the login where one may help. */
+export function problemLine({ field, text, needsLogin }: FormProblem): Html {
+  return html`<p class="failure"${field !== undefined && html` data-field="${field}"`}>${text}${needsLogin && html` <a href="/view/login">Log in</a>`}</p>`;
+}
+
+function forecastPieces(forecast: Forecast): Html {
+  const { image, digest, platforms, build, solution, registries } = forecast;
+  const problems = registries.flatMap(one => one.problems);
+  return html`${stateLine(forecast, problems.length)}
+${[...new Set(problems)].map(text => html`<p class="failure">${text}</p>`)}
+<dl class="facts">
+<dt>Image</dt><dd><code>${image}</code></dd>
+${digest !== undefined && html`<dt>Digest</dt><dd><code title="${digest}">${shortDigest(digest)}</code></dd>`}
+${platforms.length > 0 && html`<dt>Platforms</dt><dd>${platforms.join(', ')}</dd>`}
+${registries.length > 0 && html`<dt>Registries</dt><dd>${registries.map(registryLine)}</dd>`}
+</dl>
+${solution?.builderReason !== undefined && html`<p>${solution.builderReason}</p>`}
+${solution?.platforms.map(packageTable)}
+${build?.containerFile !== undefined && html`<details><summary>Recipe</summary><pre>${build.containerFile}</pre></details>`}`;
+}
+
+function stateLine({ isCached, build, solution }: Forecast, problems: number): Html {
+  if (problems > 0) {
+    return html`<p><span class="badge bad">Something is missing</span></p>`;
+  }
+  if (isCached && !build) {
+    return html`<p><span class="badge good">Ready</span> The image exists: you get a name for it at once.</p>`;
+  }
+  if (isCached) {
+    return html`<p><span class="badge good">Ready</span> It was built before: nothing has to be made.</p>`;
+  }
+  const all = (solution?.platforms ?? []).flatMap(({ packages }) => packages);
+  if (all.length === 0) return html`<p><span class="badge wait">To be built</span></p>`;
+  const missing = all.filter(({ isHere }) => !isHere);
+  const bytes = (list: readonly { readonly size?: number | undefined }[]) =>
+    byteText(list.reduce((sum, { size = 0 }) => sum + size, 0));
+  return html`<p><span class="badge wait">To be built</span> ${countText(all.length)} ${all.length === 1 ? 'package' : 'packages'}, ${bytes(all)}${missing.length < all.length && html`; ${bytes(missing)} of it are not on this server yet`}.</p>`;
+}
+
+function registryLine({
+  repository,
+  canPull,
+  canPush,
+  credentials,
+}: Forecast['registries'][number]) {
+  const rights = [
+    canPush === undefined ? (canPull ? 'can be pulled' : 'cannot be pulled') : undefined,
+    canPush === undefined ? undefined : canPush ? 'can be pushed to' : 'cannot be pushed to',
+    credentials && `with the credentials ${credentials.name} of ${credentials.owner}`,
+  ].filter(text => text !== undefined);
+  return html`<div><code>${repository}</code> ${rights.join(', ')}</div>`;
+}
+
+type PlatformPackages = NonNullable<Forecast['solution']>['platforms'][number];
+
+function packageTable({ platform, packages }: PlatformPackages): Html {
+  return html`<details><summary>${countText(packages.length)} packages for ${platform}</summary>
+<div class="wide" tabindex="0" role="region" aria-label="Packages for ${platform}"><table>
+<thead><tr><th scope="col">Package</th><th scope="col">Version</th><th scope="col" class="number">Size</th><th scope="col">Layer</th></tr></thead>
+<tbody>${packages
+    .slice(0, shownPackages)
+    .map(
+      ({ name, version, build, size, isHere }) =>
+        html`<tr><td>${name}</td><td>${version} <span class="minor">${build}</span></td><td class="number">${size === undefined ? '' : byteText(size)}</td><td>${isHere ? 'exists' : 'new'}</td></tr>`,
+    )}</tbody>
+</table></div>
+${packages.length > shownPackages && html`<p class="minor">${countText(packages.length - shownPackages)} more are not shown.</p>`}
+</details>`;
+}

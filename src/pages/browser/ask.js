@@ -1,0 +1,181 @@
+/** The form to ask for a container: search, dry run and address follow what is written. */
+
+const planPauseMs = 400;
+const searchPauseMs = 200;
+/** Proxies refuse longer addresses. */
+const longestAddress = 7000;
+
+const form = /** @type {HTMLFormElement} */ (document.querySelector('#ask'));
+const plan = /** @type {HTMLElement} */ (document.querySelector('#plan'));
+const search = /** @type {HTMLInputElement | null} */ (document.querySelector('#q'));
+const found = document.querySelector('#found');
+const chosen = document.querySelector('#chosen');
+
+/**
+ * Returns a function that fetches a piece of the page for the form. A later call ends the earlier one, which then
+ * returns undefined.
+ *
+ * @param {string} address
+ */
+function pieces(address) {
+  let last = new AbortController();
+  /** @param {Readonly<Record<string, string>>} [more] */
+  return async (more = {}) => {
+    last.abort();
+    const own = new AbortController();
+    last = own;
+    const body = fields();
+    for (const [name, value] of Object.entries(more)) body.set(name, value);
+    try {
+      const answer = await fetch(address, {
+        ...{ method: 'POST', body, signal: own.signal },
+        headers: { accept: 'text/html' },
+      });
+      const text = await answer.text();
+      if (own.signal.aborted) return undefined;
+      if (answer.ok) return text;
+      const page = new DOMParser().parseFromString(text, 'text/html');
+      return page.querySelector('.failure')?.outerHTML ?? '';
+    } catch {
+      if (own.signal.aborted) return undefined;
+      return '<p class="failure">The server does not answer: check the connection, and try again.</p>';
+    }
+  };
+}
+
+const fetchPlan = pieces('/view/ask/plan');
+const fetchFound = pieces('/view/ask/found');
+const fetchChosen = pieces('/view/ask/chosen');
+
+/** @returns {URLSearchParams} */
+function fields() {
+  const texts = /** @type {[string, string][]} */ ([...new FormData(form)]);
+  return new URLSearchParams(texts.filter(([, value]) => value !== ''));
+}
+
+/** Returns a function that calls another one when nobody has called it for a while. */
+function later(/** @type {() => void} */ work, /** @type {number} */ ms) {
+  let timer = 0;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(work, ms);
+  };
+}
+
+function keepAddress() {
+  const kept = fields();
+  for (const name of ['q', 'versions']) kept.delete(name);
+  if (kept.get('format') === 'docker') kept.delete('format');
+  const address = `/?${kept}`;
+  const isShort = address.length <= longestAddress;
+  history.replaceState(null, '', isShort ? address : `/?by=${kept.get('by')}`);
+  for (const [id, isShown] of [
+    ['share-short', isShort],
+    ['share-long', !isShort],
+  ]) {
+    const line = document.getElementById(String(id));
+    if (line) line.hidden = !isShown;
+  }
+  for (const tab of document.querySelectorAll('.tabs a')) {
+    const by = new URL(/** @type {HTMLAnchorElement} */ (tab).href).searchParams.get('by') ?? '';
+    kept.set('by', by);
+    tab.setAttribute('href', isShort ? `/?${kept}` : `/?by=${by}`);
+  }
+}
+
+async function showPlan() {
+  plan.setAttribute('aria-busy', 'true');
+  const piece = await fetchPlan();
+  if (piece === undefined) return;
+  plan.removeAttribute('aria-busy');
+  for (const old of document.querySelectorAll('.field-problem')) old.replaceChildren();
+  for (const field of form.querySelectorAll('[aria-invalid]'))
+    field.removeAttribute('aria-invalid');
+  plan.innerHTML = piece;
+  const problem = plan.querySelector('[data-field]');
+  const name = problem?.getAttribute('data-field');
+  const place = name && document.getElementById(`${name}-problem`);
+  if (!problem || !place) return;
+  place.closest('details')?.setAttribute('open', '');
+  place.replaceChildren(problem);
+  document.getElementById(name)?.setAttribute('aria-invalid', 'true');
+  plan.innerHTML = '<p class="minor">See the field that is marked.</p>';
+}
+
+const planLater = later(showPlan, planPauseMs);
+
+/** @param {Readonly<Record<string, string>>} [more] */
+async function showFound(more) {
+  if (!found) return;
+  found.setAttribute('aria-busy', 'true');
+  if (found.childElementCount === 0) found.innerHTML = '<p class="hint">Searching…</p>';
+  const piece = await fetchFound(more);
+  if (piece === undefined) return;
+  found.removeAttribute('aria-busy');
+  found.innerHTML = piece;
+}
+
+const findLater = later(() => showFound(), searchPauseMs);
+
+let choosing = Promise.resolve();
+
+/** Changes the chosen packages, after earlier changes. @param {Readonly<Record<string, string>>} change */
+function choose(change) {
+  choosing = choosing.then(() => chooseNow(change));
+}
+
+/** @param {Readonly<Record<string, string>>} change */
+async function chooseNow(change) {
+  const piece = await fetchChosen(change);
+  if (piece === undefined || !chosen || !search || !found) return;
+  chosen.innerHTML = piece;
+  if ('add' in change) {
+    search.value = '';
+    found.replaceChildren();
+  }
+  search.focus();
+  keepAddress();
+  showPlan();
+}
+
+form.addEventListener('input', event => {
+  if (event.target === search) {
+    findLater();
+    return;
+  }
+  keepAddress();
+  planLater();
+});
+
+form.addEventListener('submit', event => {
+  const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
+  const { name = '', value = '' } = button ?? {};
+  if (name === 'do' && value === 'ask') {
+    // A second click would make a second request.
+    setTimeout(() => {
+      if (button) button.disabled = true;
+    });
+    return;
+  }
+  event.preventDefault();
+  if (name === 'add' || name === 'remove') {
+    choose({ [name]: value });
+    return;
+  }
+  if (name === 'versions') {
+    showFound({ versions: value });
+    return;
+  }
+  const first = found?.querySelector('button[name="add"]');
+  const text = search?.value.trim() ?? '';
+  if (/[=<>~![:/]/.test(text)) choose({ add: text });
+  else if (first instanceof HTMLButtonElement && first.value === text) choose({ add: text });
+  else showFound();
+});
+
+// A page that comes back from the history has its buttons again.
+addEventListener('pageshow', () => {
+  for (const button of form.querySelectorAll('button')) button.disabled = false;
+});
+
+if (plan.querySelector('[data-waiting]')) showPlan();
