@@ -18,6 +18,7 @@ writeJson('openapi.json', describeJsonApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));
 
 // Compresses the page of the API, so that it takes little space in the package, and leaves out its other builds.
+const shownBy = new URL('../src/pages/docs/swagger/', import.meta.url);
 const renderer = new URL('../node_modules/swagger-ui-dist/', import.meta.url);
 for (const [name, from] of [
   ['swagger-ui.js.gz', 'swagger-ui-bundle.js'],
@@ -25,10 +26,10 @@ for (const [name, from] of [
 ] as const) {
   const text = readFileSync(new URL(from, renderer), 'utf8');
   const bare = text.replace(/\n\/[/*]# sourceMappingURL=\S+(?: \*\/)?\s*$/, '\n');
-  writeFileSync(new URL(`page/${name}`, docs), gzipSync(bare, { level: 9 }));
+  writeFileSync(new URL(name, shownBy), gzipSync(bare, { level: 9 }));
 }
 for (const name of ['LICENSE', 'NOTICE']) {
-  writeFileSync(new URL(`page/${name}`, docs), readFileSync(new URL(name, renderer)));
+  writeFileSync(new URL(name, shownBy), readFileSync(new URL(name, renderer)));
 }
 
 function writeJson(name: string, value: object): void {

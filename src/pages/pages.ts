@@ -4,20 +4,20 @@ import { gzip } from 'node:zlib';
 import type { Middleware, ParameterizedContext } from 'koa';
 import { Fault } from '../foundation/fault.ts';
 import { pageHeaders } from '../foundation/security-headers.ts';
-import type { Version } from '../foundation/version.ts';
 import { wrongMethod } from '../http/errors/wrong-method.ts';
 import type { RequestState } from '../http/request-state.ts';
 import { createRouter, labelOf } from '../http/route/router.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import { type AskedDeps, askedRoutes } from './ask/asked-page.ts';
+import { type DocsDeps, docsRoutes } from './docs/docs-routes.ts';
 import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
 import { type PageBasis, type PageRoute, pageRoute, type Viewer } from './frame/page-route.ts';
 
-export type PagesDeps = PageBasis & AskDeps & AskedDeps & { readonly version: Version };
+export type PagesDeps = PageBasis & AskDeps & AskedDeps & DocsDeps;
 
 // Their names contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
@@ -43,7 +43,12 @@ const assetRoute = pageRoute({
   },
 });
 
-const routes: readonly PageRoute<PagesDeps>[] = [...askRoutes, ...askedRoutes, assetRoute];
+const routes: readonly PageRoute<PagesDeps>[] = [
+  ...askRoutes,
+  ...askedRoutes,
+  ...docsRoutes,
+  assetRoute,
+];
 
 const stranger = { name: undefined, isAdministrator: false };
 

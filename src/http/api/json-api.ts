@@ -8,7 +8,6 @@ import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
-import { docsRoutes } from './description/docs-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
@@ -33,7 +32,6 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...validateRoutes,
   ...metricsRoutes,
   ...serviceRoutes,
-  ...docsRoutes,
   ...viewRoutes,
 ];
 

@@ -1,0 +1,54 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { Version } from '../../foundation/version.ts';
+import { describePlatformApi } from '../../http/platform/platform-api.ts';
+import type { OpenApi } from '../../http/route/describe-api.ts';
+import { pageRoute } from '../frame/page-route.ts';
+import { type DocsAssets, readDocsAssets } from './docs-assets.ts';
+import { docsAssetsPath, docsPage } from './docs-page.ts';
+
+export interface DocsDeps {
+  readonly openapi: OpenApi;
+  readonly version: Version;
+}
+
+let read: DocsAssets | undefined;
+/** Reads the files when the first page is requested: most servers never show one. */
+const assets = (): DocsAssets => (read ??= readDocsAssets());
+
+let described: OpenApi | undefined;
+const platformApi = ({ version }: Version): OpenApi => (described ??= describePlatformApi(version));
+
+// The name of a file contains the digest of its content.
+const forGood = 'public, max-age=31536000, immutable';
+
+/** Pages where people read and try the APIs. */
+export const docsRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/docs',
+    access: 'anybody',
+    run: (_, { openapi }: DocsDeps) => docsPage('/docs', openapi, assets()),
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/docs/platform',
+    access: 'anybody',
+    run: (_, { version }: DocsDeps) => docsPage('/docs/platform', platformApi(version), assets()),
+  }),
+  pageRoute({
+    method: 'get',
+    path: `${docsAssetsPath}/{name}`,
+    access: 'anybody',
+    run({ ctx, params }, _: object) {
+      const asset = Object.values(assets()).find(({ name }) => name === params.name);
+      if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
+      ctx.type = asset.type;
+      ctx.set('cache-control', forGood);
+      ctx.vary('Accept-Encoding');
+      const isPacked = ctx.acceptsEncodings('gzip') !== false;
+      if (isPacked) ctx.set('content-encoding', 'gzip');
+      ctx.body = isPacked ? asset.packed : asset.unpacked();
+      return undefined;
+    },
+  }),
+];
