@@ -135,15 +135,15 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
-  koa.use(
-    pages({
-      ...apiDeps,
-      viewerOf: createViewerOf(apiDeps),
-      packageSearch: conda.packageSearch,
-      previewLimiter: createLimiter('dry runs and searches'),
-      publicUrl,
-    }),
-  );
+  const hasPages = config.pages === 'on';
+  const pagesDeps = {
+    ...apiDeps,
+    viewerOf: createViewerOf(apiDeps),
+    packageSearch: conda.packageSearch,
+    previewLimiter: createLimiter('dry runs and searches'),
+    publicUrl,
+  };
+  if (hasPages) koa.use(pages(pagesDeps));
   koa.use(jsonApi(apiDeps));
   const limits = createCallLimits();
   koa.use(
@@ -152,7 +152,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       ...{ audit: state.audit, trustedProxies: config.trustedProxies },
     }),
   );
-  koa.use(noRoute);
+  koa.use(() => noRoute(hasPages ? '/docs' : '/openapi.json'));
 
   await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
   const work = startRegularWork(deps, state, registries, people, containers);
@@ -184,6 +184,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
 }
 
 /** Answers requests that no route matches. */
-function noRoute(): never {
-  throw new Fault('not-found', 'No such route: GET /docs lists them all', { phase: 'request' });
+function noRoute(list: string): never {
+  throw new Fault('not-found', `No such route: GET ${list} lists them all`, { phase: 'request' });
 }

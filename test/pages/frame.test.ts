@@ -49,6 +49,17 @@ test('a failure is a page for a browser, and JSON for a program', async () => {
   assert.match(json.headers.get('content-type') ?? '', /^application\/json/);
 });
 
+test('a server without pages answers browsers as it answers programs', async () => {
+  await using bare = await startSluice({ config: { pages: 'off' } });
+  for (const path of ['/', '/docs', '/view/builds/1', '/view/assets/0/style.css']) {
+    const answer = await bare.fetch(path, asBrowser);
+    assert.equal(answer.status, 404, path);
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+    const { message } = (await answer.json()) as { message: string };
+    if (path !== '/view/builds/1') assert.match(message, /GET \/openapi\.json lists them all/);
+  }
+});
+
 test('a wrong method on a page is refused', async () => {
   const answer = await sluice.fetch('/', { method: 'PUT', ...asBrowser });
   assert.equal(answer.status, 405);

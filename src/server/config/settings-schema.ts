@@ -239,6 +239,12 @@ export const configSchema = z.strictObject({
     .describe(
       'Number of your own proxies in front of this server. Their `X-Forwarded-For` header then names the client address',
     ),
+  pages: z
+    .enum(['on', 'off'])
+    .default('on')
+    .describe(
+      'Pages for people, at `/`, `/docs` and below `/view/`. `off`: browsers get the same answers as programs',
+    ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
