@@ -18,7 +18,7 @@ import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';
-import { keptDocument } from './solve/conda/kept-documents.ts';
+import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
@@ -32,8 +32,14 @@ export interface Builds {
   get(id: string): Promise<BuildRow>;
   /** Returns a document about the packages of an image. Throws {@link Fault} (404) for a build that has none. */
   document(id: string, name: DocumentName): Promise<string>;
+  /** Returns the names of the documents that a build has. */
+  documents(build: BuildRow): Promise<readonly DocumentName[]>;
   /** Returns a text that says what a queued build waits for. */
   waitsFor(build: BuildRow): string;
+  /** Returns how many queued builds there are, and how many of them were requested before this one. */
+  queueAt(id: string): { readonly before: number; readonly all: number };
+  /** Returns builds of the same image by the same owner, the newest first, without the build itself. */
+  others(build: BuildRow): Promise<readonly BuildRow[]>;
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
   /** Returns the build when the packages of its image are known, when it has finished, or after the given time. */
@@ -217,11 +223,23 @@ export function createBuilds(deps: BuildsDeps): Builds {
     get,
 
     document: (id, name) => keptDocument(store, id, name),
+    documents: build => keptNames(store, build),
     waitsFor({ plan }) {
       const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
       return isForBuilder
         ? 'BuildKit, which is being installed'
         : 'other builds, which were requested first';
+    },
+
+    queueAt(id) {
+      const queued = [...active.values()].filter(({ isStarted }) => !isStarted);
+      const place = queued.findIndex(({ row }) => row.id === id);
+      return { before: Math.max(place, 0), all: queued.length };
+    },
+
+    async others({ id, target, owner }) {
+      const all = await store.newest(target, comparedBuilds);
+      return all.filter(one => one.id !== id && one.owner === owner);
     },
 
     async settled(id, ms) {
@@ -297,3 +315,4 @@ async function atMost(ms: number, work: Promise<void> | undefined): Promise<void
 
 const resumed = '\nThe server was restarted. The build starts again.\n';
 const purgedAtOnce = 100;
+const comparedBuilds = 20;

@@ -10,6 +10,8 @@ import { createRouter, labelOf } from '../http/route/router.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import { type AskedDeps, askedRoutes } from './ask/asked-page.ts';
+import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.ts';
+import { type BuildWatchesDeps, createBuildWatches } from './builds/build-watches.ts';
 import { type DocsDeps, docsRoutes } from './docs/docs-routes.ts';
 import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
@@ -17,7 +19,12 @@ import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
 import { type PageBasis, type PageRoute, pageRoute, type Viewer } from './frame/page-route.ts';
 
-export type PagesDeps = PageBasis & AskDeps & AskedDeps & DocsDeps;
+export type PagesDeps = PageBasis &
+  AskDeps &
+  AskedDeps &
+  DocsDeps &
+  Omit<BuildPageDeps, 'watches'> &
+  BuildWatchesDeps;
 
 // Their names contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
@@ -43,9 +50,10 @@ const assetRoute = pageRoute({
   },
 });
 
-const routes: readonly PageRoute<PagesDeps>[] = [
+const routes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askRoutes,
   ...askedRoutes,
+  ...buildPageRoutes,
   ...docsRoutes,
   assetRoute,
 ];
@@ -55,6 +63,7 @@ const stranger = { name: undefined, isAdministrator: false };
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
   const find = createRouter(routes);
+  const routeDeps = { ...deps, watches: createBuildWatches(deps) };
   return async (ctx, next) => {
     const wantsPage = prefersHtml(ctx);
     if (wantsPage)
@@ -65,7 +74,7 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
     if (route.isShared && !wantsPage) return next();
     ctx.state.route = labelOf(route);
     if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    const { answer, viewer } = await found.route.answer(ctx, found.params, deps);
+    const { answer, viewer } = await found.route.answer(ctx, found.params, routeDeps);
     if (!answer) return;
     if ('location' in answer) {
       ctx.status = 303;

@@ -20,6 +20,8 @@ export interface ActiveBuild {
   readonly row: BuildRow;
   /** Owners of the requests that wait for it. */
   readonly askers: Set<string>;
+  /** False while it waits in the queue. */
+  readonly isStarted: boolean;
   /** Resolves when the packages of its image are known, and at its end. */
   readonly solved: Promise<void>;
   /** Resolves when the build has ended, or is left to the next process. */
@@ -189,14 +191,20 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const writer = logs.begin(row.id);
       if (firstWords !== '') writer.write(firstWords);
       const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
-      const done = finish({ row, stop, writer, secrets, undo, onSolved, isStarted: false })
+      const run = { row, stop, writer, secrets, undo, onSolved, isStarted: false };
+      const done = finish(run)
         .catch(err => log.error({ buildId: row.id, err }, 'build'))
         .finally(() => {
           active.delete(row.id);
           onSolved();
         });
       const askers = new Set([row.owner]);
-      active.set(row.id, { row, askers, solved, done, stop: reason => stop.abort(reason) });
+      active.set(row.id, {
+        ...{ row, askers, solved, done, stop: reason => stop.abort(reason) },
+        get isStarted() {
+          return run.isStarted;
+        },
+      });
     },
 
     drain() {

@@ -1,14 +1,25 @@
 /** What every page does: times in the reader's own zone, and buttons that copy. */
 
-for (const time of document.querySelectorAll('time[datetime]')) {
+/**
+ * Does that for a part of the page that was replaced.
+ * @param {ParentNode} part
+ */
+export function improve(part) {
+  for (const time of part.querySelectorAll('time[datetime]')) showTime(time);
+  for (const place of part.querySelectorAll('.copy')) addButton(place);
+}
+
+/** @param {Element} time */
+function showTime(time) {
   const at = new Date(/** @type {HTMLTimeElement} */ (time).dateTime);
   time.setAttribute('title', at.toISOString());
   time.textContent = at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
 }
 
-for (const place of document.querySelectorAll('.copy')) {
+/** @param {Element} place */
+function addButton(place) {
   const text = place.querySelector('pre');
-  if (!text) continue;
+  if (!text) return;
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'quiet';
@@ -28,3 +39,5 @@ for (const place of document.querySelectorAll('.copy')) {
   });
   place.append(button);
 }
+
+improve(document);

@@ -44,3 +44,14 @@ export function shortDigest(digest: string): string {
 export function countText(count: number): string {
   return count.toLocaleString('en-US');
 }
+
+/**
+ * Returns a text from outside in which every character can be seen: characters that control a terminal or turn the
+ * direction of writing become `�`, since they can make a text look like another one.
+ */
+export function visibleText(text: string): string {
+  return text.replace(hidden, '\ufffd');
+}
+
+// Source: Unicode Bidirectional Algorithm, explicit directional formatting characters.
+const hidden = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]|(?![\t\n])\p{Cc}/gu;

@@ -1,7 +1,7 @@
 import { type DocumentName, documentForms } from '../../../conda/bills/document-form.ts';
 import { writeDocument } from '../../../conda/bills/write-documents.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
+import type { BuildRow, BuildStore } from '../../../storage/rows/images/build-rows.ts';
 
 type KeptBuilds = Pick<BuildStore, 'find' | 'solution'>;
 
@@ -20,6 +20,16 @@ export async function keptDocument(
   throw missing(
     `This build has no ${documentForms[name].title}: only images of Conda packages that were made without a builder have one`,
   );
+}
+
+/** Returns the names of the documents that {@link keptDocument} returns for a build. */
+export async function keptNames(
+  store: Pick<BuildStore, 'solution'>,
+  { id, lockFile }: Pick<BuildRow, 'id' | 'lockFile'>,
+): Promise<readonly DocumentName[]> {
+  if (lockFile === null) return [];
+  const hasSolution = (await store.solution(id)) !== undefined;
+  return hasSolution ? (Object.keys(documentForms) as DocumentName[]) : ['explicit'];
 }
 
 /** Reads a lock file of this server by its address, without a connection; undefined for every other address. */

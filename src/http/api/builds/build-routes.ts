@@ -2,16 +2,14 @@ import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { Builds, Cancellation } from '../../../builds/builds.ts';
+
+import type { Cancellation } from '../../../builds/builds.ts';
+
 import type { BuildLogs } from '../../../builds/logs/build-logs.ts';
 import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
-import { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/reference.ts';
 import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
-import type { NoteDeed } from '../../callers/audit-notes.ts';
-import type { RequireAdministrator } from '../../callers/basic-auth.ts';
-import { networkOf } from '../../callers/client-address.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import {
@@ -19,13 +17,11 @@ import {
   buildDetailsSchema,
   buildStatusSchema,
 } from '../container/answer-schema.ts';
+import { type CancelDeps, cancelBuild } from './cancel-build.ts';
 import { logEvents } from './log-events.ts';
 
-export interface BuildRoutesDeps {
-  readonly builds: Builds;
+export interface BuildRoutesDeps extends CancelDeps {
   readonly logs: BuildLogs;
-  readonly requireAdministrator: RequireAdministrator;
-  readonly noteDeed: NoteDeed;
   /** Address of a registry. */
   readonly urlOf: (registry: string) => string;
 }
@@ -133,14 +129,7 @@ export const buildRoutes = [
     faults: ['not-found', 'unauthorized', 'denied', 'too-many-requests'],
     claim: ({ query }) => ({ platformEndpoint: query.towerEndpoint }),
     async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
-      const { builds, requireAdministrator, noteDeed } = deps;
-      // Builds record their owner in the same way.
-      const owner = caller.user ?? networkOf(caller.address);
-      const { id } = await builds.get(buildId);
-      const isOwn = await builds.isAsker(id, owner);
-      if (!isOwn) await requireAdministrator(ctx.req).catch(refuseCancel);
-      const outcome = await builds.cancel(id, isOwn ? owner : undefined);
-      if (outcome === 'cancelled') noteDeed(ctx.req, 'build.cancel', id);
+      const { id, outcome } = await cancelBuild(ctx.req, caller, buildId, deps);
       return { id, cancelled: outcome === 'cancelled', message: cancelWords[outcome] };
     },
   }),
@@ -172,14 +161,6 @@ const cancelWords: Readonly<Record<Cancellation, string>> = {
   'others-wait': 'The build continues: other callers wait for it',
   over: 'The build is finished',
 };
-
-/** Throws the reason why the caller may not cancel another caller's build. */
-function refuseCancel(error: unknown): never {
-  if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
-  throw error.retold(
-    `Only the caller who requested a build, or an administrator, can cancel it: ${error.message}`,
-  );
-}
 
 /** Source: container service specification, section 2.5. */
 function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {

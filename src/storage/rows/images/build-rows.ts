@@ -76,6 +76,8 @@ export interface BuildStore {
   solution(id: string): Promise<Buffer | undefined>;
   /** Returns the newest build of a target, or the newest that made this digest. */
   latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
+  /** Returns up to so many builds of a target, the newest first. */
+  newest(target: string, limit: number): Promise<BuildRow[]>;
   /** Notes that a build starts, and counts the start. */
   start(id: string, at: number): Promise<void>;
   /** Takes back the count of a start, for a build that a stopping server leaves to the next one. */
@@ -125,6 +127,9 @@ export function createBuildStore(database: Database): BuildStore {
     `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
      ORDER BY rowid DESC LIMIT 1`,
   );
+  const newestOf = database.prepare(
+    `SELECT ${columns} FROM builds WHERE target = ? ORDER BY rowid DESC LIMIT ?`,
+  );
   const start = database.prepare(
     'UPDATE builds SET started_at = ?, starts = starts + 1 WHERE id = ?',
   );
@@ -165,6 +170,7 @@ export function createBuildStore(database: Database): BuildStore {
     find: async id => byId(id),
     solution: async id => (solution.get(id) as Buffer | null | undefined) ?? undefined,
     latest: async (target, digest) => newest(target, digest),
+    newest: async (target, limit) => newestOf.all(target, limit).map(row => rowOf(row) as BuildRow),
     start: (id, at) =>
       database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
     leave: id => database.write(() => void leave.run(id)),

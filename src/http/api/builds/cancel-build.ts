@@ -1,0 +1,42 @@
+import type { IncomingMessage } from 'node:http';
+import type { Builds, Cancellation } from '../../../builds/builds.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import type { Caller } from '../../../request/container-request.ts';
+import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { RequireAdministrator } from '../../callers/basic-auth.ts';
+import { networkOf } from '../../callers/client-address.ts';
+
+export interface CancelDeps {
+  readonly builds: Builds;
+  readonly requireAdministrator: RequireAdministrator;
+  readonly noteDeed: NoteDeed;
+}
+
+/** Returns the caller as builds record their owners. */
+export function ownerOf({ user, address }: Pick<Caller, 'user' | 'address'>): string {
+  return user ?? networkOf(address);
+}
+
+/** Cancels a build for a caller who requested it, or for an administrator. Throws a `Fault`: 403, 404. */
+export async function cancelBuild(
+  request: IncomingMessage,
+  caller: Caller,
+  buildId: string,
+  { builds, requireAdministrator, noteDeed }: CancelDeps,
+): Promise<{ readonly id: string; readonly outcome: Cancellation }> {
+  const owner = ownerOf(caller);
+  const { id } = await builds.get(buildId);
+  const isOwn = await builds.isAsker(id, owner);
+  if (!isOwn) await requireAdministrator(request).catch(refuseCancel);
+  const outcome = await builds.cancel(id, isOwn ? owner : undefined);
+  if (outcome === 'cancelled') noteDeed(request, 'build.cancel', id);
+  return { id, outcome };
+}
+
+/** Throws the reason why the caller may not cancel another caller's build. */
+function refuseCancel(error: unknown): never {
+  if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
+  throw error.retold(
+    `Only the caller who requested a build, or an administrator, can cancel it: ${error.message}`,
+  );
+}

@@ -1,0 +1,45 @@
+/** The page of a build: follows it while it runs, and scrolls through the whole of its log. */
+import { improve } from './common.js';
+import { openLog } from './log-lines.js';
+
+const place = /** @type {HTMLElement} */ (document.getElementById('lines'));
+const log = openLog(place);
+
+/**
+ * Replaces a part of the page. What has the focus keeps it.
+ * @param {string} id
+ * @param {string} html
+ */
+function replace(id, html) {
+  const part = document.getElementById(id);
+  if (!part) return;
+  const focused = document.activeElement;
+  const isInside = focused instanceof HTMLElement && part.contains(focused);
+  const address = isInside ? focused.getAttribute('href') : null;
+  const open = [...part.querySelectorAll('details')].map(one => one.open);
+  // Written by this server, which escapes every text in it.
+  part.innerHTML = html;
+  for (const [at, details] of part.querySelectorAll('details').entries()) {
+    details.open = open[at] ?? false;
+  }
+  improve(part);
+  if (address === null) return;
+  for (const link of part.querySelectorAll('a')) {
+    if (link.getAttribute('href') === address) link.focus();
+  }
+}
+
+if (place.dataset.live !== undefined) {
+  const events = new EventSource(`/view/builds/${place.dataset.build}/events`);
+  /** @param {Event} event */
+  const dataOf = event => JSON.parse(/** @type {MessageEvent} */ (event).data);
+  for (const id of ['state', 'recipe']) {
+    events.addEventListener(id, event => replace(id, dataOf(event)));
+  }
+  events.addEventListener('lines', event => log.add(dataOf(event)));
+  events.addEventListener('end', () => {
+    events.close();
+    document.getElementById('cancel')?.remove();
+    place.removeAttribute('data-live');
+  });
+}

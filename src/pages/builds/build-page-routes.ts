@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import type { BuildPlan } from '../../builds/plan/build-plan.ts';
+import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
+import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { html } from '../frame/html.ts';
+import { pageRoute, type Viewer } from '../frame/page-route.ts';
+import { againAddress } from './again-address.ts';
+import { buildPage, type ComparedBuild, type ViewerPart } from './build-page.ts';
+import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
+import type { BuildWatches } from './build-watches.ts';
+import { type LogPage, linesAtOnce, linesPart, mostFound } from './log-part.ts';
+
+export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
+  readonly watches: BuildWatches;
+}
+
+const position = z.coerce.number().int().min(0).max(1e9);
+/** An empty field of a form counts as absent. */
+const optional = <S extends z.ZodType>(schema: S) =>
+  z.preprocess(value => (value === '' ? undefined : value), schema.optional());
+
+const pageQuery = z.object({
+  step: optional(position),
+  from: optional(position),
+  line: optional(position),
+  find: optional(z.string().max(200)),
+  done: optional(z.enum(['cancelled', 'others-wait', 'over'])),
+});
+const linesQuery = z.object({ from: position, to: position, step: optional(position) });
+
+const doneWords = {
+  cancelled: 'The build was cancelled.',
+  'others-wait': 'The build continues: other callers wait for it.',
+  over: 'The build was finished already.',
+};
+
+/** Routes of the page of a build. Everyone who knows the id of a build may see it, as in the JSON API. */
+export const buildPageRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/view/builds/{buildId}',
+    access: 'anybody',
+    isShared: true,
+    query: pageQuery,
+    async run({ params, query, viewer }, deps: BuildPageDeps) {
+      const view = await viewBuild(idOf(params.buildId), deps);
+      const log = await logPage(view, query);
+      const own = await viewerPart(view.id, viewer, deps);
+      const done = query.done && doneWords[query.done];
+      return buildPage(view, log, { ...own, done }, Date.now());
+    },
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/view/builds/{buildId}/lines',
+    access: 'anybody',
+    query: linesQuery,
+    async run({ params, query: { from, to, step } }, { builds, logs }: BuildPageDeps) {
+      const { id } = await builds.get(idOf(params.buildId));
+      const lines = await logs.lines(id);
+      const end = Math.min(to, from + linesAtOnce);
+      return { piece: html`${linesPart((await lines?.read(from, end, step)) ?? [])}` };
+    },
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/view/builds/{buildId}/events',
+    access: 'anybody',
+    async run({ ctx, params }, { builds, watches }: BuildPageDeps) {
+      const { id } = await builds.get(idOf(params.buildId));
+      ctx.type = 'text/event-stream';
+      ctx.set('cache-control', 'no-store');
+      // Otherwise nginx buffers several kilobytes.
+      ctx.set('x-accel-buffering', 'no');
+      const body = watches.watch(id);
+      ctx.res.once('close', () => body.destroy());
+      ctx.body = body;
+      ctx.flushHeaders();
+      return undefined;
+    },
+  }),
+  pageRoute({
+    method: 'post',
+    path: '/view/builds/{buildId}/cancel',
+    access: 'anybody',
+    async run({ ctx, params, viewer }, deps: BuildPageDeps) {
+      const { caller } = viewer;
+      const { id, outcome } = await cancelBuild(ctx.req, caller, idOf(params.buildId), deps);
+      return { location: `/view/builds/${id}?done=${outcome}` };
+    },
+  }),
+];
+
+/** The number of a build may follow `-` instead of `_`, as in the reference service. */
+function idOf(text: string): string {
+  return text.replace(/-(\d+)$/, '_$1');
+}
+
+async function logPage(
+  { lines, steps }: BuildView,
+  { step: wanted, from, line, find }: z.output<typeof pageQuery>,
+): Promise<LogPage> {
+  const step =
+    line === undefined && steps.some(({ number }) => number === wanted) ? wanted : undefined;
+  const total = step === undefined ? (lines?.total ?? 0) : (lines?.countOf(step) ?? 0);
+  const last = Math.max(0, total - linesAtOnce);
+  const first = line === undefined ? from : line - linesAtOnce / 2;
+  // Positions in addresses are counted from 1. A step is read from its beginning, a log from its end.
+  const start = first === undefined ? (step === undefined ? last : 0) : Math.max(0, first - 1);
+  const begin = Math.min(start, last);
+  return {
+    ...{ step, total, from: begin },
+    lines: (await lines?.read(begin, begin + linesAtOnce, step)) ?? [],
+    search:
+      find === undefined
+        ? undefined
+        : { text: find, found: (await lines?.search(find, mostFound)) ?? [] },
+  };
+}
+
+async function viewerPart(
+  id: string,
+  { caller, isAdministrator }: Viewer,
+  { builds }: BuildPageDeps,
+): Promise<Omit<ViewerPart, 'done'>> {
+  const build = await builds.get(id);
+  const owner = ownerOf(caller);
+  const mayCancel = isAdministrator || (await builds.isAsker(id, owner));
+  // The id of a build lets everyone see it: only its owner learns the ids of the others.
+  const maySeeOthers = isAdministrator || build.owner === owner;
+  const others = maySeeOthers ? await builds.others(build) : [];
+  const all = [...others, build].sort((one, other) => other.createdAt - one.createdAt);
+  return {
+    mayCancel,
+    again: againAddress(JSON.parse(build.plan) as BuildPlan),
+    compared: all.map(comparedBuild),
+  };
+}
+
+function comparedBuild({
+  id,
+  createdAt,
+  startedAt,
+  finishedAt,
+  succeeded,
+}: BuildRow): ComparedBuild {
+  const isOver = finishedAt !== null;
+  return {
+    ...{ id, createdAt },
+    state: isOver ? (succeeded ? 'succeeded' : 'failed') : 'not finished',
+    tookMs: isOver ? finishedAt - (startedAt ?? createdAt) : undefined,
+  };
+}

@@ -1,0 +1,107 @@
+import type { Builds } from '../../builds/builds.ts';
+import type { BuildLogs } from '../../builds/logs/build-logs.ts';
+import type { PlatformLayers } from '../../builds/logs/build-step.ts';
+import type { LogLines } from '../../builds/logs/log-lines.ts';
+import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
+import { lastLinesFollow } from '../../builds/solve/failures/build-fault.ts';
+import type { DocumentName } from '../../conda/bills/document-form.ts';
+import { parseReference } from '../../oci/reference.ts';
+import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { type ShownRecipe, shownRecipe } from './shown-recipe.ts';
+import { loggedSteps, recordedSteps, type ShownStep } from './shown-step.ts';
+
+/** What everyone who knows the id of a build may see of it. It is the same for all of them. */
+export interface BuildView {
+  readonly id: string;
+  readonly state: 'queued' | 'running' | 'succeeded' | 'failed';
+  readonly createdAt: number;
+  readonly startedAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  /** What a queued build waits for. */
+  readonly queue:
+    | { readonly waitsFor: string; readonly before: number; readonly all: number }
+    | undefined;
+  readonly failure: Failure | undefined;
+  readonly steps: readonly ShownStep[];
+  /** Steps are known by the text of the log only. */
+  readonly isFromLog: boolean;
+  readonly image: ShownImage;
+  readonly recipe: ShownRecipe;
+  readonly lines: LogLines | undefined;
+}
+
+export interface Failure {
+  readonly words: string;
+  /** The last lines of the failed step; empty for other failures. */
+  readonly output: string;
+}
+
+export interface ShownImage {
+  /** The name to pull. */
+  readonly name: string;
+  readonly isPlainHttp: boolean;
+  readonly format: 'docker' | 'sif';
+  readonly digest: string | undefined;
+  /** Layers by platform; empty where they are not known. */
+  readonly platforms: readonly PlatformLayers[];
+  /** Documents about its packages. */
+  readonly documents: readonly DocumentName[];
+}
+
+export interface BuildViewDeps {
+  readonly builds: Builds;
+  readonly logs: BuildLogs;
+  readonly urlOf: (registry: string) => string;
+}
+
+/** Returns what the page of a build shows. Throws a `Fault` (404). */
+export async function viewBuild(id: string, deps: BuildViewDeps): Promise<BuildView> {
+  const { builds, logs } = deps;
+  const build = await builds.get(id);
+  const plan = JSON.parse(build.plan) as BuildPlan;
+  const record = await logs.steps(id);
+  const lines = await logs.lines(id);
+  const state = stateOf(build);
+  const failure = build.reason === null ? undefined : failureOf(build.reason);
+  const recorded = recordedSteps(record?.steps ?? [], build.finishedAt !== null);
+  const isFromLog = recorded.length === 0;
+  const steps = isFromLog ? loggedSteps(lines?.steps ?? []) : recorded;
+  const platforms = record?.platforms ?? [];
+  return {
+    ...{ id: build.id, state, createdAt: build.createdAt, failure, steps, isFromLog, lines },
+    startedAt: build.startedAt ?? undefined,
+    finishedAt: build.finishedAt ?? undefined,
+    queue:
+      state === 'queued'
+        ? { waitsFor: builds.waitsFor(build), ...builds.queueAt(build.id) }
+        : undefined,
+    image: await imageOf(build, plan, platforms, deps),
+    recipe: shownRecipe(plan, { steps, failure, platforms }),
+  };
+}
+
+function stateOf({ finishedAt, startedAt, succeeded }: BuildRow): BuildView['state'] {
+  if (finishedAt !== null) return succeeded ? 'succeeded' : 'failed';
+  return startedAt === null ? 'queued' : 'running';
+}
+
+function failureOf(reason: string): Failure {
+  const [words = '', ...output] = reason.split(`${lastLinesFollow}\n`);
+  return { words, output: output.join('\n') };
+}
+
+async function imageOf(
+  build: BuildRow,
+  plan: BuildPlan,
+  platforms: readonly PlatformLayers[],
+  { builds, urlOf }: BuildViewDeps,
+): Promise<ShownImage> {
+  const { target, digest } = build;
+  const { sif } = plan;
+  return {
+    ...{ name: pullName({ target, sif }), format: sif ? 'sif' : 'docker', platforms },
+    isPlainHttp: urlOf(parseReference(target).registry).startsWith('http:'),
+    digest: digest ?? undefined,
+    documents: await builds.documents(build),
+  };
+}

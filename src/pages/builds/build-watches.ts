@@ -1,0 +1,145 @@
+import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { html } from '../frame/html.ts';
+import { statePart } from './build-state.ts';
+import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
+import { linesAtOnce, linesPart } from './log-part.ts';
+import { recipePart } from './recipe-part.ts';
+
+/** Streams of server-sent events about running builds. All watchers of a build share one reader and one rendering. */
+export interface BuildWatches {
+  /**
+   * Returns the events of a build until it has ended: `state` and `recipe` with HTML, `lines` with new lines of its log,
+   * `end`. Data is JSON.
+   */
+  watch(id: string): Readable;
+}
+
+export interface BuildWatchesDeps extends BuildViewDeps {
+  readonly isStopping: () => boolean;
+}
+
+const tickMs = 500;
+// Proxies close a connection that is idle for a minute.
+const quietTicks = 30;
+// A watcher that does not read so much is disconnected; its browser connects again.
+const mostWaiting = 1024 * 1024;
+
+interface Watch {
+  readonly readers: Set<Readable>;
+  view: BuildView | undefined;
+  state: string;
+  recipe: string;
+  total: number;
+  /** What a new watcher gets first; undefined after a change. */
+  first: Promise<Buffer> | undefined;
+}
+
+/** Creates the streams of one server. A build that nobody watches costs nothing. */
+export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
+  const watches = new Map<string, Watch>();
+
+  /** Sends what has changed. Returns false at the end of the build. */
+  const tick = async (id: string, watch: Watch): Promise<boolean> => {
+    const view = await viewBuild(id, deps);
+    const events: string[] = [];
+    const state = statePart(view, Date.now()).toString();
+    if (state !== watch.state) events.push(eventOf('state', state));
+    const recipe = recipePart(view.recipe).toString();
+    if (recipe !== watch.recipe) events.push(eventOf('recipe', recipe));
+    const total = view.lines?.total ?? 0;
+    if (total !== watch.total) events.push(await linesEvent(view, Math.min(watch.total, total)));
+    const isFirst = watch.view === undefined;
+    Object.assign(watch, { view, state, recipe, total });
+    if (events.length > 0) {
+      watch.first = undefined;
+      if (!isFirst) send(watch, Buffer.from(events.join('')));
+    }
+    if (isFirst) for (const reader of watch.readers) void greet(watch, reader);
+    return view.finishedAt === undefined;
+  };
+
+  const run = async (id: string, watch: Watch): Promise<void> => {
+    try {
+      for (let count = 1; watch.readers.size > 0 && !deps.isStopping(); count += 1) {
+        if (!(await tick(id, watch))) {
+          await watch.first;
+          send(watch, Buffer.from(eventOf('end', '')));
+          return;
+        }
+        if (count % quietTicks === 0) send(watch, Buffer.from(':\n\n'));
+        await sleep(tickMs, undefined, { ref: false });
+      }
+    } catch {
+      // The build was removed, or the disk fails. Browsers connect again and get the failure as an answer.
+    } finally {
+      watches.delete(id);
+      for (const reader of watch.readers) reader.push(null);
+    }
+  };
+
+  return {
+    watch(id) {
+      let watch = watches.get(id);
+      const isNew = !watch;
+      watch ??= {
+        ...{ readers: new Set(), view: undefined, first: undefined },
+        ...{ state: '', recipe: '', total: 0 },
+      };
+      const { readers } = watch;
+      const reader = new Readable({
+        read() {},
+        destroy(error, done) {
+          readers.delete(reader);
+          done(error);
+        },
+      });
+      readers.add(reader);
+      if (isNew) {
+        watches.set(id, watch);
+        void run(id, watch);
+      } else if (watch.view) void greet(watch, reader);
+      return reader;
+    },
+  };
+}
+
+/** Sends the present state to a new watcher. */
+async function greet(watch: Watch, reader: Readable): Promise<void> {
+  const { view, state, recipe } = watch;
+  if (!view) return;
+  watch.first ??= (async () => {
+    const from = Math.max(0, watch.total - linesAtOnce);
+    const events = [
+      eventOf('state', state),
+      eventOf('recipe', recipe),
+      await linesEvent(view, from),
+    ];
+    return Buffer.from(events.join(''));
+  })();
+  try {
+    const bytes = await watch.first;
+    if (!reader.destroyed && !reader.readableEnded) reader.push(bytes);
+  } catch {
+    reader.destroy();
+  }
+}
+
+function send({ readers }: Watch, bytes: Buffer): void {
+  for (const reader of readers) {
+    if (reader.readableLength > mostWaiting) reader.destroy();
+    else reader.push(bytes);
+  }
+}
+
+/** Returns the event for the lines from a position on: the last ones, if they are many. */
+async function linesEvent({ lines }: BuildView, since: number): Promise<string> {
+  const total = lines?.total ?? 0;
+  const from = Math.max(since, total - linesAtOnce);
+  const shown = (await lines?.read(from, total)) ?? [];
+  return eventOf('lines', { total, from, html: html`${linesPart(shown)}`.toString() });
+}
+
+function eventOf(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}

@@ -1,0 +1,90 @@
+import type { LogLine } from '../../builds/logs/log-lines.ts';
+import { countText, visibleText } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { BuildView } from './build-view.ts';
+
+/** Lines of a page of the log, and the most lines that a browser fetches at once. */
+export const linesAtOnce = 300;
+const mostChars = 2000;
+
+/** What part of a log is shown. */
+export interface LogPage {
+  /** Only the lines of this step. */
+  readonly step: number | undefined;
+  /** Number of lines that can be shown. */
+  readonly total: number;
+  /** Position of the first shown line, counted from 0. */
+  readonly from: number;
+  readonly lines: readonly LogLine[];
+  readonly search: { readonly text: string; readonly found: readonly LogLine[] } | undefined;
+}
+
+export const mostFound = 200;
+
+/** Returns the log of a build: a page of it, links to the others, and what scripts need to scroll through it. */
+export function logPart({ id, steps, lines, state }: BuildView, page: LogPage): Html {
+  const { step, total, from, search } = page;
+  const isOver = state === 'succeeded' || state === 'failed';
+  const numbered = steps.filter(({ number }) => number !== undefined);
+  return html`<h2 id="log">Log</h2>
+<form class="tools" method="get" action="/view/builds/${id}#log">
+<div><label for="find">Find in the log</label><input id="find" name="find" type="search" maxlength="200" value="${search?.text ?? ''}"></div>
+${
+  numbered.length > 0 &&
+  html`<div><label for="step">Step</label><select id="step" name="step"><option value="">All steps</option>${numbered.map(
+    one =>
+      html`<option value="${one.number}"${one.number === step && html` selected`}>#${one.number} ${visibleText(one.name.slice(0, 80))}</option>`,
+  )}</select></div>`
+}
+<button class="quiet">Show</button>
+<a class="button quiet" href="/v1alpha1/builds/${id}/logs" download="${id}.log">Download</a>
+</form>
+${search && foundPart(id, search)}
+${
+  total === 0
+    ? html`<p class="minor">${lines === undefined && isOver ? 'The log is not kept any more.' : 'The log is empty.'}</p>`
+    : html`<p class="pages">${pagesPart(id, page)}</p>`
+}
+<div class="log" id="lines" tabindex="0" role="region" aria-label="Lines of the log" data-build="${id}" data-total="${total}" data-from="${from}"${step !== undefined && html` data-step="${step}"`}${!isOver && html` data-live`}><div class="sheet">${linesPart(page.lines)}</div></div>`;
+}
+
+/** Returns lines of a log; their numbers are links to them. */
+export function linesPart(lines: readonly LogLine[]): Html {
+  return html`${lines.map(line => html`<div class="line${kindOf(line.text)}" id="L${line.number}"><a href="?line=${line.number}#L${line.number}">${line.number}</a><span>${shown(line)}</span></div>`)}`;
+}
+
+function foundPart(id: string, { text, found }: NonNullable<LogPage['search']>): Html {
+  if (found.length === 0) return html`<p>No line contains “${text}”.</p>`;
+  const count =
+    found.length >= mostFound ? `The first ${mostFound} lines` : countText(found.length);
+  return html`<p>${count} ${found.length === 1 ? 'line contains' : 'lines contain'} “${text}”:</p>
+<ol class="found">${found.map(
+    line =>
+      html`<li><a href="/view/builds/${id}?line=${line.number}#L${line.number}">Line ${line.number}</a> <code>${shown(line).slice(0, 300)}</code></li>`,
+  )}</ol>`;
+}
+
+function pagesPart(id: string, { total, from, lines, step }: LogPage): Html {
+  const last = Math.max(0, total - linesAtOnce);
+  const link = (to: number, text: string) => {
+    const filter = step === undefined ? '' : `&step=${step}`;
+    return html` <a href="/view/builds/${id}?from=${to + 1}${filter}#log">${text}</a>`;
+  };
+  const until = from + lines.length;
+  return html`<span id="shown">Lines ${countText(from + 1)} to ${countText(until)} of ${countText(total)}</span>${
+    from > 0 && html`${link(0, 'First')}${link(Math.max(0, from - linesAtOnce), 'Earlier')}`
+  }${until < total && html`${link(Math.min(until, last), 'Later')}${link(last, 'Last')}`}`;
+}
+
+function kindOf(text: string): string {
+  const [, word] = /^#\d+ (ERROR|WARN|CANCELED)\b|^The build failed:/.exec(text) ?? [];
+  if (word === 'WARN') return ' warn';
+  return word !== undefined || text.startsWith('The build failed:') ? ' bad' : '';
+}
+
+/** Programs overwrite a line to show progress: the last text counts. */
+function shown({ text, isCut }: LogLine): string {
+  return isCut || text.length > mostChars
+    ? `${text.slice(0, mostChars)}… (the whole line is in the download)`
+    : text;
+}

@@ -1,0 +1,39 @@
+import { byteText, durationText, visibleText } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { RecipeLine, ShownRecipe } from './shown-recipe.ts';
+import { stepWords } from './steps-table.ts';
+
+// Longer recipes are in the answer of the API.
+const mostLines = 600;
+const mostChars = 1000;
+
+/** Returns the recipe of a build, with the time, cache state and layer size of each line beside it. */
+export function recipePart({ title, lines, facts }: ShownRecipe): Html {
+  const isMeasured = lines.some(({ step }) => step !== undefined);
+  return html`<h2>${title}</h2>
+<dl class="facts">${facts.map(([name, text]) => html`<dt>${name}</dt><dd>${visibleText(text)}</dd>`)}</dl>
+${
+  lines.length > 0 &&
+  html`<div class="recipe" tabindex="0" role="region" aria-label="${title}"><table>
+<thead class="sr"><tr><th scope="col">Line</th><th scope="col">Text</th>${isMeasured && html`<th scope="col">Time</th><th scope="col">Layer</th>`}</tr></thead>
+<tbody>${lines.slice(0, mostLines).map((line, at) => row(line, at + 1, isMeasured))}</tbody></table></div>`
+}${lines.length > mostLines && html`<p class="minor">The recipe has ${lines.length} lines: the first ${mostLines} are shown.</p>`}`;
+}
+
+function row(
+  { text, step, layerBytes, isFailed }: RecipeLine,
+  number: number,
+  isMeasured: boolean,
+): Html {
+  const shown = text.length > mostChars ? `${text.slice(0, mostChars)}…` : text;
+  const time =
+    step?.state === 'done' && step.spentMs !== undefined
+      ? durationText(step.spentMs)
+      : step && stepWords[step.state];
+  return html`<tr${isFailed && html` class="failed"`}><td class="number">${number}</td><td class="text"><code>${visibleText(shown)}</code>${
+    isFailed && html` <span class="badge bad">failed here</span>`
+  }</td>${
+    isMeasured &&
+    html`<td class="number ${step?.state ?? ''}">${time}</td><td class="number">${layerBytes !== undefined && byteText(layerBytes)}</td>`
+  }</tr>`;
+}
