@@ -7,10 +7,25 @@ import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
+import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
-import { requireAccessible, startBrowser, type TestBrowser } from './browser-world.ts';
+import { checkLooks, requireAccessible, startBrowser, type TestBrowser } from './browser-world.ts';
+
+const evilRecord = { name: 'evil', build: '0', build_number: 0, depends: [] };
+/** Repository data of a channel that wants to run scripts in pages. */
+const evilData = {
+  info: { subdir: 'noarch' },
+  packages: {},
+  'packages.conda': {
+    'a.conda': { ...evilRecord, version: '1.0', size: '<script>alert(1)</script>' },
+    'b.conda': { ...evilRecord, version: '"><script>alert(1)</script>' },
+    'c.conda': { ...evilRecord, version: 'x'.repeat(10_000) },
+    'd.conda': { ...evilRecord, name: 'evil<script>alert(1)</script>', version: '1' },
+    'e.conda': { ...evilRecord, name: 'evil\u202egnp', version: '1' },
+  },
+};
 
 suite('the form to ask for a container', () => {
   let browser: TestBrowser;
@@ -36,6 +51,7 @@ suite('the form to ask for a container', () => {
         program('bwa', '0.7.18'),
       ],
     });
+    served.files.set('/evil/noarch/repodata.json', Buffer.from(JSON.stringify(evilData)));
     await pushDebianImage(registry, 'debian');
     image = `${registry.host}/debian:1`;
     sluice = await startSluice({
@@ -44,10 +60,13 @@ suite('the form to ask for a container', () => {
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
         channels: Object.fromEntries(
-          ['conda-forge', 'bioconda'].map(name => [
-            name,
-            { url: `${served.url}/${name}`, allowPrivateAddress: true },
-          ]),
+          [
+            ...['conda-forge', 'bioconda', 'evil', 'missing'].map(name => [
+              name,
+              `${served.url}/${name}`,
+            ]),
+            ['down', `http://127.0.0.1:${await freePort()}/down`],
+          ].map(([name, url]) => [name, { url, allowPrivateAddress: true }]),
         ),
       },
     });
@@ -95,5 +114,254 @@ suite('the form to ask for a container', () => {
     } finally {
       await root.close();
     }
+  });
+
+  test('without scripts the same form searches, shows the dry run, and asks', async () => {
+    await using tab = await browser.open({ javaScript: false });
+    const { page } = tab;
+    await page.goto(at({ by: 'packages', base: image }));
+    await page.getByRole('searchbox', { name: 'Packages' }).fill('bw');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByRole('button', { name: 'Versions of bwa' }).click();
+    await page.getByRole('button', { name: 'Add bwa=0.7.18' }).click();
+    await page.getByRole('searchbox', { name: 'Packages' }).fill('samtools=1.19');
+    await page.getByRole('searchbox', { name: 'Packages' }).press('Enter');
+    await page.getByRole('button', { name: 'Remove samtools=1.19' }).click();
+    assert.deepEqual(await page.locator('.chip code').allTextContents(), ['bwa=0.7.18']);
+    await page.getByRole('button', { name: 'Show what it would do' }).click();
+    await planOf(page).getByText('To be built').waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('package'), 'bwa=0.7.18');
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.getByRole('heading', { name: 'Your container' }).waitFor();
+    await page.getByText(`docker run --rm -it ${sluice.host}/`).waitFor();
+  });
+
+  test('a package that was searched and not added is asked for', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ by: 'packages', base: image }));
+    await page.getByRole('searchbox', { name: 'Packages' }).fill('bwa');
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.getByRole('heading', { name: 'Your container' }).waitFor();
+    await page.getByText('/builds:bwa-').first().waitFor();
+  });
+
+  test('the whole form is in the address, and an image has its changes', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/`);
+    await page.getByRole('link', { name: 'An image' }).click();
+    await page.getByLabel('Image', { exact: true }).fill(image);
+    await page.getByLabel('Environment variables').fill('ONE=1\nTWO=a b');
+    await page.getByLabel('Entrypoint').fill(`/bin/sh -c 'echo "$ONE $TWO"; pwd'`);
+    await page.getByLabel('Working directory').fill('/tmp');
+    await planOf(page).getByText('The image exists').waitFor();
+    const address = page.url();
+
+    await using other = await browser.open();
+    await other.page.goto(address);
+    assert.equal(
+      await other.page.getByLabel('Environment variables').inputValue(),
+      'ONE=1\nTWO=a b',
+    );
+    await planOf(other.page).getByText('The image exists').waitFor();
+    await other.page.getByRole('button', { name: 'Get the container' }).click();
+    const name = (await other.page.locator('.copy pre').first().textContent()) ?? '';
+    const root = await openRoot('forky');
+    try {
+      assert.equal(assertSuccess(await runWithPodman(root, name)), '1 a b\n/tmp\n');
+    } finally {
+      await root.close();
+    }
+  });
+
+  test('a mistake is explained at its field, with and without scripts', async () => {
+    const mistakes = [
+      [{ by: 'image', image: 'Not An Image' }, 'image', /Image/],
+      [
+        { by: 'image', image, env: 'NOVALUE' },
+        'env',
+        /“Environment variables”, entry 1, is not of the form/,
+      ],
+      [
+        { by: 'image', image, entrypoint: `sh -c 'open` },
+        'entrypoint',
+        /“Entrypoint” has an open quote/,
+      ],
+      [{ by: 'packages', package: 'bwa', format: 'sif' }, 'repository', /requires “Repository”/],
+      [{ by: 'packages', package: 'no&such' }, 'package', /is not a conda package/],
+      [{ by: 'dockerfile', dockerfile: 'RUN true' }, 'dockerfile', /FROM/],
+      [{ by: 'packages', package: 'absent', base: image }, 'package', /No candidates .* absent/],
+    ] as const;
+    await using tab = await browser.open();
+    for (const [form, field, text] of mistakes) {
+      await tab.page.goto(at(form));
+      const place = tab.page.locator(`#${field}-problem .failure`);
+      await place.waitFor();
+      assert.match((await place.textContent()) ?? '', text);
+      const plain = await fetch(at({ ...form, plan: '1' }), { headers: { accept: 'text/html' } });
+      assert.equal(plain.status, 400);
+      const html = await plain.text();
+      assert.match(
+        html,
+        new RegExp(`id="${field}-problem" class="field-problem"><p class="failure"`),
+      );
+    }
+  });
+
+  test('a Dockerfile that is too long for an address is still checked and asked for', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ by: 'dockerfile' }));
+    await page
+      .getByLabel('Dockerfile', { exact: true })
+      .fill(`FROM ${image}\n${`# ${'x'.repeat(8000)}`}`);
+    await page.getByText('The form is too long for an address').waitFor();
+    assert.equal(new URL(page.url()).search, '?by=dockerfile');
+    await planOf(page).getByText('To be built').waitFor();
+    await page.getByLabel('Dockerfile', { exact: true }).fill(`FROM ${image}`);
+    await page.getByText('The address of this page holds the whole form').waitFor();
+  });
+
+  test('hostile texts stay texts, in the form and from a channel', async () => {
+    const texts = [
+      '<script>alert(1)</script>',
+      `"><img src=x onerror=alert(1)>'`,
+      '\u202e\u0007\u0000gnp.exe',
+      '</textarea><script>alert(1)</script>',
+      'x'.repeat(3000),
+    ];
+    await using tab = await browser.open();
+    const { page } = tab;
+    let dialogs = 0;
+    page.on('dialog', dialog => {
+      dialogs += 1;
+      return dialog.dismiss();
+    });
+    for (const text of texts) {
+      for (const [by, field] of [
+        ['image', 'image'],
+        ['image', 'env'],
+        ['packages', 'package'],
+        ['packages', 'q'],
+        ['packages', 'channels'],
+        ['dockerfile', 'dockerfile'],
+      ] as const) {
+        await page.goto(at({ by, [field]: text, ...(field === 'env' ? { image } : {}) }));
+        await page.locator('#ask').waitFor();
+        assert.equal(await page.locator('#ask script, #ask img').count(), 0);
+      }
+    }
+    await page.goto(at({ channels: 'evil', q: 'evil' }));
+    await page.getByRole('button', { name: 'Versions of evil' }).click();
+    await page.getByRole('button', { name: 'Add evil=1.0' }).waitFor();
+    assert.equal(await page.locator('.matches .add').count(), 1);
+    assert.equal(await page.locator('#ask script, #ask img').count(), 0);
+    assert.equal(dialogs, 0);
+  });
+
+  test('a channel that is down, closed or missing leaves a sentence, and the others answer', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ channels: `down bioconda ${served.url}/private missing`, q: 'samtools' }));
+    await page.getByRole('button', { name: 'Add samtools' }).waitFor();
+    const sentences = (await page.locator('#found .failure').allTextContents()).sort();
+    assert.equal(sentences.length, 3);
+    assert.ok(sentences.some(text => /closed network address/.test(text)));
+    assert.ok(sentences.some(text => /missing has no packages for Linux/.test(text)));
+    assert.equal(
+      served.requests.some(path => path.startsWith('/private/')),
+      false,
+    );
+  });
+
+  test('typing does not use up the right to ask, and each limit is explained', async () => {
+    await using limited = await startSluice({
+      config: {
+        limits: { requests: { anonymous: '2/hour' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+    const form = new URLSearchParams({ by: 'image', image });
+    const post = async (path: string, more: Record<string, string> = {}) => {
+      const body = new URLSearchParams([...form, ...Object.entries(more)]);
+      const answer = await limited.fetch(path, { method: 'POST', body, redirect: 'manual' });
+      return { status: answer.status, text: await answer.text() };
+    };
+    for (let typed = 0; typed < 20; typed += 1) {
+      assert.match((await post('/view/ask/plan')).text, /The image exists/);
+    }
+    assert.match((await post('/view/ask/plan')).text, /limit of 20 dry runs and searches/);
+    assert.equal((await post('/', { do: 'ask' })).status, 303);
+    assert.equal((await post('/', { do: 'ask' })).status, 303);
+    const { status, text } = await post('/', { do: 'ask' });
+    assert.equal(status, 429);
+    assert.match(text, /limit of 2 container requests per hour is reached/);
+  });
+
+  test('a server that requires a login says so, and links to it', async () => {
+    await using closed = await startSluice({ config: { access: { requests: 'login' } } });
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${closed.url}/?by=image&image=${image}`);
+    await page.locator('#plan').getByText('requires a login').waitFor();
+    assert.equal(
+      await page.getByRole('link', { name: 'Log in' }).first().getAttribute('href'),
+      '/view/login',
+    );
+    const body = new URLSearchParams({ by: 'image', image, do: 'ask' });
+    const answer = await closed.fetch('/', { method: 'POST', body, redirect: 'manual' });
+    assert.equal(answer.status, 401);
+    assert.match(await answer.text(), /requires a login on this server/);
+    assert.equal(answer.headers.get('www-authenticate'), null);
+  });
+
+  test('a form of another site and a body of a program are refused', async () => {
+    const body = new URLSearchParams({ by: 'image', image, do: 'ask' });
+    const foreign = { origin: 'https://evil.example' };
+    const refused = await sluice.fetch('/', { method: 'POST', body, headers: foreign });
+    assert.equal(refused.status, 403);
+    const json = { 'content-type': 'application/json' };
+    const program = await sluice.fetch('/', { method: 'POST', body: '{}', headers: json });
+    assert.equal(program.status, 415);
+    const large = new URLSearchParams({ dockerfile: 'x'.repeat(2_000_000) });
+    const answer = await sluice.fetch('/view/ask/plan', { method: 'POST', body: large });
+    assert.equal(answer.status, 413);
+  });
+
+  test('the first view is light', async () => {
+    const page = await sluice.fetch('/', { headers: { accept: 'text/html' } });
+    const text = await page.text();
+    let bytes = Number(page.headers.get('content-length'));
+    for (const [, address] of text.matchAll(/(?:src|href)="([^"]+\.(?:js|css))"/g)) {
+      const file = await sluice.fetch(address ?? '');
+      bytes += Number(file.headers.get('content-length'));
+      await file.arrayBuffer();
+    }
+    assert.ok(bytes > 1000 && bytes < 100_000, `${bytes} bytes`);
+  });
+
+  test('every way to ask can be read at every width, light and dark', async () => {
+    const packages = new URLSearchParams([
+      ['by', 'packages'],
+      ['package', 'samtools=1.20'],
+      ['package', 'bwa'],
+      ['base', image],
+      ['q', 'sam'],
+    ]);
+    await checkLooks(browser, `${sluice.url}/?${packages}`, 'ask-packages', async page => {
+      await page.getByText('To be built').waitFor();
+    });
+    await checkLooks(browser, at({ by: 'image', image, env: 'WRONG' }), 'ask-image', page =>
+      page.locator('#env-problem .failure').waitFor(),
+    );
+    await checkLooks(
+      browser,
+      at({ by: 'dockerfile', dockerfile: `FROM ${image}`, format: 'sif' }),
+      'ask-dockerfile',
+      page => page.locator('#repository-problem .failure').waitFor(),
+    );
+    const { requestId } = await sluice.request({ containerImage: image });
+    await checkLooks(browser, `${sluice.url}/view/asked/${requestId}`, 'asked');
   });
 });

@@ -93,6 +93,7 @@ function resultFields(form: AskForm, problem: FormProblem | undefined): Html {
 <fieldset><legend>${labels.format}</legend>
 <label><input type="radio" name="format" value="docker"${!isSingularity && html` checked`}> Docker image</label>
 <label><input type="radio" name="format" value="sif"${isSingularity && html` checked`}> Singularity image</label>
+<p class="hint">Apptainer runs both.</p>
 </fieldset>
 <fieldset><legend>${labels.platform}</legend>
 ${offeredPlatforms.map(

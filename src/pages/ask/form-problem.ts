@@ -48,10 +48,20 @@ const fields: readonly (readonly [path: string, field: FormField])[] = [
   ['freeze', 'freeze'],
 ];
 
+// Beginnings of sentences about what a field holds.
+const subjects: readonly (readonly [begin: RegExp, field: FormField])[] = [
+  [/^The (?:Dockerfile|definition file)\b/, 'dockerfile'],
+  [/^The environment has no solution\b/, 'package'],
+  [/^The channel /, 'channels'],
+];
+
 /** Returns the problem that a failure reports, in the words of the form instead of those of the API. */
 export function problemOf(fault: Fault): FormProblem {
   const first = /^'([^']{1,200})'/.exec(fault.message)?.[1];
-  const field = first === undefined ? undefined : fieldOf(first);
+  const field =
+    first === undefined
+      ? subjects.find(([begin]) => begin.test(fault.message))?.[1]
+      : fieldOf(first);
   const needsLogin = fault.kind === 'unauthorized' && fault.phase === 'credentials';
   return {
     // What is missing for an image that is kept is its repository.
@@ -66,7 +76,7 @@ function inFormWords({ message }: Fault): string {
   return message.replaceAll(/'([\w.: ]+?)(?:\[(\d+)\])?'/g, (all, path: string, at?: string) => {
     const field = fieldOf(path);
     if (field === undefined) return all;
-    return at === undefined ? labels[field] : `${labels[field]}, entry ${Number(at) + 1}`;
+    return at === undefined ? `“${labels[field]}”` : `“${labels[field]}”, entry ${Number(at) + 1},`;
   });
 }
 

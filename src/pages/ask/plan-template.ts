@@ -59,10 +59,20 @@ function stateLine({ isCached, build, solution }: Forecast, problems: number): H
   }
   const all = (solution?.platforms ?? []).flatMap(({ packages }) => packages);
   if (all.length === 0) return html`<p><span class="badge wait">To be built</span></p>`;
+  return html`<p><span class="badge wait">To be built</span> ${countText(all.length)} ${all.length === 1 ? 'package' : 'packages'}, ${sizeOf(all)}${hereText(all)}.</p>`;
+}
+
+type Planned = NonNullable<Forecast['solution']>['platforms'][number]['packages'];
+
+function hereText(all: Planned): string {
   const missing = all.filter(({ isHere }) => !isHere);
-  const bytes = (list: readonly { readonly size?: number | undefined }[]) =>
-    byteText(list.reduce((sum, { size = 0 }) => sum + size, 0));
-  return html`<p><span class="badge wait">To be built</span> ${countText(all.length)} ${all.length === 1 ? 'package' : 'packages'}, ${bytes(all)}${missing.length < all.length && html`; ${bytes(missing)} of it are not on this server yet`}.</p>`;
+  if (missing.length === all.length) return '';
+  if (missing.length === 0) return '; this server has their layers already';
+  return `; this server has the layers of all but ${countText(missing.length)} (${sizeOf(missing)})`;
+}
+
+function sizeOf(packages: Planned): string {
+  return byteText(packages.reduce((sum, { size = 0 }) => sum + size, 0));
 }
 
 function registryLine({

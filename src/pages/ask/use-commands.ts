@@ -51,6 +51,11 @@ export function useCommands({ name, isPlainHttp }: UsedImage): readonly UseComma
       text: `apptainer shell ${insecure('--no-https')}${shellWord(`docker://${name}`)}`,
     },
     {
+      client: 'Nextflow',
+      text: `process.container = ${groovyText(name)}\ndocker.enabled = true`,
+      note: 'In nextflow.config.',
+    },
+    {
       client: 'Kubernetes',
       text: `apiVersion: v1
 kind: Pod
@@ -62,11 +67,6 @@ spec:
     - name: main
       image: ${JSON.stringify(name)}`,
       ...plainNote('in the registry settings of the nodes'),
-    },
-    {
-      client: 'Nextflow',
-      text: `process.container = ${groovyText(name)}\ndocker.enabled = true`,
-      note: 'In nextflow.config.',
     },
   ];
 }

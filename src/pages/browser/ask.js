@@ -2,6 +2,7 @@
 
 const planPauseMs = 400;
 const searchPauseMs = 200;
+const addressPauseMs = 150;
 /** Proxies refuse longer addresses. */
 const longestAddress = 7000;
 
@@ -102,6 +103,8 @@ async function showPlan() {
   plan.innerHTML = '<p class="minor">See the field that is marked.</p>';
 }
 
+// Browsers slow down pages that change their address often.
+const addressLater = later(keepAddress, addressPauseMs);
 const planLater = later(showPlan, planPauseMs);
 
 /** @param {Readonly<Record<string, string>>} [more] */
@@ -143,7 +146,7 @@ form.addEventListener('input', event => {
     findLater();
     return;
   }
-  keepAddress();
+  addressLater();
   planLater();
 });
 

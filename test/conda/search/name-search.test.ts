@@ -1,0 +1,76 @@
+/** Search of package names, and the order of versions. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hasName, matchingNames } from '../../../src/conda/search/name-search.ts';
+import { compareVersions, versionsIn } from '../../../src/conda/search/package-versions.ts';
+import { boundMs, longestBlock } from '../../world/longest-block.ts';
+
+const listOf = (...names: readonly string[]) => joined(names);
+const joined = (names: readonly string[]) => `\n${names.join('\n')}\n`;
+
+test('the name itself is first, then names that begin with the text, then those that contain it', async () => {
+  const lists = [listOf('r-bwa', 'bwa-mem2', 'bwa', 'bwameth'), listOf('bwa', 'abwa', 'samtools')];
+  const { names, total } = await matchingNames(lists, 'BWA', 4);
+  assert.deepEqual(names, ['bwa', 'bwameth', 'bwa-mem2', 'abwa']);
+  assert.equal(total, 5);
+  assert.ok(hasName(lists[0] ?? '', 'bwa'));
+  assert.ok(!hasName(lists[0] ?? '', 'bw'));
+});
+
+test('a search in half a million names does not hold the event loop', async () => {
+  const list = joined(Array.from({ length: 500_000 }, (_, at) => `python-package-${at}`));
+  const { cpuMs } = await longestBlock(() => matchingNames([list], 'python', 20));
+  assert.ok(cpuMs < boundMs(50), `${cpuMs} ms`);
+});
+
+test('versions are ordered as conda orders them', () => {
+  // Source: conda, VersionOrder.
+  const ordered = [
+    '0.4',
+    '0.4.1.rc',
+    '0.4.1',
+    '0.5a1',
+    '0.5b3',
+    '0.5',
+    '0.9.6',
+    '0.960923',
+    '1.0',
+    '1.1dev1',
+    '1.1a1',
+    '1.1.0dev1',
+    '1.1.a1',
+    '1.1.0rc1',
+    '1.1.0',
+    '1.1.0post1',
+    '1.20',
+    '1996.07.12',
+    '1!0.4.1',
+  ];
+  const shuffled = ordered.toSorted((a, b) => (a < b ? -1 : 1));
+  assert.deepEqual(
+    shuffled.sort(compareVersions).filter(one => !/^1\.1/.test(one)),
+    ordered.filter(one => !/^1\.1/.test(one)),
+  );
+  assert.ok(compareVersions('1.1dev1', '1.1a1') < 0);
+  assert.ok(compareVersions('1.1.0rc1', '1.1.0') < 0);
+  assert.ok(compareVersions('1.1.0', '1.1.0post1') < 0);
+  assert.equal(compareVersions('1.0', '1'), 0);
+});
+
+test('what is not a version is ignored', () => {
+  const record = (version: unknown, more: object = {}) => ({ version, ...more });
+  const shard = {
+    packages: { a: record('1.0', { size: 5 }), b: record(7), c: null },
+    'packages.conda': {
+      d: record('1.0', { size: 9, timestamp: 3 }),
+      e: record('<b>'),
+      f: record('1.0', { size: 1, timestamp: 2 }),
+      g: record('2.0', { size: 'x' }),
+    },
+  };
+  assert.deepEqual(versionsIn(shard), [
+    { version: '2.0', size: undefined },
+    { version: '1.0', size: 9 },
+  ]);
+  assert.deepEqual(versionsIn('no shard'), []);
+});
