@@ -28,6 +28,8 @@ export type PagesDeps = PageBasis &
 
 // Their names contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
+// A failure is a page or JSON, and a page is for one person.
+const vary = 'Accept, Accept-Encoding, Cookie';
 const zip = promisify(gzip);
 let read: Assets | undefined;
 /** Reads the files when the first page is requested: most servers never show one. */
@@ -50,7 +52,8 @@ const assetRoute = pageRoute({
   },
 });
 
-const routes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
+/** All pages, and the files that they load. */
+export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askRoutes,
   ...askedRoutes,
   ...buildPageRoutes,
@@ -62,7 +65,7 @@ const stranger = { name: undefined, isAdministrator: false };
 
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
-  const find = createRouter(routes);
+  const find = createRouter(pageRoutes);
   const routeDeps = { ...deps, watches: createBuildWatches(deps) };
   return async (ctx, next) => {
     const wantsPage = prefersHtml(ctx);
@@ -113,7 +116,7 @@ async function send(
   ctx.type = 'text/html; charset=utf-8';
   ctx.set(pageHeaders(nonce));
   ctx.set('cache-control', 'no-store');
-  ctx.vary('Accept, Accept-Encoding, Cookie');
+  ctx.vary(vary);
   const isPacked = ctx.acceptsEncodings('gzip') !== false;
   if (isPacked) ctx.set('content-encoding', 'gzip');
   ctx.body = isPacked ? await zip(bytes) : bytes;
@@ -129,6 +132,11 @@ function showFault(
   const document = documentOf(ctx, errorPage(fault, requestId), stranger, nonce, deps);
   return {
     body: document.toString(),
-    headers: { ...pageHeaders(nonce), 'content-type': 'text/html; charset=utf-8' },
+    headers: {
+      ...pageHeaders(nonce),
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      vary,
+    },
   };
 }

@@ -21,6 +21,8 @@ export interface View {
   /** Default: true. */
   readonly javaScript?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Expects answers with a status of a failure, which the browser reports as errors. Default: false. */
+  readonly mayFail?: boolean;
 }
 
 /** A browser that every test of a file shares. Each view has its own cookies. */
@@ -40,7 +42,13 @@ export async function startBrowser(): Promise<TestBrowser> {
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   });
   return {
-    async open({ width = 1280, isDark = false, javaScript = true, headers = {} } = {}) {
+    async open({
+      width = 1280,
+      isDark = false,
+      javaScript = true,
+      headers = {},
+      mayFail = false,
+    } = {}) {
       const context = await browser.newContext({
         viewport: { width, height: 900 },
         colorScheme: isDark ? 'dark' : 'light',
@@ -52,7 +60,8 @@ export async function startBrowser(): Promise<TestBrowser> {
       const problems: string[] = [];
       page.on('pageerror', error => problems.push(String(error)));
       page.on('console', message => {
-        if (message.type() === 'error') problems.push(message.text());
+        const isStatus = message.text().startsWith('Failed to load resource: the server responded');
+        if (message.type() === 'error' && !(mayFail && isStatus)) problems.push(message.text());
       });
       return {
         page,

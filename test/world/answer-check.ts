@@ -84,6 +84,9 @@ const documents = isMainThread
 async function misfitOf(request: IncomingMessage, response: ServerResponse, body: string) {
   const [path = ''] = (request.url ?? '').split('?');
   if (path.startsWith('/v2')) return undefined;
+  // A browser gets a page where a program gets an answer of the API.
+  const isPage = String(response.getHeader('content-type')).startsWith('text/html');
+  if (isPage && String(request.headers.accept).includes('text/html')) return undefined;
   const { method = '' } = request;
   for (const { document, bases, find, compiler } of documents) {
     const base = bases.find(one => path.startsWith(one));
