@@ -6,6 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { digestOf, manifestAccept } from '../../src/oci/index.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { plainRegistries } from '../integration/served.ts';
+import { loadFirstView } from '../pages/page-files.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
@@ -48,7 +49,7 @@ suite('packages', () => {
     runWell([nodeOf(major), join(clientOf(major), 'node_modules/.bin/sluice'), ...args], '/');
 
   for (const major of majors) {
-    test(`the tour on Node ${major}: a server, a request, a pull`, async () => {
+    test(`the tour on Node ${major}: a server, a request, a pull, pages`, async () => {
       await install(clientOf(major), major, [tarballs.client]);
       const program = directory.join('server/node_modules/.bin/sluice');
       await using sluice = await startSluice({
@@ -60,6 +61,11 @@ suite('packages', () => {
       const name = (await client(major, ...request)).trim();
       const config = await pull(sluice, name);
       assert.ok(config.env.includes('GREETING=hi'));
+      const { files } = await loadFirstView(sluice.url, '/');
+      assert.ok(files.length >= 3, files.join());
+      const { html } = await loadFirstView(sluice.url, '/docs');
+      const [, library = ''] = /data-library="([^"]+)"/.exec(html) ?? [];
+      assert.equal((await sluice.fetch(library)).status, 200);
     });
   }
 
