@@ -7,6 +7,8 @@ import { pageHeaders } from '../foundation/security-headers.ts';
 import { wrongMethod } from '../http/errors/wrong-method.ts';
 import type { RequestState } from '../http/request-state.ts';
 import { createRouter, labelOf } from '../http/route/router.ts';
+import { type AccountDeps, accountRoutes } from './account/account-page.ts';
+import { type LoginDeps, loginRoutes } from './account/login-page.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import { type AskedDeps, askedRoutes } from './ask/asked-page.ts';
@@ -17,12 +19,14 @@ import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
-import { type PageBasis, type PageRoute, pageRoute, type Viewer } from './frame/page-route.ts';
+import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
 
 export type PagesDeps = PageBasis &
   AskDeps &
   AskedDeps &
   DocsDeps &
+  LoginDeps &
+  AccountDeps &
   Omit<BuildPageDeps, 'watches'> &
   BuildWatchesDeps;
 
@@ -35,22 +39,26 @@ let read: Assets | undefined;
 /** Reads the files when the first page is requested: most servers never show one. */
 const assets = (): Assets => (read ??= readAssets());
 
-const assetRoute = pageRoute({
+/** Answers every request in the same way, whoever sends it. */
+const assetRoute: PageRoute<object> = {
   method: 'get',
   path: `${assetsPath}/{digest}/{name}`,
-  access: 'anybody',
-  run({ ctx, params }, _: object) {
-    const asset = assets().find(params.digest, params.name);
-    if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
+  async answer(ctx, { digest = '', name = '' }) {
+    const asset = assets().find(digest, name);
+    if (!asset) {
+      throw new Fault('not-found', 'This page has no such file: reload the page', {
+        phase: 'request',
+      });
+    }
     ctx.type = asset.type;
     ctx.set('cache-control', forGood);
     ctx.vary('Accept-Encoding');
     const isPacked = ctx.acceptsEncodings('gzip') !== false;
     if (isPacked) ctx.set('content-encoding', 'gzip');
     ctx.body = isPacked ? asset.packed : asset.plain;
-    return undefined;
+    return {};
   },
-});
+};
 
 /** All pages, and the files that they load. */
 export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
@@ -58,6 +66,8 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askedRoutes,
   ...buildPageRoutes,
   ...docsRoutes,
+  ...loginRoutes,
+  ...accountRoutes,
   assetRoute,
 ];
 
@@ -77,7 +87,7 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
     if (route.isShared && !wantsPage) return next();
     ctx.state.route = labelOf(route);
     if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    const { answer, viewer } = await found.route.answer(ctx, found.params, routeDeps);
+    const { answer, viewer = stranger } = await found.route.answer(ctx, found.params, routeDeps);
     if (!answer) return;
     if ('location' in answer) {
       ctx.status = 303;
@@ -123,13 +133,19 @@ async function send(
 }
 
 function showFault(
-  ctx: Pick<ParameterizedContext, 'path'>,
+  ctx: Pick<ParameterizedContext, 'path' | 'originalUrl'>,
   fault: Fault,
   requestId: string,
   deps: PagesDeps,
 ): { readonly body: string; readonly headers: Record<string, string> } {
   const nonce = randomBytes(16).toString('base64url');
-  const document = documentOf(ctx, errorPage(fault, requestId), stranger, nonce, deps);
+  const document = documentOf(
+    ctx,
+    errorPage(fault, requestId, ctx.originalUrl),
+    stranger,
+    nonce,
+    deps,
+  );
   return {
     body: document.toString(),
     headers: {

@@ -25,7 +25,9 @@ import { createRegistryAuth } from '../http/registry/login/registry-auth.ts';
 import { createLogIn } from '../http/registry/login/registry-challenge-login.ts';
 import { registryRoutes, tokenPath } from '../http/registry/registry-routes.ts';
 import type { RequestState } from '../http/request-state.ts';
-import { createViewerOf } from '../pages/frame/page-route.ts';
+import { createSessionCookie } from '../pages/account/session-cookie.ts';
+import { createSessions } from '../pages/account/sessions.ts';
+import { createViewerOf } from '../pages/account/viewer.ts';
 import { pages } from '../pages/pages.ts';
 import type { Pairing } from '../platform/pairing/pairing.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
@@ -136,9 +138,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
     }),
   );
   const hasPages = config.pages === 'on';
+  const browsers = {
+    ...{ callers, sessions: createSessions(state.rows.sessions) },
+    cookie: createSessionCookie(publicUrl.protocol === 'https:'),
+  };
   const pagesDeps = {
-    ...apiDeps,
-    viewerOf: createViewerOf(apiDeps),
+    ...{ ...apiDeps, ...browsers, accounts },
+    viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
     publicUrl,

@@ -97,7 +97,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       res.writeHead(statusOf(fault, path), {
         ...(isReadWhole ? {} : { connection: 'close' }),
         ...(isRegistry ? apiVersionHeader : {}),
-        ...faultHeaders(fault),
+        ...headersOf(fault, shown !== undefined),
         'content-type': 'application/json',
         ...shown?.headers,
         'content-length': String(body.length),
@@ -105,6 +105,14 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       res.end(req.method === 'HEAD' ? undefined : body);
     }
   };
+}
+
+/** A browser that gets a challenge shows its own dialog in place of the page. */
+function headersOf(fault: Fault, isPage: boolean): Record<string, string> {
+  const { 'www-authenticate': challenge, ...headers } = faultHeaders(fault);
+  return isPage || challenge === undefined
+    ? headers
+    : { ...headers, 'www-authenticate': challenge };
 }
 
 function inNamesOfClient(fault: Fault): Fault {

@@ -24,8 +24,8 @@ const shownHeaders = [
 ].join(', ');
 
 /**
- * Creates the rules for pages of the given origins. This server uses no cookies, so answers never allow credentials of
- * the browser: a page sends its token itself.
+ * Creates the rules for pages of the given origins. Only pages of this server accept its cookie, and no answer allows
+ * credentials of the browser: a page of another origin sends its token itself.
  *
  * @param origins as browsers write them, `https://portal.example.org`; `*` for every page
  * Source: Fetch standard, HTTP extensions, CORS protocol.

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { queryOf } from '../../http/request-target.ts';
+import { readFormBody } from '../frame/form-body.ts';
 import { type PageAnswer, pageRoute } from '../frame/page-route.ts';
 import {
   type AskDeps,
@@ -20,7 +21,6 @@ import {
   withPackage,
 } from './ask-form.ts';
 import { askPage } from './ask-template.ts';
-import { readFormBody } from './form-body.ts';
 import { chosenPieces, foundPieces } from './package-template.ts';
 import { type PlanView, planPieces } from './plan-template.ts';
 

@@ -11,8 +11,12 @@ const headings: Readonly<Record<number, string>> = {
   500: 'Something went wrong',
 };
 
-/** Returns the page for a failure: what happened, what to do, and the id under which the log has the details. */
-export function errorPage(fault: Fault, requestId: string): Page {
+/**
+ * Returns the page for a failure: what happened, what to do, and the id under which the log has the details.
+ *
+ * @param address of the page that failed, for the way back after a login
+ */
+export function errorPage(fault: Fault, requestId: string, address: string): Page {
   const status = fault.apiStatus;
   const heading = headings[status] ?? headings[status < 500 ? 400 : 500] ?? '';
   return {
@@ -20,6 +24,7 @@ export function errorPage(fault: Fault, requestId: string): Page {
     status,
     content: html`<h1>${heading}</h1>
 <p class="failure">${fault.message}</p>
+${status === 401 && html`<p><a class="button" href="/view/login?to=${encodeURIComponent(address)}">Log in</a></p>`}
 <p class="minor">Error ID: <code>${requestId}</code></p>`,
   };
 }

@@ -57,6 +57,11 @@ ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" cont
 <nav aria-label="Pages">${shown.map(
     ({ to, text }) => html`<a href="${to}"${path === to && html` aria-current="page"`}>${text}</a>`,
   )}</nav>
+<span class="person">${
+    viewer.name === undefined
+      ? html`<a href="/view/login?to=${encodeURIComponent(path)}">Log in</a>`
+      : html`<a href="/view/account">${viewer.name}</a>`
+  }</span>
 </header>
 <main id="content">
 ${content}

@@ -1,6 +1,6 @@
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
-import { type ApiBasis, callerOf } from '../../http/api/api-route.ts';
+import type { ApiBasis } from '../../http/api/api-route.ts';
 import { rateFor } from '../../http/limits/caller-rates.ts';
 import { limited } from '../../http/limits/limited.ts';
 import type { RequestState } from '../../http/request-state.ts';
@@ -53,8 +53,12 @@ interface Definition<Path extends string, P extends ParamSchemas, Q extends z.Zo
   ): PageAnswer | undefined | Promise<PageAnswer | undefined>;
 }
 
-/** Finds out who looks at a page. Throws a `Fault` as `callerOf`. */
-export type ViewerOf = (ctx: Context) => Promise<Viewer>;
+/**
+ * Finds out who looks at a page. Throws a `Fault` as `callerOf`.
+ *
+ * @param platformEndpoint address of the platform that issued the token in the request
+ */
+export type ViewerOf = (ctx: Context, platformEndpoint?: string) => Promise<Viewer>;
 
 export interface PageBasis extends ApiBasis {
   readonly viewerOf: ViewerOf;
@@ -68,7 +72,7 @@ export interface PageRoute<D> {
     ctx: Context,
     params: Readonly<Record<string, string>>,
     deps: D,
-  ): Promise<{ readonly answer: PageAnswer | undefined; readonly viewer: Viewer }>;
+  ): Promise<{ readonly answer?: PageAnswer | undefined; readonly viewer?: Viewer }>;
 }
 
 /** Creates the route of a page. */
@@ -85,12 +89,13 @@ export function pageRoute<
 
     async answer(ctx, rawParams, deps) {
       if (access === 'requests') deps.gate.beforeRequest();
+      // A session brings the login that all other checks look at.
+      const viewer = await deps.viewerOf(ctx);
       if (access === 'administrator') await deps.requireAdministrator(ctx.req);
       const declaration = { ...definition, id: path, tag: 'Pages', summary: '', answers: {} };
       const params = parseParams(declaration, rawParams) as ParamsOf<Path, P>;
       const given = Object.fromEntries([...queryOf(ctx.req)].reverse());
       const query = parseQuery(declaration, given) as z.output<Q>;
-      const viewer = await deps.viewerOf(ctx);
       const { caller } = viewer;
       if (access === 'requests') deps.gate.request(caller);
       const rate = limit ? rateFor(deps.rates, caller, caller.address) : undefined;
@@ -102,13 +107,5 @@ export function pageRoute<
       );
       return { answer, viewer };
     },
-  };
-}
-
-/** Identifies a viewer as the JSON API identifies a caller. */
-export function createViewerOf(deps: Pick<ApiBasis, 'identify' | 'trustedProxies'>): ViewerOf {
-  return async ctx => {
-    const caller = await callerOf(ctx.req, {}, deps);
-    return { caller, name: caller.user, isAdministrator: false };
   };
 }

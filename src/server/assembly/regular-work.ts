@@ -1,5 +1,6 @@
 import { closeInTurn } from '../../foundation/closing.ts';
 import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
+import { sessionIdleMs } from '../../pages/account/sessions.ts';
 import { startChores } from '../upkeep/chores.ts';
 import { startScrub } from '../upkeep/scrub.ts';
 import { createClockCheck } from '../upkeep/steady-clock.ts';
@@ -59,6 +60,9 @@ export function startRegularWork(
       purge('delete old platform tokens', people.client.purges.pairs),
       purge('delete old pairing keys', people.client.purges.keys),
       purge('delete ended access tokens', people.platform.tokens.purge),
+      purge('delete ended sessions of browsers', signal =>
+        rows.sessions.purge(Date.now() - sessionIdleMs, signal),
+      ),
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
       purge('delete old build contexts', signal =>

@@ -383,4 +383,16 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE builds ADD COLUMN solution BLOB;
   `,
+  // Logins of browsers.
+  `
+  CREATE TABLE sessions (
+    hash BLOB PRIMARY KEY,
+    owner BLOB NOT NULL,
+    sealed BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX sessions_by_owner ON sessions (owner, created_at);
+  CREATE INDEX sessions_by_use ON sessions (used_at);
+  `,
 ];

@@ -17,6 +17,7 @@ import { type AccessTokenStore, createAccessTokenStore } from './people/access-t
 import { type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
 import { createPairingStore, type PairingStore } from './people/pairing-rows.ts';
+import { createSessionStore, type SessionStore } from './people/session-rows.ts';
 import { createTokenPairStore, type TokenPairStore } from './people/token-pair-rows.ts';
 import { createUserStore, type UserStore } from './people/user-rows.ts';
 import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-rows.ts';
@@ -44,6 +45,7 @@ export interface Rows {
   readonly credentials: CredentialStore;
   readonly tokenPairs: TokenPairStore;
   readonly pairings: PairingStore;
+  readonly sessions: SessionStore;
   readonly sealed: SealedRowStore;
   readonly clockReadings: ClockReadingStore;
   readonly identity: IdentityStore;
@@ -85,6 +87,7 @@ export function rowsOf(database: Database): Rows {
     credentials: createCredentialStore(database),
     tokenPairs: createTokenPairStore(database),
     pairings: createPairingStore(database),
+    sessions: createSessionStore(database),
     sealed: createSealedRowStore(database),
     clockReadings: createClockReadingStore(database),
     identity: createIdentityStore(database),

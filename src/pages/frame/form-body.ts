@@ -11,7 +11,7 @@ export async function readFormBody(request: IncomingMessage): Promise<URLSearchP
   if (!formType.test(request.headers['content-type'] ?? '')) {
     throw new Fault(
       'unsupported-media',
-      'This address takes forms of pages only: programs use POST /v1alpha2/container',
+      'This address takes forms of pages only: programs use the API, see /docs',
       { phase: 'request' },
     );
   }

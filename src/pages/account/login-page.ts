@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
+import { faultHeaders } from '../../http/errors/fault-of.ts';
+import { readFormBody } from '../frame/form-body.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
+import { type PageBasis, pageRoute } from '../frame/page-route.ts';
+import { localAddress } from './local-address.ts';
+import type { SessionCookie } from './session-cookie.ts';
+import type { BrowserLogin, Sessions } from './sessions.ts';
+
+export interface LoginDeps extends PageBasis {
+  readonly sessions: Sessions;
+  readonly cookie: SessionCookie;
+}
+
+const toQuery = z.object({ to: z.string().max(2000).optional() });
+
+/** Pages where a person logs in and out. */
+export const loginRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/view/login',
+    access: 'anybody',
+    query: toQuery,
+    run: ({ query }, _: object) => loginPage(localAddress(query.to)),
+  }),
+  pageRoute({
+    method: 'post',
+    path: '/view/login',
+    access: 'anybody',
+    async run({ ctx }, { sessions, cookie, viewerOf }: LoginDeps) {
+      const form = await readFormBody(ctx.req);
+      const to = localAddress(form.get('to') ?? undefined);
+      const login = loginIn(form);
+      if (!login) return loginPage(to, 'Enter a name and a password, or an access token.', 400);
+      const old = cookie.read(ctx.req);
+      delete ctx.req.headers.cookie;
+      ctx.req.headers.authorization = login.authorization;
+      try {
+        const { name, caller } = await viewerOf(ctx, login.platformEndpoint);
+        if (name === undefined || caller.user === undefined) {
+          return loginPage(to, 'This server does not know that access token.', 403);
+        }
+        if (old !== undefined) await sessions.end(old);
+        ctx.append('set-cookie', cookie.set(await sessions.begin(login, caller.user)));
+        return { location: to };
+      } catch (error) {
+        if (!(error instanceof Fault) || error.apiStatus >= 500) throw error;
+        const { 'www-authenticate': _, ...headers } = faultHeaders(error);
+        ctx.set(headers);
+        const status = error.apiStatus === 401 ? 403 : error.apiStatus;
+        return loginPage(to, `You are not logged in: ${error.message}`, status);
+      }
+    },
+  }),
+  pageRoute({
+    method: 'post',
+    path: '/view/logout',
+    access: 'anybody',
+    async run({ ctx }, { sessions, cookie }: LoginDeps) {
+      const value = cookie.read(ctx.req);
+      if (value !== undefined) await sessions.end(value);
+      ctx.append('set-cookie', cookie.remove());
+      return { location: '/' };
+    },
+  }),
+];
+
+function loginIn(form: URLSearchParams): BrowserLogin | undefined {
+  const field = (name: string) => form.get(name)?.trim() ?? '';
+  const token = field('token');
+  // A header holds visible characters only.
+  if (/^[\x21-\x7e]{1,8000}$/.test(token)) {
+    const platformEndpoint = field('platform') || undefined;
+    return { authorization: `Bearer ${token}`, platformEndpoint };
+  }
+  const [name, password] = [field('name'), form.get('password') ?? ''];
+  if (name === '' || password === '' || name.includes(':')) return undefined;
+  const basic = Buffer.from(`${name}:${password}`).toString('base64');
+  return basic.length > 8000 ? undefined : { authorization: `Basic ${basic}` };
+}
+
+function loginPage(to: string, problem?: string, status = 200): Page {
+  const form = (title: string, fields: Html) => html`<section class="card">
+<h2>${title}</h2>
+<form method="post" action="/view/login">
+<input type="hidden" name="to" value="${to}">
+${fields}
+<p><button>Log in</button></p>
+</form>
+</section>`;
+  return {
+    title: 'Log in',
+    status,
+    content: html`<h1>Log in</h1>
+${problem !== undefined && html`<p class="failure" role="alert">${problem}</p>`}
+<div class="cards">
+${form(
+  'With an account of this server',
+  html`<label for="name">Name</label>
+<input id="name" name="name" autocomplete="username" maxlength="200" required>
+<label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="current-password" required>`,
+)}
+${form(
+  'With an access token',
+  html`<label for="token">Access token of a workflow platform</label>
+<input id="token" name="token" type="password" autocomplete="off" required>
+<label for="platform">Address of the platform</label>
+<p class="hint" id="platform-hint">Leave it empty for the platform of this server.</p>
+<input id="platform" name="platform" type="url" aria-describedby="platform-hint" maxlength="500">`,
+)}
+</div>`,
+  };
+}

@@ -1,0 +1,67 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { SessionStore } from '../../storage/rows/people/session-rows.ts';
+import { openLogin, sealLogin } from './session-seal.ts';
+
+/** What a browser would send with each request if it knew only the API. */
+export interface BrowserLogin {
+  /** The `Authorization` header. */
+  readonly authorization: string;
+  /** Address of the platform that issued the token. Default: the platform of the server. */
+  readonly platformEndpoint?: string | undefined;
+}
+
+/** Logins of browsers. A session ends when it was not used for a time, and after its longest life. */
+export interface Sessions {
+  /** Begins a session. Returns the value of its cookie, which nobody can guess and which is stored nowhere. */
+  begin(login: BrowserLogin, owner: string): Promise<string>;
+  /** Returns the login of a session; undefined for one that has ended or never was. */
+  find(cookie: string): Promise<BrowserLogin | undefined>;
+  end(cookie: string): Promise<void>;
+}
+
+/** A session ends when it was not used for this time (ms). */
+export const sessionIdleMs = 24 * 3_600_000;
+/** Longest life of a session (ms). */
+export const sessionLifeMs = 7 * 24 * 3_600_000;
+const mostOfOwner = 50;
+// Not every page writes to the disk.
+const touchMs = 10 * 60_000;
+const cookieBytes = 32;
+
+export function createSessions(store: SessionStore): Sessions {
+  return {
+    async begin(login, owner) {
+      const cookie = randomBytes(cookieBytes);
+      const sealed = sealLogin(cookie, JSON.stringify(login));
+      await store.insert(hashOf(cookie), hashOf(owner), sealed, Date.now(), mostOfOwner);
+      return cookie.toString('base64url');
+    },
+
+    async find(text) {
+      const cookie = bytesOf(text);
+      const row = cookie && (await store.find(hashOf(cookie)));
+      if (!row) return undefined;
+      const now = Date.now();
+      if (now - row.usedAt > sessionIdleMs || now - row.createdAt > sessionLifeMs) return undefined;
+      // A use that cannot be written is dropped.
+      if (Math.abs(now - row.usedAt) > touchMs) store.touch(hashOf(cookie), now).catch(() => {});
+      const login = openLogin(cookie, row.sealed);
+      return login === undefined ? undefined : (JSON.parse(login) as BrowserLogin);
+    },
+
+    async end(text) {
+      const cookie = bytesOf(text);
+      if (cookie) await store.remove(hashOf(cookie));
+    },
+  };
+}
+
+function bytesOf(text: string): Buffer | undefined {
+  if (!/^[\w-]{43}$/.test(text)) return undefined;
+  const bytes = Buffer.from(text, 'base64url');
+  return bytes.length === cookieBytes ? bytes : undefined;
+}
+
+function hashOf(value: Buffer | string): Buffer {
+  return createHash('sha256').update(value).digest();
+}

@@ -1,0 +1,71 @@
+import { Fault } from '../../foundation/fault.ts';
+import { type ApiBasis, callerOf } from '../../http/api/api-route.ts';
+import { readBasic } from '../../http/callers/basic-auth.ts';
+import type { Callers } from '../../http/callers/callers.ts';
+import type { Viewer, ViewerOf } from '../frame/page-route.ts';
+import type { SessionCookie } from './session-cookie.ts';
+import type { Sessions } from './sessions.ts';
+
+export interface ViewerDeps
+  extends Pick<ApiBasis, 'identify' | 'trustedProxies' | 'requireAdministrator'> {
+  readonly callers: Callers;
+  readonly sessions: Sessions;
+  readonly cookie: SessionCookie;
+}
+
+/**
+ * Identifies a viewer as the JSON API identifies a caller: a session counts as the login that the browser would send.
+ * So every page has the rights, limits and checks of that login at this moment. A session whose login is no longer
+ * accepted ends.
+ */
+export function createViewerOf(deps: ViewerDeps): ViewerOf {
+  const { sessions, cookie, callers, requireAdministrator } = deps;
+
+  const identified = async (ctx: Parameters<ViewerOf>[0], endpoint?: string): Promise<Viewer> => {
+    const caller = await callerOf(ctx.req, { platformEndpoint: endpoint }, deps);
+    const account = readBasic(ctx.req.headers.authorization)?.name;
+    const isAdministrator =
+      account !== undefined &&
+      (await requireAdministrator(ctx.req).then(
+        () => true,
+        error => {
+          if (error instanceof Fault && error.kind === 'denied') return false;
+          throw error;
+        },
+      ));
+    const { user = caller.user } = callers.of(ctx.req);
+    return { caller, name: account ?? user, isAdministrator };
+  };
+
+  return async ctx => {
+    const value = cookie.read(ctx.req);
+    // A program sends its login itself.
+    if (value === undefined || ctx.req.headers.authorization !== undefined) return identified(ctx);
+    requireOwnPage(ctx);
+    const login = await sessions.find(value);
+    if (login) {
+      ctx.req.headers.authorization = login.authorization;
+      try {
+        return await identified(ctx, login.platformEndpoint);
+      } catch (error) {
+        if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind))
+          throw error;
+        await sessions.end(value);
+        delete ctx.req.headers.authorization;
+      }
+    }
+    ctx.append('set-cookie', cookie.remove());
+    return identified(ctx);
+  };
+}
+
+/** Refuses a change that does not say which page sent it. The gate has refused those of other origins. */
+function requireOwnPage({ method, req: { headers } }: Parameters<ViewerOf>[0]): void {
+  if (method === 'GET' || method === 'HEAD') return;
+  if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) return;
+  throw new Fault(
+    'denied',
+    'The browser did not say which page sent this form: use a current browser, or the API with a token',
+    { phase: 'request' },
+  );
+}

@@ -1,0 +1,236 @@
+/** Logins of browsers: what a session gives, to whom, and until when. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import Sqlite from 'better-sqlite3';
+import { localAddress } from '../../src/pages/account/local-address.ts';
+import { newAccessToken } from '../world/platform-user.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+
+const admin = { name: 'admin', password: 'open sesame: "<i>"' };
+const config = {
+  accounts: {
+    admin: admin.password,
+    reader: { password: 'reading is fun', repositories: { 'team/*': 'pull' } },
+  },
+};
+const page = { accept: 'text/html' };
+
+let browser: TestBrowser;
+let sluice: Sluice;
+before(async () => {
+  browser = await startBrowser();
+  sluice = await startSluice({ config });
+});
+after(async () => {
+  await browser?.[Symbol.asyncDispose]();
+  await sluice?.stop();
+});
+
+/** Sends the form of a page as a browser does. */
+function submit(
+  path: string,
+  fields: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  return sluice.fetch(path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { ...page, 'sec-fetch-site': 'same-origin', ...headers },
+    body: new URLSearchParams(fields),
+  });
+}
+
+/** Returns the `Cookie` header after an answer; empty if the answer removed the cookie. */
+function cookieOf(answer: Response): string {
+  const [set = ''] = answer.headers.getSetCookie();
+  return /^\w+=;/.test(set) ? '' : (set.split(';')[0] ?? '');
+}
+
+async function logIn(fields: Readonly<Record<string, string>>): Promise<string> {
+  const answer = await submit('/view/login', fields);
+  assert.equal(answer.status, 303, await answer.text());
+  return cookieOf(answer);
+}
+
+const account = async (cookie: string) =>
+  sluice.fetch('/view/account', { redirect: 'manual', headers: { ...page, cookie } });
+
+test('a person logs in with an account, returns to the page, and logs out', async () => {
+  await using tab = await browser.open();
+  const { page: view } = tab;
+  await view.goto(`${sluice.url}/view/login?to=/view/account`);
+  await view.getByLabel('Name').fill(admin.name);
+  await view.getByLabel('Password').fill(admin.password);
+  await view.getByRole('button', { name: 'Log in' }).first().click();
+  await view.waitForURL('**/view/account');
+  assert.match(await view.locator('main').innerText(), /administrator of this server/);
+  assert.equal(await view.locator('header .person').innerText(), 'admin');
+  assert.equal(await view.evaluate('document.cookie'), '', 'scripts do not see the cookie');
+  await view.getByRole('button', { name: 'Log out' }).click();
+  await view.waitForURL(`${sluice.url}/`);
+  assert.equal(await view.locator('header .person').innerText(), 'Log in');
+});
+
+test('the pages can be read at every width, light and dark', async () => {
+  await checkLooks(browser, `${sluice.url}/view/login`, 'login');
+});
+
+test('a token of the platform is a login', async () => {
+  const token = await newAccessToken(sluice, admin, 'ada@example.org');
+  const cookie = await logIn({ token });
+  assert.match(await (await account(cookie)).text(), /ada@example\.org/);
+  const revoked = await sluice.fetch('/platform/tokens', {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const { tokens } = (await revoked.json()) as { tokens: { id: number }[] };
+  for (const { id } of tokens) {
+    await sluice.fetch(`/platform/tokens/${id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${token}` },
+    });
+  }
+  const ended = await account(cookie);
+  assert.equal(ended.status, 303, 'a revoked token ends the session');
+  assert.equal(cookieOf(ended), '');
+});
+
+test('a wrong login sets no cookie, and counts', async () => {
+  await using other = await startSluice({
+    config: { ...config, limits: { logins: '3/hour' } },
+  });
+  const send = () =>
+    other.fetch('/view/login', {
+      method: 'POST',
+      headers: { ...page, 'sec-fetch-site': 'same-origin' },
+      body: new URLSearchParams({ name: 'admin', password: 'wrong' }),
+    });
+  const statuses: number[] = [];
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    const answer = await send();
+    statuses.push(answer.status);
+    assert.deepEqual(answer.headers.getSetCookie(), []);
+    assert.equal(answer.headers.get('www-authenticate'), null, 'no dialog of the browser');
+  }
+  assert.equal(statuses[0], 403);
+  assert.equal(statuses.at(-1), 429);
+});
+
+test('the APIs do not accept the cookie', async () => {
+  const cookie = await logIn(admin);
+  const token = 'a'.repeat(12);
+  for (const [method, path, status] of [
+    ['DELETE', `/container-token/${token}`, 401],
+    ['GET', '/v1alpha2/metrics/builds', 401],
+    ['GET', '/platform/user-info', 401],
+    ['POST', '/v2/team/app/blobs/uploads/', 401],
+  ] as const) {
+    const headers = { cookie, 'sec-fetch-site': 'same-origin' };
+    assert.equal((await sluice.fetch(path, { method, headers })).status, status, path);
+  }
+});
+
+test('a form of another page, or of an unknown one, changes nothing', async () => {
+  const cookie = await logIn(admin);
+  for (const headers of [
+    { cookie, 'sec-fetch-site': 'cross-site' },
+    { cookie, 'sec-fetch-site': 'same-site' },
+    { cookie, origin: 'https://evil.example' },
+    { cookie, 'sec-fetch-site': '' },
+  ]) {
+    const { 'sec-fetch-site': site, ...rest } = headers as Record<string, string>;
+    const answer = await sluice.fetch('/view/logout', {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...page, ...rest, ...(site ? { 'sec-fetch-site': site } : {}) },
+      body: new URLSearchParams(),
+    });
+    assert.equal(answer.status, 403, JSON.stringify(headers));
+  }
+  assert.equal((await account(cookie)).status, 200, 'the session goes on');
+  const stranger = await submit('/view/login', admin, { 'sec-fetch-site': 'cross-site' });
+  assert.equal(stranger.status, 403);
+  assert.deepEqual(stranger.headers.getSetCookie(), []);
+});
+
+test('a login gives a new cookie and ends the session before it', async () => {
+  const first = await logIn(admin);
+  const second = await submit('/view/login', admin, { cookie: first });
+  assert.notEqual(cookieOf(second), first);
+  assert.equal((await account(first)).status, 303);
+  assert.equal((await account(cookieOf(second))).status, 200);
+});
+
+test('the cookie is hidden from scripts and other sites, and its value is stored nowhere', async () => {
+  const answer = await submit('/view/login', admin);
+  const [set = ''] = answer.headers.getSetCookie();
+  assert.match(set, /^sluice_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax$/);
+  const database = new Sqlite(`${sluice.data}/sluice.db`, { readonly: true });
+  try {
+    const rows = database.prepare('SELECT hash, owner, sealed FROM sessions').all();
+    assert.ok(rows.length > 0);
+    const kept = Buffer.concat(rows.flatMap(row => Object.values(row as Record<string, Buffer>)));
+    const value = /=([\w-]{43});/.exec(set)?.[1] ?? '';
+    for (const secret of [value, admin.password, Buffer.from(value, 'base64url')]) {
+      assert.ok(!kept.includes(secret));
+    }
+    assert.ok(!sluice.output().includes(value));
+  } finally {
+    database.close();
+  }
+});
+
+test('a server that browsers reach by TLS sets a cookie that only it can set', async () => {
+  await using secure = await startSluice({
+    ...{ config, env: { SLUICE_URL: 'https://images.example.org' } },
+  });
+  const answer = await secure.fetch('/view/login', {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { ...page, 'sec-fetch-site': 'same-origin' },
+    body: new URLSearchParams(admin),
+  });
+  assert.match(answer.headers.getSetCookie()[0] ?? '', /^__Host-sluice=.*; Secure$/);
+});
+
+test('garbage in cookies and forms is refused or ignored', async () => {
+  for (const cookie of [
+    'sluice_session=',
+    `sluice_session=${'a'.repeat(43)}`,
+    ';;=;%00',
+    'x'.repeat(8000),
+  ]) {
+    assert.equal((await account(cookie)).status, 303, cookie.slice(0, 40));
+  }
+  for (const fields of [
+    {},
+    { name: 'admin' },
+    { name: 'a:b', password: 'c' },
+    { token: 'a b' },
+    { token: 'x'.repeat(9000) },
+  ]) {
+    const answer = await submit('/view/login', fields as Record<string, string>);
+    assert.equal(answer.status, 400, JSON.stringify(fields).slice(0, 60));
+  }
+  const hostile = await submit('/view/login', {
+    name: '<script>',
+    password: 'x',
+    to: '"><script>',
+  });
+  assert.doesNotMatch(await hostile.text(), /<script>(?!<)/);
+});
+
+test('a login leads to addresses of this server only', () => {
+  for (const [given, expected] of [
+    ['/view/builds/1?x=2#y', '/view/builds/1?x=2'],
+    ['//evil.example/', '/'],
+    ['/\\evil.example', '/'],
+    ['/\t/evil.example', '/'],
+    ['https://evil.example/', '/'],
+    ['javascript:alert(1)', '/'],
+    ['', '/'],
+    [undefined, '/'],
+  ] as const) {
+    assert.equal(localAddress(given), expected, given);
+  }
+});
