@@ -14,6 +14,8 @@ import { askRoutes } from './ask/ask-page.ts';
 import { type AskedDeps, askedRoutes } from './ask/asked-page.ts';
 import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.ts';
 import { type BuildWatchesDeps, createBuildWatches } from './builds/build-watches.ts';
+import type { ContainerPageDeps } from './containers/container-data.ts';
+import { containerPages } from './containers/container-page.ts';
 import { type DocsDeps, docsRoutes } from './docs/docs-routes.ts';
 import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
@@ -24,6 +26,7 @@ import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
 export type PagesDeps = PageBasis &
   AskDeps &
   AskedDeps &
+  ContainerPageDeps &
   DocsDeps &
   LoginDeps &
   AccountDeps &
@@ -65,6 +68,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askRoutes,
   ...askedRoutes,
   ...buildPageRoutes,
+  ...containerPages,
   ...docsRoutes,
   ...loginRoutes,
   ...accountRoutes,

@@ -147,6 +147,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
+    pullsNeedLogin,
     publicUrl,
   };
   if (hasPages) koa.use(pages(pagesDeps));

@@ -16,8 +16,10 @@ export interface InspectedImage {
 /** Returns the image of a served name as clients pull it; undefined for other images. Throws a `Fault`. */
 export type OpenServed = (image: Reference) => Promise<InspectedImage | undefined>;
 
-export interface OpenServedDeps {
-  readonly findServed: FindServed;
+/** Returns the image of a container request as clients pull it. Throws a `Fault`. */
+export type OpenRequest = (request: ContainerRequest) => Promise<InspectedImage>;
+
+export interface OpenRequestDeps {
   /** Finds the served image, with the rights of the caller that made the container request. */
   readonly findImage: (
     request: ContainerRequest,
@@ -25,10 +27,8 @@ export interface OpenServedDeps {
   readonly documents: Pick<Documents, 'local' | 'manifest' | 'config'>;
 }
 
-export function createOpenServed({ findServed, findImage, documents }: OpenServedDeps): OpenServed {
-  return async name => {
-    const request = await findServed(name);
-    if (!request) return undefined;
+export function createOpenRequest({ findImage, documents }: OpenRequestDeps): OpenRequest {
+  return async request => {
     const image = await findImage(request);
     // Documents written for the image are here, and not in any registry.
     const written = async (digest: Digest, mediaType: string) =>
@@ -44,5 +44,12 @@ export function createOpenServed({ findServed, findImage, documents }: OpenServe
           documents.config(access, descriptor),
       },
     };
+  };
+}
+
+export function createOpenServed(findServed: FindServed, openRequest: OpenRequest): OpenServed {
+  return async name => {
+    const request = await findServed(name);
+    return request && openRequest(request);
   };
 }

@@ -17,7 +17,7 @@ import { createBaseFinder } from '../../request/asked-image.ts';
 import { createBuildIntake } from '../../request/built-image.ts';
 import { createDryRun } from '../../request/dry-run.ts';
 import { createInspect } from '../../request/inspect/inspect.ts';
-import { createOpenServed } from '../../request/inspect/inspect-served.ts';
+import { createOpenRequest, createOpenServed } from '../../request/inspect/inspect-served.ts';
 import { createGrantContexts } from '../../request/layers/context-grant.ts';
 import { createLayerSource } from '../../request/layers/layer-source.ts';
 import { createLayerIntake } from '../../request/layers/layers.ts';
@@ -192,13 +192,17 @@ export function createContainers(
     identities,
     accessToBuilt,
   });
+  const openRequest = createOpenRequest({ findImage, documents: glanced });
   const inspect = createInspect({
     bases: glancedBases,
     documents: glanced,
-    openServed: createOpenServed({ findServed, findImage, documents: glanced }),
+    openServed: createOpenServed(findServed, openRequest),
     registry,
     urlOf,
   });
   const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
-  return { documents, building, tokens, findImage, accept, dryRun, inspect, grantContexts };
+  return {
+    ...{ documents, building, tokens, findImage, openRequest },
+    ...{ accept, dryRun, inspect, grantContexts },
+  };
 }

@@ -1,0 +1,192 @@
+import type { Builds } from '../../builds/builds.ts';
+import { type BuildPlan, isNative } from '../../builds/plan/build-plan.ts';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { layersIn } from '../../images/augment/image-change.ts';
+import { mediaTypes } from '../../oci/media-type.ts';
+import { formatReference } from '../../oci/reference.ts';
+import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
+import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
+import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
+import { type ConfigGroup, configDifference } from './config-difference.ts';
+import { choiceOf, type LayerFacts } from './image-facts.ts';
+
+/** Where a layer comes from. */
+export type LayerOrigin = 'base' | 'package' | 'built' | 'injected';
+
+export interface StackedLayer extends LayerFacts {
+  readonly origin: LayerOrigin;
+}
+
+/** What is in the image of a container request, for one platform. */
+export interface ContainerImage {
+  readonly platforms: readonly string[];
+  readonly platform: string;
+  /** The lowest layer first. */
+  readonly layers: readonly StackedLayer[];
+  readonly config: readonly ConfigGroup[];
+}
+
+/** The state of a container request, as people need to know it. */
+export type ContainerState =
+  | { readonly kind: 'ready' | 'ended' | 'frozen' }
+  | { readonly kind: 'waiting'; readonly for: string }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** What the page of a container request shows. */
+export interface ContainerData {
+  readonly request: ContainerRequest;
+  readonly source: string;
+  readonly state: ContainerState;
+  /** The image; or why it cannot be shown; undefined for one that does not exist. */
+  readonly image: ContainerImage | { readonly why: string; readonly isLate?: true } | undefined;
+  readonly isPlainHttp: boolean;
+}
+
+export interface ContainerPageDeps {
+  readonly tokens: Pick<TokenRegistry, 'describe'>;
+  readonly builds: Pick<Builds, 'get' | 'waitsFor'>;
+  readonly openRequest: OpenRequest;
+  readonly publicUrl: URL;
+  /** True if a served name alone is not enough to pull. */
+  readonly pullsNeedLogin: boolean;
+}
+
+// A page is shown without the image when its registry takes longer.
+const patienceMs = 1500;
+const failureMs = 20_000;
+// A registry that refuses is not asked again for each view.
+const failures = boundedCache<string, string>(1000, { ttl: failureMs });
+
+/** Returns what the page of a token shows. Throws a `Fault` for an unknown token. */
+export async function containerData(
+  token: string,
+  platform: string | undefined,
+  viewer: { readonly name: string | undefined },
+  deps: ContainerPageDeps,
+): Promise<ContainerData> {
+  const request = await deps.tokens.describe(token);
+  const state = await stateOf(request, deps.builds);
+  const isShown = !deps.pullsNeedLogin || viewer.name !== undefined;
+  return {
+    ...{ request, state },
+    source: formatReference(request.image),
+    image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
+    isPlainHttp: deps.publicUrl.protocol === 'http:',
+  };
+}
+
+async function stateOf(
+  { expiresAt, fixed, buildId, isFrozen }: ContainerRequest,
+  builds: ContainerPageDeps['builds'],
+): Promise<ContainerState> {
+  // A build may be forgotten with the end of its last request.
+  if (expiresAt <= Date.now() && !isFrozen) return { kind: 'ended' };
+  const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
+  if (build?.succeeded === false) {
+    return { kind: 'failed', reason: build.reason ?? 'Its log has the reason.' };
+  }
+  if (build?.succeeded === null) {
+    return build.startedAt === null
+      ? { kind: 'waiting', for: builds.waitsFor(build) }
+      : { kind: 'running' };
+  }
+  return { kind: isFrozen ? 'frozen' : 'ready' };
+}
+
+async function look(
+  request: ContainerRequest,
+  platform: string | undefined,
+  isShown: boolean,
+  deps: ContainerPageDeps,
+): Promise<ContainerData['image']> {
+  if (!isShown) return { why: 'Pulls require a login at this server: log in to see the layers.' };
+  const { token } = request;
+  const known = failures.get(token);
+  if (known !== undefined) return { why: known };
+  const late = Promise.withResolvers<{ why: string; isLate: true }>();
+  const timer = setTimeout(
+    () => late.resolve({ why: 'The registry has not answered yet.', isLate: true }),
+    patienceMs,
+  );
+  const read = readImage(request, platform, deps).catch(error => {
+    if (!(error instanceof Fault)) throw error;
+    if (error.phase !== 'request') failures.set(token, error.message);
+    return { why: error.message };
+  });
+  try {
+    return await Promise.race([read, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readImage(
+  request: ContainerRequest,
+  wanted: string | undefined,
+  { openRequest, builds }: ContainerPageDeps,
+): Promise<ContainerImage> {
+  const served = await openRequest(request);
+  const choice = choiceOf(served);
+  const platform = wanted ?? usualPlatform(choice.platforms, request.platform);
+  const after = await choice.read(platform);
+  if (!after) {
+    throw new Fault(
+      'bad-request',
+      `The image has no platform '${platform.slice(0, 40)}'; it has: ${choice.platforms.join(', ')}`,
+      { phase: 'request' },
+    );
+  }
+  const base = await baseOf(request, builds);
+  const isSame = base?.digest === served.root.digest;
+  const before = base && !isSame ? await readBase(base, served, platform) : undefined;
+  const injected = new Set<string>(layersIn(request.change).map(({ gzipDigest }) => gzipDigest));
+  const ofBase = before?.layers.length ?? 0;
+  const below = request.isBuilt ? await originOfBuilt(request, builds) : () => 'base' as const;
+  return {
+    ...{ platforms: choice.platforms, platform },
+    layers: after.layers.map((layer, at): StackedLayer => {
+      const isAdded = before ? at >= ofBase : injected.has(layer.digest);
+      return { ...layer, origin: isAdded ? 'injected' : below(layer) };
+    }),
+    config: configDifference(before?.config ?? after.config, after.config),
+  };
+}
+
+/** Returns the image before the changes of the request. */
+async function baseOf(
+  { fixed, buildId = '' }: ContainerRequest,
+  builds: Pick<Builds, 'get'>,
+): Promise<ManifestName | undefined> {
+  if (fixed) return fixed.base;
+  const { digest, mediaType } = await builds.get(buildId);
+  return digest === null ? undefined : { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
+}
+
+async function readBase(
+  { digest, mediaType }: ManifestName,
+  { access, documents }: InspectedImage,
+  platform: string,
+) {
+  const root = await documents.manifest(access, digest, mediaType);
+  return choiceOf({ access, documents, root }).read(platform);
+}
+
+/** Layers of packages have a note of this server in the history of the image that it made of them. */
+const notePackage = 'sluice: injected layer ';
+
+async function originOfBuilt(
+  { buildId = '' }: ContainerRequest,
+  builds: Pick<Builds, 'get'>,
+): Promise<(layer: LayerFacts) => LayerOrigin> {
+  const plan = JSON.parse((await builds.get(buildId)).plan) as BuildPlan;
+  if (!isNative(plan)) return () => 'built';
+  return ({ by }) => (by?.startsWith(notePackage) ? 'package' : 'base');
+}
+
+function usualPlatform(platforms: readonly string[], requested: string | undefined): string {
+  const usual = ['linux/amd64', 'linux/arm64', 'linux/arm64/v8'];
+  const [first = ''] = platforms;
+  return [requested, ...usual].find(one => one !== undefined && platforms.includes(one)) ?? first;
+}

@@ -1,0 +1,19 @@
+import { z } from 'zod';
+import { pageRoute } from '../frame/page-route.ts';
+import { type ContainerPageDeps, containerData } from './container-data.ts';
+import { containerPage } from './container-template.ts';
+
+/** The page of a container request. Its token is enough to see it, as with the JSON API. */
+export const containerPages = [
+  pageRoute({
+    method: 'get',
+    path: '/view/containers/{token}',
+    access: 'anybody',
+    isShared: true,
+    query: z.object({ platform: z.string().max(100).optional() }),
+    async run({ params, query, viewer }, deps: ContainerPageDeps) {
+      const data = await containerData(params.token, query.platform, viewer, deps);
+      return containerPage(data, viewer.isAdministrator);
+    },
+  }),
+];
