@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import { hello, library, program } from '../world/conda-programs.ts';
+import { pushDebianImage } from '../world/debian-image.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
@@ -16,13 +19,23 @@ suite('the page of a build', () => {
   let sluice: Sluice;
   let browser: TestBrowser;
   let base: string;
+  let channels: CondaChannels;
 
   before(async () => {
     registry = await startRegistry();
     base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
     [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
+    channels = await startCondaChannels({
+      'conda-forge': [program('procps-ng', '4.0'), library('1.3'), hello],
+      bioconda: [program('samtools', '1.20', { depends: ['library >=1.3,<2'] })],
+    });
+    await pushDebianImage(registry, 'debian');
+    const channelOf = (name: string) => ({
+      [name]: { url: `${channels.url}/${name}`, allowPrivateAddress: true },
+    });
     sluice = await startSluice({
       config: {
+        channels: { ...channelOf('conda-forge'), ...channelOf('bioconda') },
         accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
         builds: { syntax: 'builder' },
@@ -34,6 +47,7 @@ suite('the page of a build', () => {
   after(async () => {
     await browser?.[Symbol.asyncDispose]();
     await sluice?.stop();
+    await channels?.stop();
     await buildkitd?.stop();
     await registry?.stop();
   });
@@ -82,5 +96,127 @@ suite('the page of a build', () => {
     assert.equal(await tab.page.locator('.steps tr.failed').count(), 1);
     assert.ok(!(await html(path)).includes('<script>alert'));
     await checkLooks(browser, sluice.url + path, 'build-failed');
+  });
+
+  test('a native build of Conda packages shows its phases, its lock files and bills', async () => {
+    const answer = await sluice.request({
+      packages: {
+        ...{ type: 'CONDA', entries: ['samtools'], channels: ['conda-forge', 'bioconda'] },
+        condaOpts: { baseImage: `${registry.host}/debian:1` },
+      },
+    });
+    const { buildId: id } = answer as unknown as { buildId: string };
+    await finished(id);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    const steps = await page.locator('.steps .name').allTextContents();
+    assert.deepEqual(steps.slice(0, 1), ['Solve the packages']);
+    assert.match(steps[1] ?? '', /^Fetch \d packages and make their layers$/);
+    assert.equal(steps[2], 'Push the image');
+    assert.match((await page.locator('.recipe').textContent()) ?? '', /samtools/);
+    const links = page.locator('#state dl a');
+    const addresses = await links.evaluateAll(all =>
+      all.map(link => link.getAttribute('href') ?? ''),
+    );
+    assert.equal(addresses.length, 5);
+    for (const address of addresses) assert.equal((await sluice.fetch(address)).status, 200);
+    const again = await page.getByRole('link', { name: 'Build again' }).getAttribute('href');
+    assert.equal(new URL(again ?? '', sluice.url).searchParams.get('package'), 'samtools');
+  });
+
+  test('its asker cancels a build without scripts, and the page loads itself again', async () => {
+    const id = await request(`FROM ${base}\nRUN echo long; sleep 600\n`);
+    await using tab = await browser.open({ javaScript: false });
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.locator('.line', { hasText: 'echo long' }).first().waitFor();
+    await page.getByRole('button', { name: 'Cancel the build' }).click();
+    await page.getByText('The build was cancelled.').waitFor();
+    await page.locator('.failure', { hasText: 'The build was cancelled' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Cancel the build' }).count(), 0);
+  });
+
+  test('another caller may neither cancel a build nor see the other builds of its image', async () => {
+    const admin = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
+    const containerFile = Buffer.from(`FROM ${base}\nRUN sleep 600\n`).toString('base64');
+    const answer = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: admin },
+      body: JSON.stringify({ containerFile }),
+    });
+    const { buildId: id } = (await answer.json()) as { buildId: string };
+    const path = `/view/builds/${id}`;
+    assert.ok(!(await html(path)).includes('Cancel the build'));
+    const post = (headers: Record<string, string>) =>
+      sluice.fetch(`${path}/cancel`, {
+        ...{ method: 'POST', redirect: 'manual' },
+        headers: { ...asBrowser.headers, ...headers },
+      });
+    const refused = await post({});
+    assert.equal(refused.status, 401);
+    assert.match(await refused.text(), /Only the caller who requested a build/);
+    assert.equal((await post({ origin: 'https://evil.test', authorization: admin })).status, 403);
+    assert.equal((await post({ authorization: admin })).status, 303);
+    assert.match(await finished(id), /The build was cancelled/);
+
+    const again = await request(`FROM ${base}\nRUN sleep 600\n`);
+    await sluice.fetch(`/view/builds/${again}/cancel`, { method: 'POST', redirect: 'manual' });
+    await finished(again);
+    assert.notEqual(again, id);
+    assert.ok(!(await html(`/view/builds/${again}`)).includes(id));
+    const other = await sluice.fetch(`/view/builds/${id}`, {
+      headers: { ...asBrowser.headers, authorization: admin },
+    });
+    assert.ok(!(await other.text()).includes(again));
+  });
+
+  test('earlier builds of the same image are compared for their owner', async () => {
+    const dockerfile = `FROM ${base}\nRUN echo first; exit 4\n`;
+    const first = await request(dockerfile);
+    await finished(first);
+    const containerFile = Buffer.from(dockerfile).toString('base64');
+    const answer = await sluice.request({ containerFile, buildOptions: {}, noCache: true });
+    const { buildId: second } = answer as unknown as { buildId: string };
+    assert.notEqual(second, first);
+    await finished(second);
+    const text = await html(`/view/builds/${second}`);
+    assert.match(text, /Builds of the same image/);
+    assert.ok(text.includes(`href="/view/builds/${first}"`));
+  });
+
+  test('the log is read page by page and by step without scripts', async () => {
+    const id = await request(`FROM ${base}\nRUN for i in $(seq 1 900); do echo "row $i"; done\n`);
+    await finished(id);
+    await using tab = await browser.open({ javaScript: false });
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id.replace('_', '-')}`);
+    const visible = (text: string) => page.locator('.line', { hasText: text }).count();
+    assert.equal(await visible('row 900'), 1);
+    assert.equal(await visible('row 2 '), 0);
+    await page.getByRole('link', { name: 'First' }).click();
+    assert.ok((await visible('row 1')) > 0);
+    assert.equal(await visible('row 900'), 0);
+    await page.locator('.steps a', { hasText: '#5' }).click();
+    const lines = await page.locator('.line span').allTextContents();
+    assert.ok(lines.length > 100 && lines.every(line => line.startsWith('#5 ')), lines[0]);
+  });
+
+  test('hostile texts in names of steps and in the log stay texts', async () => {
+    const script = '<script>document.title="broken"</script><img src=x onerror=alert(1)>';
+    const id = await request(
+      `FROM ${base}\nRUN : '${script}'\nRUN printf '${script}\\033[2J\\033]0;title\\007\\342\\200\\256 \\000 end\\n'; head -c 10000 /dev/zero | tr '\\0' y\n`,
+    );
+    await finished(id);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.locator('.line', { hasText: 'The build succeeded' }).waitFor();
+    assert.match(await page.title(), /^Build of builds:/);
+    assert.equal(await page.locator('#content img, #content script').count(), 0);
+    const line = await page.locator('.line', { hasText: ' end' }).last().textContent();
+    assert.ok(line?.includes(`${script}\ufffd \ufffd end`), JSON.stringify(line));
+    const long = await page.locator('.line', { hasText: 'yyyy' }).first().textContent();
+    assert.match(long ?? '', /y… \(the whole line is in the download\)$/);
   });
 });

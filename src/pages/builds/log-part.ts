@@ -84,7 +84,7 @@ function kindOf(text: string): string {
 
 /** Programs overwrite a line to show progress: the last text counts. */
 function shown({ text, isCut }: LogLine): string {
-  return isCut || text.length > mostChars
-    ? `${text.slice(0, mostChars)}… (the whole line is in the download)`
-    : text;
+  const whole = visibleText(text.replace(/^.*\r(?=.)/s, ''));
+  const isLong = isCut || whole.length > mostChars;
+  return isLong ? `${whole.slice(0, mostChars)}… (the whole line is in the download)` : whole;
 }

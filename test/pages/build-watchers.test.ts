@@ -1,0 +1,162 @@
+/** The log of a build at its largest, and many watchers of one build. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { appendFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startMeasuredSluice } from '../world/sluice.ts';
+import { startBrowser, type TestBrowser } from './browser-world.ts';
+
+const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
+
+suite('a large log and many watchers', () => {
+  let registry: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let browser: TestBrowser;
+  let base: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
+    sluice = await startMeasuredSluice({
+      config: {
+        buildkit: [buildkitd.address],
+        builds: { syntax: 'builder' },
+        limits: { builds: { anonymous: 'off' }, connections: { perAddress: 1000 } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await browser?.[Symbol.asyncDispose]();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await registry?.stop();
+  });
+
+  const request = async (dockerfile: string): Promise<string> => {
+    const containerFile = Buffer.from(dockerfile).toString('base64');
+    const answer = await sluice.request({ containerFile });
+    return (answer as unknown as { buildId: string }).buildId;
+  };
+
+  test('a log of 100,000 lines is shown at once, and any line of it can be reached', async t => {
+    const id = await request(`FROM ${base}\nRUN echo small\n`);
+    await (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
+    const lines = Array.from(
+      { length: 100_000 },
+      (_, at) => `#7 ${(at / 1000).toFixed(3)} line ${at} <b>${'x'.repeat(70)}</b>\n`,
+    );
+    await appendFile(join(sluice.data, 'logs/builds', `${id}.log`), lines.join(''));
+    const text = await (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
+    const before = text.split('\n').length - 1 - lines.length;
+    const path = `/view/builds/${id}`;
+    const timed = async (work: () => Promise<unknown>) => {
+      const began = performance.now();
+      await work();
+      return performance.now() - began;
+    };
+    const load = async () => (await sluice.fetch(path, asBrowser)).text();
+    const firstMs = await timed(load);
+    const againMs = await timed(load);
+    assert.ok((await load()).length < 100_000);
+
+    await using tab = await browser.open();
+    const { page } = tab;
+    const shownMs = await timed(async () => {
+      await page.goto(sluice.url + path);
+      await page.locator('.line', { hasText: 'line 99999 ' }).waitFor();
+    });
+    const number = before + 50_001;
+    const jumpMs = await timed(async () => {
+      await page.evaluate(`location.hash = '#L${number}'`);
+      await page.locator(`#L${number}.marked`, { hasText: 'line 50000 ' }).waitFor();
+    });
+    assert.ok((await page.locator('.line').count()) < 5000);
+    t.diagnostic(
+      `server ${firstMs.toFixed()} ms, again ${againMs.toFixed()} ms; shown ${shownMs.toFixed()} ms; jump ${jumpMs.toFixed()} ms`,
+    );
+    assert.ok(againMs < 200, `${againMs} ms`);
+    assert.ok(jumpMs < 2000, `${jumpMs} ms`);
+
+    await page.locator('#find').fill('LINE 77777 ');
+    await page.locator('.tools button').click();
+    await page.locator('.found a').click();
+    await page.locator('.line.marked', { hasText: 'line 77777 ' }).waitFor();
+  });
+
+  test('200 watchers of a build cost little more than one', async t => {
+    const id = await request(
+      `FROM ${base}\nRUN i=0; while [ $i -lt 120 ]; do echo beat $i; sleep 0.1; i=$((i+1)); done\n`,
+    );
+    const single = watch(id);
+    const seen = async (watcher: Watcher, beat: number) => {
+      await watcher.until(text => text.includes(`beat ${beat}<`));
+    };
+    await seen(single, 5);
+    const costOf = async (from: number, to: number) => {
+      await seen(single, from);
+      const begin = cpuMs();
+      await seen(single, to);
+      return cpuMs() - begin;
+    };
+    const one = await costOf(10, 40);
+    const crowd = Array.from({ length: 199 }, () => watch(id));
+    await Promise.all(crowd.map(watcher => watcher.until(text => text.includes('event: lines'))));
+    const all = await costOf(70, 100);
+    t.diagnostic(`30 lines in 3 s: ${one} ms of processor time with one, ${all} ms with 200`);
+    await Promise.all([single, ...crowd].map(watcher => watcher.ended));
+    for (const watcher of crowd) {
+      assert.match(watcher.text(), /beat 119<[\s\S]*event: end\n/);
+      assert.match(watcher.text(), /event: state\ndata: "[^\n]*succeeded/);
+    }
+    // A request for each would cost 200 times as much.
+    assert.ok(all < Math.max(one, 50) * 10, `${one} ms, ${all} ms`);
+  });
+
+  interface Watcher {
+    readonly ended: Promise<void>;
+    text(): string;
+    until(isThere: (text: string) => boolean): Promise<void>;
+  }
+
+  function watch(id: string): Watcher {
+    const ended = Promise.withResolvers<void>();
+    let text = '';
+    const checks = new Set<() => void>();
+    get(`${sluice.url}/view/builds/${id}/events`, { agent: false }, answer => {
+      answer.on('data', piece => {
+        text += piece;
+        for (const check of checks) check();
+      });
+      answer.on('end', ended.resolve).on('error', ended.reject);
+    }).on('error', ended.reject);
+    return {
+      ended: ended.promise,
+      text: () => text,
+      until: isThere =>
+        new Promise(resolve => {
+          const check = () => {
+            if (!isThere(text)) return;
+            checks.delete(check);
+            resolve();
+          };
+          checks.add(check);
+          check();
+        }),
+    };
+  }
+
+  /** Processor time of the server so far. Source: proc(5), utime and stime in ticks of 10 ms. */
+  function cpuMs(): number {
+    const fields = readFileSync(`/proc/${sluice.process.pid}/stat`, 'utf8').replace(/^.*\) /, '');
+    const [user, system] = fields.split(' ').slice(11, 13).map(Number);
+    return ((user ?? 0) + (system ?? 0)) * 10;
+  }
+});
