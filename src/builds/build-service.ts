@@ -46,6 +46,8 @@ export interface BuildService {
   readonly logs: BuildLogs;
   /** Returns the packages that a plan would install, without making anything; undefined for other plans. */
   readonly solutionOf: SolutionOf;
+  /** Throws a `Fault` when there is no builder for callers with a login, or for those without. */
+  requireBuilder(hasLogin: boolean): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -205,6 +207,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     builds,
     logs,
     solutionOf: createSolutionOf({ findSolution, layers: deps.conda.layers, rightsOf }),
+    requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
     async close() {
       await closeInTurn(
         [

@@ -5,11 +5,15 @@ export type NameList = string;
 
 const hitsPerTurn = 1000;
 
-/** Names that match, best first, and the number of all that match. */
+/** Names that match, best first. */
 export interface NameMatches {
   readonly names: readonly string[];
+  /** Number of all names that match, at most {@link mostCounted}. */
   readonly total: number;
 }
+
+/** A search counts no further: nobody looks through more matches. */
+export const mostCounted = 1000;
 
 /**
  * Returns the names that contain a text: the name itself first, then names that begin with it, then others; of equals the
@@ -21,7 +25,8 @@ export async function matchingNames(
   most: number,
 ): Promise<NameMatches> {
   const wanted = text.toLowerCase();
-  const ranks = new Map<string, number>();
+  const groups: readonly string[][] = [[], [], []];
+  const counted = new Set<string>();
   let hits = 0;
   for (const list of lists) {
     for (let at = list.indexOf(wanted); at >= 0; ) {
@@ -29,21 +34,14 @@ export async function matchingNames(
       const end = list.indexOf('\n', at);
       const name = list.slice(start, end);
       const rank = name === wanted ? 0 : start === at ? 1 : 2;
-      ranks.set(name, Math.min(rank, ranks.get(name) ?? rank));
+      keepBest(groups[rank] ?? [], name, most);
+      if (counted.size < mostCounted) counted.add(name);
       at = list.indexOf(wanted, end);
       hits += 1;
       if (hits % hitsPerTurn === 0) await pauseTurn();
     }
   }
-  const groups: string[][] = [[], [], []];
-  for (const [name, rank] of ranks) groups[rank]?.push(name);
-  const names: string[] = [];
-  for (const group of groups) {
-    if (names.length >= most) break;
-    names.push(...group.sort(byLength).slice(0, most - names.length));
-    await pauseTurn();
-  }
-  return { names, total: ranks.size };
+  return { names: groups.flat().slice(0, most), total: counted.size };
 }
 
 /** Returns true if a list has a name. */
@@ -51,6 +49,16 @@ export function hasName(list: NameList, name: string): boolean {
   return list.includes(`\n${name}\n`);
 }
 
+/** Puts a name in its place among the best ones, and drops the last one if there are too many. */
+function keepBest(best: string[], name: string, most: number): void {
+  const last = best.at(-1);
+  if (best.length >= most && last !== undefined && byLength(name, last) >= 0) return;
+  const place = best.findIndex(other => byLength(name, other) <= 0);
+  if (place >= 0 && best[place] === name) return;
+  best.splice(place < 0 ? best.length : place, 0, name);
+  if (best.length > most) best.pop();
+}
+
 function byLength(one: string, other: string): number {
-  return one.length - other.length || (one < other ? -1 : 1);
+  return one.length - other.length || (one < other ? -1 : one > other ? 1 : 0);
 }

@@ -8,7 +8,7 @@ import { runTask } from '../locks/one-task.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { hasName, matchingNames, type NameList } from './name-search.ts';
-import { compareVersions, type FoundVersion } from './package-versions.ts';
+import { compareVersions, type FoundVersion, mostVersions } from './package-versions.ts';
 import type { SearchOrder, VersionsAnswer } from './search-worker.ts';
 
 export interface PackageSearchDeps {
@@ -29,10 +29,17 @@ export interface FoundPackage {
 export interface SearchResult {
   /** The best matches. */
   readonly packages: readonly FoundPackage[];
-  /** Number of all matches. */
+  /** Number of all matches, counted up to 1,000. */
   readonly total: number;
-  /** Channels that could not be searched, and why, in a sentence each. */
+  readonly failures: SearchFailures;
+}
+
+/** Channels that could not be searched. */
+export interface SearchFailures {
+  /** Why, in a sentence for each. */
   readonly problems: readonly string[];
+  /** Channels whose data is still being fetched: a later search finds more. */
+  readonly late: readonly string[];
 }
 
 /** A version of a package, and where it is. */
@@ -44,9 +51,9 @@ export interface PackageVersion extends FoundVersion {
 export interface VersionsResult {
   /** Newest first. */
   readonly versions: readonly PackageVersion[];
-  /** Number of all versions. */
-  readonly total: number;
-  readonly problems: readonly string[];
+  /** True if there are older ones. */
+  readonly hasMore: boolean;
+  readonly failures: SearchFailures;
 }
 
 /** Finds packages in channels. Failures of single channels are a part of the result. */
@@ -64,19 +71,19 @@ interface ListedSubdir {
 
 const searchedSubdirs = ['linux-64', 'linux-aarch64', 'noarch'];
 const mostMatches = 20;
-const mostVersions = 40;
 const mostChannels = 10;
 const namesBytes = 48 * 1024 * 1024;
 const knownVersions = 500;
 /** How long a failure is the answer for a channel: people type faster than a channel that is down answers. */
 const failureMs = 15_000;
-const waitMs = 8000;
+/** How long a search waits for data that is being fetched. */
+const waitMs = 3000;
 
 export function createPackageSearch({ channels, repodata, shards }: PackageSearchDeps) {
   const names = cacheOfBytes<string, NameList>(namesBytes, list => list.length);
   const reading = new Map<string, Promise<NameList>>();
   const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
-  const failures = boundedCache<string, string>(1000, { ttl: failureMs });
+  const failed = boundedCache<string, string>(1000, { ttl: failureMs });
   const queue = new RunQueue(1, { mostWaiting: 50, refusal });
   const run = <R>(order: SearchOrder) =>
     queue.run(() => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order));
@@ -104,8 +111,8 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
     use: (one: OpenedRepodata, subdir: string) => Promise<T>,
   ): Promise<readonly T[]> => {
     const base = channels.baseUrl(channel);
-    const failed = failures.get(base);
-    if (failed !== undefined) throw new Fault('upstream-unusable', failed, { phase: 'upstream' });
+    const known = failed.get(base);
+    if (known !== undefined) throw new Fault('upstream-unusable', known, { phase: 'upstream' });
     try {
       const found = await Promise.all(
         searchedSubdirs.map(async subdir => {
@@ -117,7 +124,7 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
       throw nothingThere(channel);
     } catch (error) {
       const isOfChannel = error instanceof Fault && error.phase !== 'limit' && !signal.aborted;
-      if (isOfChannel) failures.set(base, error.message);
+      if (isOfChannel) failed.set(base, error.message);
       throw error;
     }
   };
@@ -127,10 +134,11 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
     written: readonly string[],
     gone: AbortSignal,
     work: (channel: string, signal: AbortSignal) => Promise<readonly T[]>,
-  ): Promise<{ readonly found: readonly T[]; readonly problems: readonly string[] }> => {
+  ): Promise<{ readonly found: readonly T[]; readonly failures: SearchFailures }> => {
     const signal = AbortSignal.any([gone, AbortSignal.timeout(waitMs)]);
     const wanted = written.flatMap(one => channelsOf(readWrittenChannel(one).channel));
     const problems: string[] = [];
+    const late: string[] = [];
     if (wanted.length > mostChannels) {
       problems.push(`Only the first ${mostChannels} channels are searched`);
     }
@@ -140,12 +148,13 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
           return await unlessAborted(work(channel, signal), signal);
         } catch (error) {
           gone.throwIfAborted();
-          problems.push(signal.aborted ? late(channel) : problemText(channel, error));
+          if (signal.aborted) late.push(channel);
+          else problems.push(problemText(channel, error));
           return [];
         }
       }),
     );
-    return { found: found.flat(), problems };
+    return { found: found.flat(), failures: { problems, late } };
   };
 
   const listed = (written: readonly string[], gone: AbortSignal) =>
@@ -177,7 +186,7 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
 
   const search: PackageSearch = {
     async search(text, written, signal) {
-      const { found, problems } = await listed(written, signal);
+      const { found, failures } = await listed(written, signal);
       const lists = found.map(one => one.names);
       const { names: best, total } = await matchingNames(lists, text.trim(), mostMatches);
       const packages = best.map(name => {
@@ -188,10 +197,10 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
           subdirs: [...new Set(having.map(({ subdir }) => subdir))],
         };
       });
-      return { packages, total, problems };
+      return { packages, total, failures };
     },
     async versions(name, written, gone) {
-      const { found, problems } = await inEach(written, gone, (channel, signal) =>
+      const { found, failures } = await inEach(written, gone, (channel, signal) =>
         opened(channel, signal, async (one, subdir) => {
           const versions = await versionsOf(one, name, signal);
           return { channel, subdir, versions };
@@ -207,7 +216,11 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
         }
       }
       const versions = [...merged.values()].sort((a, b) => compareVersions(b.version, a.version));
-      return { versions: versions.slice(0, mostVersions), total: versions.length, problems };
+      return {
+        versions: versions.slice(0, mostVersions),
+        hasMore: versions.length > mostVersions,
+        failures,
+      };
     },
   };
   return search;
@@ -216,10 +229,6 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
 function problemText(channel: string, error: unknown): string {
   if (error instanceof Fault) return error.message;
   return `The packages of the channel ${channel} cannot be listed: its repository data is damaged`;
-}
-
-function late(channel: string): string {
-  return `The channel ${channel} has not sent its list of packages yet: search again in a moment`;
 }
 
 function nothingThere(channel: string): Fault {

@@ -8,7 +8,13 @@ export interface FoundVersion {
 // A version is a part of a request, so it has these characters only.
 const plainVersion = /^[A-Za-z0-9_.!+]{1,100}$/;
 
-/** Returns the versions in a shard, each once, newest first. Ignores what is not a record. */
+/** Maximum number of versions that are shown. */
+export const mostVersions = 40;
+
+/**
+ * Returns the newest versions in a shard, each once, newest first, and one more than are shown if there are more. Ignores
+ * what is not a record.
+ */
 export function versionsIn(shard: unknown): readonly FoundVersion[] {
   const found = new Map<string, FoundVersion & { readonly made: number }>();
   for (const section of ['packages', 'packages.conda']) {
@@ -23,6 +29,7 @@ export function versionsIn(shard: unknown): readonly FoundVersion[] {
   }
   return [...found.values()]
     .sort((a, b) => compareVersions(b.version, a.version))
+    .slice(0, mostVersions + 1)
     .map(({ version, size }) => ({ version, size }));
 }
 

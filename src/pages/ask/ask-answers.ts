@@ -1,4 +1,5 @@
 import type { ParameterizedContext } from 'koa';
+import type { BuildService } from '../../builds/build-service.ts';
 import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
 import type { PackageSearch } from '../../conda/search/package-search.ts';
 import type { ApiBasis } from '../../http/api/api-route.ts';
@@ -14,7 +15,7 @@ import type { Limiter } from '../../http/limits/limiter.ts';
 import type { RequestState } from '../../http/request-state.ts';
 import type { Accepted } from '../../request/accept.ts';
 import type { Caller } from '../../request/container-request.ts';
-import type { DryRun } from '../../request/dry-run.ts';
+import type { DryRun, Forecast } from '../../request/dry-run.ts';
 import { isToBeMade, type Submission } from '../../request/submission.ts';
 import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
 import { submissionOf } from './ask-submission.ts';
@@ -24,6 +25,7 @@ import type { PlanView } from './plan-template.ts';
 
 export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
   readonly dryRun: DryRun;
+  readonly requireBuilder: BuildService['requireBuilder'];
   readonly packageSearch: PackageSearch;
   /** Counts dry runs and searches of people who fill in the form, apart from requests. */
   readonly previewLimiter: Limiter;
@@ -51,10 +53,24 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
     const forecast = await preview(asking, deps, signal =>
       deps.dryRun(submission, 'v1alpha2', asking.caller, signal),
     );
-    return { kind: 'forecast', forecast };
+    return { kind: 'forecast', forecast, obstacle: await obstacleTo(forecast, form, asking, deps) };
   } catch (error) {
-    return { kind: 'problem', problem: problemIn(error) };
+    return { kind: 'problem', problem: problemIn(error, form) };
   }
+}
+
+/** Returns why the build of a recipe could not start now; undefined if it could, or if there is nothing to build. */
+async function obstacleTo(
+  { build, isCached }: Forecast,
+  form: AskForm,
+  { caller }: Asking,
+  { requireBuilder }: AskDeps,
+): Promise<string | undefined> {
+  if (isCached || build?.containerFile === undefined) return undefined;
+  return requireBuilder(caller.user !== undefined).then(
+    () => undefined,
+    error => problemIn(error, form).text,
+  );
 }
 
 /** Makes the request of a form, as the JSON API does. Throws a `Fault`. */
@@ -92,27 +108,27 @@ export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Pr
       return { kind: 'packages', text, result };
     });
   } catch (error) {
-    return { kind: 'problem', text: problemIn(error).text };
+    return { kind: 'problem', text: problemIn(error, form).text };
   }
 }
 
 /** Returns why this caller cannot ask in this way; undefined if they can. */
-export function barrierFor({ by }: AskForm, caller: Caller, { gate }: AskDeps) {
+export function barrierFor(form: AskForm, caller: Caller, { gate }: AskDeps) {
   try {
     gate.beforeRequest();
     gate.request(caller);
-    if (by !== 'image') gate.build(caller);
+    if (form.by !== 'image') gate.build(caller);
     return undefined;
   } catch (error) {
-    return problemIn(error);
+    return problemIn(error, form);
   }
 }
 
 /** Returns a failure in words. Throws unexpected errors again: they belong into the log. */
-export function problemIn(error: unknown): FormProblem {
+export function problemIn(error: unknown, form: AskForm): FormProblem {
   const fault = faultOf(error, '');
   if (fault.kind === 'internal') throw error;
-  return problemOf(fault);
+  return problemOf(fault, form);
 }
 
 function admit(submission: Submission, caller: Caller, { gate }: AskDeps): void {

@@ -56,7 +56,7 @@ export const askRoutes = [
         const { request } = await askFor(whole, asking, deps);
         return { location: `/view/asked/${request.token}` };
       } catch (error) {
-        return show(whole, asking, deps, { kind: 'problem', problem: problemIn(error) });
+        return show(whole, asking, deps, { kind: 'problem', problem: problemIn(error, whole) });
       }
     },
   }),

@@ -1,12 +1,13 @@
 import type { Fault } from '../../foundation/fault.ts';
+import { type AskForm, addressOf } from './ask-form.ts';
 
 /** Why a form cannot be answered, in words. */
 export interface FormProblem {
   /** The field at fault, by its name in the form; undefined for none. */
   readonly field: FormField | undefined;
   readonly text: string;
-  /** True if a login may help. */
-  readonly needsLogin: boolean;
+  /** Address of the login, where one may help: it leads back to the form. */
+  readonly login: string | undefined;
   /** HTTP status. */
   readonly status: number;
 }
@@ -56,7 +57,7 @@ const subjects: readonly (readonly [begin: RegExp, field: FormField])[] = [
 ];
 
 /** Returns the problem that a failure reports, in the words of the form instead of those of the API. */
-export function problemOf(fault: Fault): FormProblem {
+export function problemOf(fault: Fault, form: AskForm): FormProblem {
   const first = /^'([^']{1,200})'/.exec(fault.message)?.[1];
   const field =
     first === undefined
@@ -67,9 +68,14 @@ export function problemOf(fault: Fault): FormProblem {
     // What is missing for an image that is kept is its repository.
     field: field === 'freeze' || field === 'format' ? 'repository' : field,
     text: needsLogin ? 'Asking for this requires a login on this server.' : inFormWords(fault),
-    needsLogin,
+    login: needsLogin ? loginFor(form) : undefined,
     status: fault.apiStatus,
   };
+}
+
+function loginFor(form: AskForm): string {
+  const back = addressOf(form) ?? `/?by=${form.by}`;
+  return `/view/login?to=${encodeURIComponent(back)}`;
 }
 
 function inFormWords({ message }: Fault): string {

@@ -1,4 +1,9 @@
-import type { SearchResult, VersionsResult } from '../../conda/search/package-search.ts';
+import { mostCounted } from '../../conda/search/name-search.ts';
+import type {
+  SearchFailures,
+  SearchResult,
+  VersionsResult,
+} from '../../conda/search/package-search.ts';
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 
@@ -38,14 +43,14 @@ export function foundPieces(found: Found): Html {
   }
 }
 
-function packageRows(text: string, { packages, total, problems }: SearchResult): Html {
+function packageRows(text: string, { packages, total, failures }: SearchResult): Html {
   const count =
     total === 0
-      ? html`No package with “${text}” in its name.`
+      ? failures.late.length === 0 && html`No package with “${text}” in its name.`
       : total > packages.length
-        ? html`The best ${packages.length} of ${countText(total)} matches:`
+        ? html`The best ${packages.length} of ${total >= mostCounted ? 'more than ' : ''}${countText(total)} matches:`
         : html`${countText(total)} ${total === 1 ? 'match' : 'matches'}:`;
-  return html`${problemLines(problems)}<p class="hint" role="status">${count}</p>
+  return html`${failureLines(failures)}<p class="hint" role="status">${count}</p>
 <ul class="matches">${packages.map(
     ({ name, channels, subdirs }) => html`<li>
 <button class="quiet add" name="add" value="${name}" aria-label="Add ${name}"><span aria-hidden="true">+</span> ${name}</button>
@@ -55,16 +60,15 @@ function packageRows(text: string, { packages, total, problems }: SearchResult):
   )}</ul>`;
 }
 
-function versionRows(name: string, { versions, total, problems }: VersionsResult): Html {
+function versionRows(name: string, { versions, hasMore, failures }: VersionsResult): Html {
   const first = versions[0]?.channel;
   const isOne = versions.every(({ channel }) => channel === first);
+  const number = versions.length;
   const count =
-    total === 0
+    number === 0
       ? html`No version of ${name} in these channels.`
-      : total > versions.length
-        ? html`The newest ${versions.length} of ${countText(total)} versions of <strong>${name}</strong>:`
-        : html`${countText(total)} ${total === 1 ? 'version' : 'versions'} of <strong>${name}</strong>:`;
-  return html`${problemLines(problems)}<p class="hint" role="status">${count}</p>
+      : html`${hasMore && 'The newest '}${number} ${number === 1 ? 'version' : 'versions'} of <strong>${name}</strong>:`;
+  return html`${failureLines(failures)}<p class="hint" role="status">${count}</p>
 <ul class="matches">${versions.map(({ version, channel, subdirs, size }) => {
     const spec = `${isOne ? '' : `${channel}::`}${name}=${version}`;
     return html`<li>
@@ -78,6 +82,7 @@ function platformsText(subdirs: readonly string[]): string {
   return subdirs.map(subdir => platformNames[subdir] ?? subdir).join(', ');
 }
 
-function problemLines(problems: readonly string[]): readonly Html[] {
-  return problems.map(text => html`<p class="failure">${text}</p>`);
+function failureLines({ problems, late }: SearchFailures): Html {
+  return html`${problems.map(text => html`<p class="failure">${text}</p>`)}
+${late.length > 0 && html`<p class="hint" data-late>This server is fetching the packages of ${late.join(', ')}: the first search takes a moment. Search again if nothing changes.</p>`}`;
 }

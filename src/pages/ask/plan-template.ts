@@ -8,7 +8,12 @@ export type PlanView =
   | { readonly kind: 'empty' }
   | { readonly kind: 'waiting' }
   | { readonly kind: 'problem'; readonly problem: FormProblem }
-  | { readonly kind: 'forecast'; readonly forecast: Forecast };
+  | {
+      readonly kind: 'forecast';
+      readonly forecast: Forecast;
+      /** Why the build could not start now; undefined if it could. */
+      readonly obstacle: string | undefined;
+    };
 
 const shownPackages = 1000;
 
@@ -22,18 +27,21 @@ export function planPieces(view: PlanView): Html {
     case 'problem':
       return problemLine(view.problem);
     case 'forecast':
-      return forecastPieces(view.forecast);
+      return forecastPieces(view.forecast, view.obstacle);
   }
 }
 
 /** Returns the sentence about what is wrong, with a link to the login where one may help. */
-export function problemLine({ field, text, needsLogin }: FormProblem): Html {
-  return html`<p class="failure"${field !== undefined && html` data-field="${field}"`}>${text}${needsLogin && html` <a href="/view/login">Log in</a>`}</p>`;
+export function problemLine({ field, text, login }: FormProblem): Html {
+  return html`<p class="failure"${field !== undefined && html` data-field="${field}"`}>${text}${login !== undefined && html` <a href="${login}">Log in</a>`}</p>`;
 }
 
-function forecastPieces(forecast: Forecast): Html {
+function forecastPieces(forecast: Forecast, obstacle: string | undefined): Html {
   const { image, digest, platforms, build, solution, registries } = forecast;
-  const problems = registries.flatMap(one => one.problems);
+  const problems = [
+    ...(obstacle === undefined ? [] : [obstacle]),
+    ...registries.flatMap(one => one.problems),
+  ];
   return html`${stateLine(forecast, problems.length)}
 ${[...new Set(problems)].map(text => html`<p class="failure">${text}</p>`)}
 <dl class="facts">

@@ -3,6 +3,7 @@
 const planPauseMs = 400;
 const searchPauseMs = 200;
 const addressPauseMs = 150;
+const againMs = 2000;
 /** Proxies refuse longer addresses. */
 const longestAddress = 7000;
 
@@ -107,15 +108,22 @@ async function showPlan() {
 const addressLater = later(keepAddress, addressPauseMs);
 const planLater = later(showPlan, planPauseMs);
 
+let again = 0;
+
 /** @param {Readonly<Record<string, string>>} [more] */
 async function showFound(more) {
   if (!found) return;
   found.setAttribute('aria-busy', 'true');
   if (found.childElementCount === 0) found.innerHTML = '<p class="hint">Searching…</p>';
+  const text = search?.value;
   const piece = await fetchFound(more);
-  if (piece === undefined) return;
+  // Something was chosen, or written, meanwhile.
+  if (piece === undefined || search?.value !== text) return;
   found.removeAttribute('aria-busy');
   found.innerHTML = piece;
+  clearTimeout(again);
+  // Kept data of a channel comes with its first search.
+  if (found.querySelector('[data-late]')) again = setTimeout(() => showFound(more), againMs);
 }
 
 const findLater = later(() => showFound(), searchPauseMs);
@@ -133,6 +141,7 @@ async function chooseNow(change) {
   if (piece === undefined || !chosen || !search || !found) return;
   chosen.innerHTML = piece;
   if ('add' in change) {
+    clearTimeout(again);
     search.value = '';
     found.replaceChildren();
   }

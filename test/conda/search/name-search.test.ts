@@ -17,6 +17,14 @@ test('the name itself is first, then names that begin with the text, then those 
   assert.ok(!hasName(lists[0] ?? '', 'bw'));
 });
 
+test('matches are counted up to a thousand, and the best are found among all', async () => {
+  const many = Array.from({ length: 5000 }, (_, at) => `python-package-${at}`);
+  const lists = [joined(many), joined([...many, 'zpython', 'python'])];
+  const { names, total } = await matchingNames(lists, 'python', 3);
+  assert.deepEqual(names, ['python', 'python-package-0', 'python-package-1']);
+  assert.equal(total, 1000);
+});
+
 test('a search in half a million names does not hold the event loop', async () => {
   const list = joined(Array.from({ length: 500_000 }, (_, at) => `python-package-${at}`));
   const { cpuMs } = await longestBlock(() => matchingNames([list], 'python', 20));
