@@ -23,7 +23,7 @@ export async function fillServer(folder: string): Promise<void> {
   await compile([...own, 'bin/sluice.js', 'scripts/buildkit.ts'], folder);
   await declare(entries, folder);
   await copy(
-    '{src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.md,LICENSE,README.md}',
+    '{src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
     folder,
   );
   const doors = Object.entries(exports).map(([name, path]) => [

@@ -1,0 +1,88 @@
+/**
+ * Takes the pictures in docs/pictures: `npm run pictures`. They show a real server with a real registry, real Conda
+ * packages made here, and names of a public address, so that they look the same on every machine.
+ */
+import { mkdir } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Page } from 'playwright-core';
+import { manifestAccept } from '../src/oci/index.ts';
+import { startBrowser } from '../test/pages/browser-world.ts';
+import { startCondaChannels } from '../test/world/conda-channels.ts';
+import { program } from '../test/world/conda-programs.ts';
+import { pushDebianImage } from '../test/world/debian-image.ts';
+import { startRegistry } from '../test/world/registry.ts';
+import { startSluice } from '../test/world/sluice.ts';
+
+const folder = fileURLToPath(new URL('../docs/pictures/', import.meta.url));
+const system = 'library/ubuntu';
+
+await using registry = await startRegistry();
+await pushDebianImage(registry, system);
+await tagAs('24.04');
+await using channels = await startCondaChannels({
+  'conda-forge': [
+    program('procps-ng', '4.0.4'),
+    ...['zlib 1.3.1', 'libdeflate 1.22', 'htslib 1.21', 'ncurses 6.5', 'libcurl 8.11.1'].map(
+      text => {
+        const [name = '', version = ''] = text.split(' ');
+        return program(name, version);
+      },
+    ),
+  ],
+  bioconda: [
+    program('samtools', '1.20', { depends: ['htslib', 'ncurses', 'zlib'] }),
+    program('samtools', '1.21', { depends: ['htslib', 'ncurses', 'zlib', 'libdeflate'] }),
+    program('bwa', '0.7.18', { depends: ['zlib'] }),
+  ],
+});
+await using sluice = await startSluice({
+  config: {
+    url: 'https://containers.example.org',
+    access: { requests: 'open', builds: 'open', pulls: 'open' },
+    builds: { conda: 'native' },
+    limits: { builds: { anonymous: 'off' } },
+    registries: {
+      'docker.io': { mirrors: [registry.host] },
+      [registry.host]: { plainHttp: true },
+    },
+    channels: Object.fromEntries(
+      ['conda-forge', 'bioconda'].map(name => [
+        name,
+        { url: `${channels.url}/${name}`, allowPrivateAddress: true },
+      ]),
+    ),
+  },
+});
+await using browser = await startBrowser();
+await using tab = await browser.open({ width: 1100 });
+const { page } = tab;
+await mkdir(folder, { recursive: true });
+
+const packages = ['samtools=1.21', 'bwa=0.7.18'].map(name => ['package', name]);
+const query = new URLSearchParams([['by', 'packages'], ...packages] as [string, string][]);
+await page.goto(`${sluice.url}/?${query}`);
+await page.locator('#plan').getByText('To be built').waitFor();
+await picture(page, 'ask');
+
+const { buildId } = (await sluice.request({
+  packages: { type: 'CONDA', entries: ['samtools=1.21', 'bwa=0.7.18'] },
+})) as unknown as { buildId: string };
+await page.goto(`${sluice.url}/view/builds/${buildId}`);
+await page.getByText('succeeded').first().waitFor();
+await page.reload();
+await picture(page, 'build');
+
+async function picture(of: Page, name: string): Promise<void> {
+  await of.screenshot({ path: `${folder}${name}.png`, animations: 'disabled', caret: 'hide' });
+  console.log(`${folder}${name}.png`);
+}
+
+/** Gives the image of the registry another tag. */
+async function tagAs(tag: string): Promise<void> {
+  const at = (name: string) => `${registry.url}/v2/${system}/manifests/${name}`;
+  const found = await fetch(at('1'), { headers: { accept: manifestAccept } });
+  const type = found.headers.get('content-type') ?? '';
+  const body = await found.arrayBuffer();
+  const put = await fetch(at(tag), { method: 'PUT', headers: { 'content-type': type }, body });
+  if (!put.ok) throw new Error(`The registry refused a tag: ${put.status}`);
+}
