@@ -1,5 +1,7 @@
 /** The page of a build: real builds on a real BuildKit, watched in a real browser. */
 import assert from 'node:assert/strict';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
@@ -200,6 +202,15 @@ suite('the page of a build', () => {
     await page.locator('.steps a', { hasText: '#5' }).click();
     const lines = await page.locator('.line span').allTextContents();
     assert.ok(lines.length > 100 && lines.every(line => line.startsWith('#5 ')), lines[0]);
+  });
+
+  test('a build without a record of its steps shows what its log says', async () => {
+    const id = await request(`FROM ${base}\nRUN echo old\n`);
+    await finished(id);
+    await rm(join(sluice.data, 'logs/builds', `${id}.steps`));
+    const text = await html(`/view/builds/${id}`);
+    assert.match(text, /\[2\/2\] RUN echo old<\/span><\/th><td><span class="badge good">done</);
+    assert.doesNotMatch(text, /<svg/);
   });
 
   test('hostile texts in names of steps and in the log stay texts', async () => {
