@@ -8,6 +8,7 @@ import { wrongMethod } from '../http/errors/wrong-method.ts';
 import type { RequestState } from '../http/request-state.ts';
 import { createRouter, labelOf } from '../http/route/router.ts';
 import { type AccountDeps, accountRoutes } from './account/account-page.ts';
+import { endRoutes } from './account/end-container.ts';
 import { type LoginDeps, loginRoutes } from './account/login-page.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
@@ -72,6 +73,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...docsRoutes,
   ...loginRoutes,
   ...accountRoutes,
+  ...endRoutes,
   assetRoute,
 ];
 

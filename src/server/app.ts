@@ -143,7 +143,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     cookie: createSessionCookie(publicUrl.protocol === 'https:'),
   };
   const pagesDeps = {
-    ...{ ...apiDeps, ...browsers, accounts },
+    ...{ ...apiDeps, ...browsers, accounts, platform },
     viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),

@@ -34,6 +34,8 @@ export interface TestBrowser extends AsyncDisposable {
 export interface OpenTab extends AsyncDisposable {
   readonly page: Page;
   readonly context: BrowserContext;
+  /** Forgives the reported errors that match, such as a refused form; fails if there are none. */
+  expectProblem(pattern: RegExp): void;
 }
 
 export async function startBrowser(): Promise<TestBrowser> {
@@ -66,6 +68,11 @@ export async function startBrowser(): Promise<TestBrowser> {
       return {
         page,
         context,
+        expectProblem(pattern) {
+          const others = problems.filter(problem => !pattern.test(problem));
+          assert.notEqual(others.length, problems.length, `no problem matches ${pattern}`);
+          problems.splice(0, problems.length, ...others);
+        },
         async [Symbol.asyncDispose]() {
           await context.close();
           assert.deepEqual(problems, [], 'the page reported errors');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { localAddress } from '../../src/pages/account/local-address.ts';
+import { basic, Repository } from '../hosted/push-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
@@ -51,6 +52,21 @@ async function logIn(fields: Readonly<Record<string, string>>): Promise<string> 
   const answer = await submit('/view/login', fields);
   assert.equal(answer.status, 303, await answer.text());
   return cookieOf(answer);
+}
+
+/** Requests a container of an image that is only here. */
+async function requestOne() {
+  const repository = new Repository(sluice, 'team/app', basic(admin.name, admin.password));
+  await repository.pushImage('1', [Buffer.from('layer')]);
+  const answer = await sluice.fetch('/v1alpha2/container', {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...basic(admin.name, admin.password),
+    },
+    body: JSON.stringify({ containerImage: `${sluice.host}/team/app:1` }),
+  });
+  return (await answer.json()) as { containerToken: string };
 }
 
 const account = async (cookie: string) =>
@@ -233,4 +249,17 @@ test('a login leads to addresses of this server only', () => {
   ] as const) {
     assert.equal(localAddress(given), expected, given);
   }
+});
+
+test('only an administrator ends a container', async () => {
+  const reader = await logIn({ name: 'reader', password: 'reading is fun' });
+  const administrator = await logIn(admin);
+  const { containerToken } = await requestOne();
+  const path = `/view/containers/${containerToken}/end`;
+  assert.equal((await submit(path, {})).status, 401);
+  assert.equal((await submit(path, {}, { cookie: reader })).status, 403);
+  const ended = await submit(path, {}, { cookie: administrator });
+  assert.equal(ended.status, 303);
+  const status = await sluice.fetch(`/v1alpha2/container/${containerToken}/status`);
+  assert.equal(status.status, 404);
 });

@@ -51,7 +51,11 @@ export const validateRoutes = [
   }),
 ];
 
-async function isAccepted(
+/**
+ * Returns true if a registry accepts a user name and a password. Throws a {@link Fault}: 400 for a name that is not a
+ * registry, 429 after too many wrong ones, and for a registry that does not answer.
+ */
+export async function isAccepted(
   request: IncomingMessage,
   { registry, userName, password }: z.output<typeof credentialsSchema>,
   { checkLogin, logins }: ValidateDeps,

@@ -1,45 +1,129 @@
-import type { Account, Accounts } from '../../hosted/accounts/accounts.ts';
+import type { ParameterizedContext } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import type { Accounts } from '../../hosted/accounts/accounts.ts';
+import { isAccepted, type ValidateDeps } from '../../http/api/validate-credentials.ts';
+import type { NoteDeed } from '../../http/callers/audit-notes.ts';
 import { readBasic } from '../../http/callers/basic-auth.ts';
-import { html } from '../frame/html.ts';
-import type { Page } from '../frame/page-layout.ts';
-import { pageRoute } from '../frame/page-route.ts';
+import { pathNumber } from '../../http/route/declaration.ts';
+import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
+import { unknownCredentials } from '../../platform/built-in/vault.ts';
+import { readFormBody } from '../frame/form-body.ts';
+import { type PageAnswer, pageRoute, type Viewer } from '../frame/page-route.ts';
+import { type AccountView, accountPage } from './account-template.ts';
+import { holderOf, ownThings, requireHolder } from './own-things.ts';
 
-export interface AccountDeps {
+export interface AccountDeps extends ValidateDeps {
   readonly accounts: Accounts;
+  readonly platform: BuiltInPlatform;
+  readonly noteDeed: NoteDeed;
 }
 
-/** The page of the person who is logged in. */
+interface Call {
+  readonly ctx: Pick<ParameterizedContext, 'req'>;
+  readonly viewer: Viewer;
+}
+
+const path = '/view/account';
+const back = { location: path };
+const dayMs = 24 * 3_600_000;
+
+/** The page of the person who is logged in, and what they change on it. */
 export const accountRoutes = [
   pageRoute({
-    method: 'get',
-    path: '/view/account',
-    access: 'anybody',
-    run({ ctx, viewer }, { accounts }: AccountDeps) {
-      if (viewer.name === undefined) return { location: '/view/login?to=/view/account' };
-      const account = readBasic(ctx.req.headers.authorization)?.name;
-      return accountPage(viewer.name, account === undefined ? undefined : accounts.get(account));
+    ...{ method: 'get', path, access: 'anybody' },
+    run: (call, deps: AccountDeps) => show(call, deps),
+  }),
+  pageRoute({
+    ...{ method: 'post', path: `${path}/tokens`, access: 'anybody' },
+    async run({ ctx, viewer }, deps: AccountDeps) {
+      const { user, token: used } = await requireHolder(ctx, deps.platform);
+      const form = await readFormBody(ctx.req);
+      return attempt({ ctx, viewer }, deps, async () => {
+        const days = Number(form.get('days')) || undefined;
+        // A token cannot create one that expires later.
+        const until = used.expiresAt ?? undefined;
+        const wanted = days === undefined ? until : Date.now() + days * dayMs;
+        const expiresAt = until === undefined ? wanted : Math.min(until, wanted ?? until);
+        const { value, token } = await deps.platform.tokens.create(
+          ...([user.id, form.get('name') ?? '', expiresAt] as const),
+        );
+        deps.noteDeed(ctx.req, 'token.create', `'${token.name}' of ${user.email}`);
+        return show({ ctx, viewer }, deps, { newToken: { name: token.name, value } });
+      });
+    },
+  }),
+  pageRoute({
+    ...{ method: 'post', path: `${path}/tokens/{tokenId}/revoke`, access: 'anybody' },
+    params: { tokenId: pathNumber },
+    async run({ ctx, params }, { platform, noteDeed }: AccountDeps) {
+      const { user } = await requireHolder(ctx, platform);
+      const { name } = await platform.tokens.revoke(params.tokenId, user.id);
+      noteDeed(ctx.req, 'token.revoke', `'${name}' of ${user.email}`);
+      return back;
+    },
+  }),
+  pageRoute({
+    ...{ method: 'post', path: `${path}/credentials`, access: 'requests', limit: 'requests' },
+    async run({ ctx, viewer }, deps: AccountDeps) {
+      const { user } = await requireHolder(ctx, deps.platform);
+      const form = await readFormBody(ctx.req);
+      const field = (name: string) => form.get(name) ?? '';
+      return attempt({ ctx, viewer }, deps, async () => {
+        const [registry, userName] = [field('registry').trim(), field('userName').trim()];
+        const password = field('password');
+        if (!(await isAccepted(ctx.req, { registry, userName, password }, deps))) {
+          throw new Fault(
+            'bad-request',
+            `${registry} does not accept this user name and password: nothing was kept`,
+          );
+        }
+        const keys = { kind: 'container-reg', username: userName, password, registry } as const;
+        const kept = await deps.platform.vault.add({ owner: { kind: 'user', id: user.id }, keys });
+        deps.noteDeed(ctx.req, 'credentials.add', `'${kept.name}' of ${user.email}`);
+        return back;
+      });
+    },
+  }),
+  pageRoute({
+    ...{ method: 'post', path: `${path}/credentials/{credentialsId}/remove`, access: 'anybody' },
+    async run({ ctx, params: { credentialsId } }, { platform, noteDeed }: AccountDeps) {
+      const { user } = await requireHolder(ctx, platform);
+      const { owner, name } = await platform.vault.find(credentialsId);
+      if (owner.kind !== 'user' || owner.id !== user.id) throw unknownCredentials(credentialsId);
+      await platform.vault.remove(credentialsId);
+      noteDeed(ctx.req, 'credentials.remove', `'${name}' of ${user.email}`);
+      return back;
     },
   }),
 ];
 
-function accountPage(name: string, account: Account | undefined): Page {
-  const rights = account?.repositories;
-  return {
-    title: 'Your login',
-    content: html`<h1>${name}</h1>
-<dl class="facts">
-<dt>Kind</dt><dd>${account ? 'account of this server' : 'user of a workflow platform'}</dd>
-${
-  account &&
-  html`<dt>Rights</dt><dd>${
-    rights === undefined
-      ? 'administrator of this server'
-      : html`hosted repositories: <ul>${Object.entries(rights).map(
-          ([repository, right]) => html`<li><code>${repository}</code> ${String(right)}</li>`,
-        )}</ul>`
-  }</dd>`
-}
-</dl>
-<form method="post" action="/view/logout"><button class="quiet">Log out</button></form>`,
+async function show(
+  { ctx, viewer: { name } }: Call,
+  { accounts, platform }: AccountDeps,
+  more: Pick<AccountView, 'newToken' | 'problem'> = {},
+  status = 200,
+): Promise<PageAnswer> {
+  if (name === undefined) return { location: `/view/login?to=${path}` };
+  const account = readBasic(ctx.req.headers.authorization)?.name;
+  const holder = await holderOf(ctx, platform);
+  const view = {
+    ...{ name, ...more },
+    account: account === undefined ? undefined : accounts.get(account),
+    things: holder && (await ownThings(holder, platform)),
   };
+  return accountPage(view, status);
+}
+
+/** Shows the page with the reason when a change is refused. */
+async function attempt(
+  call: Call,
+  deps: AccountDeps,
+  change: () => Promise<PageAnswer>,
+): Promise<PageAnswer> {
+  try {
+    return await change();
+  } catch (error) {
+    if (!(error instanceof Fault) || error.apiStatus >= 500) throw error;
+    return show(call, deps, { problem: error.message }, error.apiStatus);
+  }
 }

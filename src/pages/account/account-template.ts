@@ -1,0 +1,119 @@
+import type { Account } from '../../hosted/accounts/accounts.ts';
+import { timeElement } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
+import type { OwnThings } from './own-things.ts';
+
+/** What the page of a login shows. */
+export interface AccountView {
+  readonly name: string;
+  /** Undefined for a user of a platform. */
+  readonly account: Account | undefined;
+  /** Undefined for users of other platforms, and for accounts. */
+  readonly things: OwnThings | undefined;
+  /** A token that was just created: its value is shown once. */
+  readonly newToken?: { readonly name: string; readonly value: string };
+  /** Why the last form changed nothing. */
+  readonly problem?: string;
+}
+
+export function accountPage(view: AccountView, status = 200): Page {
+  const { name, account, things, newToken, problem } = view;
+  return {
+    title: 'Your login',
+    status,
+    content: html`<h1>${name}</h1>
+${problem !== undefined && html`<p class="failure" role="alert">${problem}</p>`}
+<dl class="facts">
+<dt>Kind</dt><dd>${account ? 'account of this server' : 'user of a workflow platform'}</dd>
+${account && html`<dt>Rights</dt><dd>${rightsOf(account)}</dd>`}
+</dl>
+<form method="post" action="/view/logout"><button class="quiet">Log out</button></form>
+${newToken && newTokenPart(newToken)}
+${things && [tokensPart(things), credentialsPart(things), workspacesPart(things)]}`,
+  };
+}
+
+function rightsOf({ repositories }: Account): Html {
+  if (repositories === undefined) return html`administrator of this server`;
+  return html`<ul class="plain">${Object.entries(repositories).map(
+    ([pattern, role]) => html`<li><code>${pattern}</code>: ${role}</li>`,
+  )}</ul>`;
+}
+
+function newTokenPart({ name, value }: { readonly name: string; readonly value: string }): Html {
+  return html`<section class="card" role="status">
+<h2>Access token ‘${name}’</h2>
+<p>Copy it now: this page shows it only once.</p>
+<div class="copy"><pre>${value}</pre></div>
+</section>`;
+}
+
+const day = (text: string | null) => (text === null ? 'never' : text);
+
+function tokensPart({ tokens }: OwnThings): Html {
+  return html`<h2>Access tokens</h2>
+<p>Pipelines and programs use them in place of a password.</p>
+<div class="wide"><table>
+<thead><tr><th scope="col">Name</th><th scope="col">Created</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col">Change</th></tr></thead>
+<tbody>${tokens.map(
+    ({ id, name, createdAt, usedDay, expiresAt }) => html`<tr>
+<td>${name}</td><td>${timeElement(createdAt)}</td><td>${day(usedDay)}</td>
+<td>${expiresAt === null ? 'never' : timeElement(expiresAt)}</td>
+<td><form method="post" action="/view/account/tokens/${id}/revoke"><button class="danger" aria-label="Revoke ${name}">Revoke</button></form></td>
+</tr>`,
+  )}</tbody>
+</table></div>
+<details><summary>Create an access token</summary>
+<form method="post" action="/view/account/tokens">
+<label for="token-name">Name</label>
+<input id="token-name" name="name" maxlength="100" required autocomplete="off">
+<label for="token-days">Expires</label>
+<select id="token-days" name="days">
+<option value="30">in 30 days</option><option value="90">in 90 days</option><option value="365">in a year</option><option value="">never</option>
+</select>
+<p><button>Create</button></p>
+</form></details>`;
+}
+
+function credentialsPart({ credentials }: OwnThings): Html {
+  return html`<h2>Credentials of registries</h2>
+<p>Images of these registries are pulled with your own rights.</p>
+${
+  credentials.length === 0
+    ? html`<p class="minor">None yet.</p>`
+    : html`<div class="wide"><table>
+<thead><tr><th scope="col">Name</th><th scope="col">Registry</th><th scope="col">User</th><th scope="col">Last used</th><th scope="col">Change</th></tr></thead>
+<tbody>${credentials.map(
+        ({ id, name, provider, shown, usedDay }) => html`<tr>
+<td>${name}</td><td>${shown.registry ?? provider}</td><td>${shown.userName ?? shown.accessKey ?? shown.clientId}</td><td>${day(usedDay)}</td>
+<td><form method="post" action="/view/account/credentials/${id}/remove"><button class="danger" aria-label="Remove ${name}">Remove</button></form></td>
+</tr>`,
+      )}</tbody>
+</table></div>`
+}
+<details><summary>Add credentials</summary>
+<form method="post" action="/view/account/credentials">
+<label for="registry">Registry</label>
+<p class="hint" id="registry-hint">Its host, such as <code>quay.io</code>. Docker Hub is <code>docker.io</code>.</p>
+<input id="registry" name="registry" maxlength="300" required aria-describedby="registry-hint">
+<label for="user">User name</label>
+<input id="user" name="userName" maxlength="300" required autocomplete="off">
+<label for="secret">Password or token</label>
+<input id="secret" name="password" type="password" required autocomplete="off">
+<p class="hint">This server asks the registry at once, and keeps the credentials only if it accepts them.</p>
+<p><button>Check and add</button></p>
+</form></details>`;
+}
+
+function workspacesPart({ workspaces }: OwnThings): Html {
+  if (workspaces.length === 0) return html`<h2>Workspaces</h2><p class="minor">None.</p>`;
+  return html`<h2>Workspaces</h2>
+<div class="wide"><table>
+<thead><tr><th scope="col">Name</th><th scope="col" class="number">Number</th><th scope="col">Members</th></tr></thead>
+<tbody>${workspaces.map(
+    ({ id, name, members }) =>
+      html`<tr><td>${name}</td><td class="number">${id}</td><td>${members.map(({ email }) => email).join(', ')}</td></tr>`,
+  )}</tbody>
+</table></div>`;
+}

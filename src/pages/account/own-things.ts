@@ -1,0 +1,72 @@
+import type { ParameterizedContext } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import { readBearer } from '../../http/callers/identify.ts';
+import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
+import type { BuiltInPlatform, TokenHolder } from '../../platform/built-in/built-in-platform.ts';
+import type { KeptCredentials } from '../../platform/built-in/vault.ts';
+import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import type { UserRow } from '../../storage/rows/people/user-rows.ts';
+
+/** What the built-in platform keeps for one of its users. */
+export interface OwnThings {
+  readonly tokens: readonly AccessToken[];
+  readonly credentials: readonly KeptCredentials[];
+  readonly workspaces: readonly (Workspace & { readonly members: readonly UserRow[] })[];
+}
+
+// The limits of tokens and credentials of one user are lower.
+const all = { limit: 500, offset: 0 };
+const firstWorkspaces = { limit: 50, offset: 0 };
+const firstMembers = { limit: 50, offset: 0 };
+
+/** Returns the user of the built-in platform whose token is in the request; undefined for other logins. */
+export async function holderOf(
+  { req }: Pick<ParameterizedContext, 'req'>,
+  platform: BuiltInPlatform,
+): Promise<TokenHolder | undefined> {
+  const token = readBearer(req.headers.authorization);
+  if (token === undefined) return undefined;
+  try {
+    return await platform.holder(token);
+  } catch (error) {
+    // A token of another platform.
+    if (error instanceof Fault && error.kind === 'denied') return undefined;
+    throw error;
+  }
+}
+
+/** As {@link holderOf}, for changes. Throws a `Fault` (403) for other logins. */
+export async function requireHolder(
+  ctx: Pick<ParameterizedContext, 'req'>,
+  platform: BuiltInPlatform,
+): Promise<TokenHolder> {
+  const holder = await holderOf(ctx, platform);
+  if (holder) return holder;
+  throw new Fault(
+    'denied',
+    'Only users of the platform of this server can change this: log in with an access token of it',
+    {
+      phase: 'credentials',
+    },
+  );
+}
+
+export async function ownThings(
+  { user: { id } }: TokenHolder,
+  { tokens, vault, workspaces }: BuiltInPlatform,
+): Promise<OwnThings> {
+  const [ownTokens, credentials, own] = await Promise.all([
+    tokens.list(id, all),
+    vault.list({ kind: 'user', id }, all),
+    workspaces.list({ member: id }, firstWorkspaces),
+  ]);
+  const withMembers = own.entries.map(async workspace => ({
+    ...workspace,
+    members: (await workspaces.members(workspace.id, firstMembers)).entries,
+  }));
+  return {
+    tokens: ownTokens.entries,
+    credentials: credentials.entries,
+    workspaces: await Promise.all(withMembers),
+  };
+}
