@@ -24,6 +24,9 @@ import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
 import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
 
+import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
+import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
+
 export type PagesDeps = PageBasis &
   AskDeps &
   AskedDeps &
@@ -31,6 +34,8 @@ export type PagesDeps = PageBasis &
   DocsDeps &
   LoginDeps &
   AccountDeps &
+  BuildListDeps &
+  RepositoryPagesDeps &
   Omit<BuildPageDeps, 'watches'> &
   BuildWatchesDeps;
 
@@ -68,8 +73,10 @@ const assetRoute: PageRoute<object> = {
 export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askRoutes,
   ...askedRoutes,
+  ...buildListRoutes,
   ...buildPageRoutes,
   ...containerPages,
+  ...repositoryRoutes,
   ...docsRoutes,
   ...loginRoutes,
   ...accountRoutes,

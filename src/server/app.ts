@@ -149,6 +149,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     previewLimiter: createLimiter('dry runs and searches'),
     pullsNeedLogin,
     publicUrl,
+    buildList: state.rows.buildList,
+    repositories: { ...hosted, content, store: state.rows.hosted, auth },
   };
   if (hasPages) koa.use(pages(pagesDeps));
   koa.use(jsonApi(apiDeps));

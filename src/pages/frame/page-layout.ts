@@ -30,6 +30,8 @@ interface Link {
 
 const links: readonly Link[] = [
   { to: '/', text: 'Ask for a container' },
+  { to: '/view/builds', text: 'Builds' },
+  { to: '/view/repositories', text: 'Repositories' },
   { to: '/docs', text: 'API' },
 ];
 

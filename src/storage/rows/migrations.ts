@@ -395,4 +395,10 @@ export const migrations: readonly string[] = [
   CREATE INDEX sessions_by_owner ON sessions (owner, created_at);
   CREATE INDEX sessions_by_use ON sessions (used_at);
   `,
+  // Lists of builds, the newest first: of all callers or of one, in all states or in one.
+  `
+  CREATE INDEX builds_by_result ON builds (succeeded);
+  CREATE INDEX builds_by_owner ON builds (owner);
+  CREATE INDEX builds_by_owner_and_result ON builds (owner, succeeded);
+  `,
 ];

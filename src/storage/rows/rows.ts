@@ -6,6 +6,7 @@ import { type ContextStore, createContextStore } from './hosted/context-rows.ts'
 import { createHostedStore } from './hosted/hosted-rows.ts';
 import type { HostedStore } from './hosted/hosted-store.ts';
 import { type AnonymousUseStore, createAnonymousUseStore } from './images/anonymous-use.ts';
+import { type BuildListStore, createBuildListStore } from './images/build-list-rows.ts';
 import { type BuildStore, createBuildStore } from './images/build-rows.ts';
 import { type CachedBlobStore, createCachedBlobStore } from './images/cached-blob-rows.ts';
 import { type ContentRowStore, createContentRowStore } from './images/content-rows.ts';
@@ -31,6 +32,7 @@ import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows
 export interface Rows {
   readonly requests: RequestStore;
   readonly builds: BuildStore;
+  readonly buildList: BuildListStore;
   readonly hosted: HostedStore;
   readonly contexts: ContextStore;
   readonly contentRows: ContentRowStore;
@@ -73,6 +75,7 @@ export function rowsOf(database: Database): Rows {
   return {
     requests: createRequestStore(database),
     builds: createBuildStore(database),
+    buildList: createBuildListStore(database),
     hosted: createHostedStore(database),
     contexts: createContextStore(database),
     contentRows: createContentRowStore(database),

@@ -40,6 +40,14 @@ export function createHostedQueries(database: Database) {
   const tags = sql(
     `SELECT name FROM hosted_tags WHERE ${inRepository} AND name > ? ORDER BY name LIMIT ?`,
   ).pluck();
+  const tagsOf = sql(
+    `SELECT name FROM hosted_tags WHERE ${inRepository} AND digest = ? ORDER BY name LIMIT ?`,
+  ).pluck();
+  const soleParts = sql(
+    `SELECT part FROM hosted_parts AS p WHERE ${inRepository} AND manifest = ? AND NOT EXISTS
+       (SELECT 1 FROM hosted_parts o
+        WHERE o.repository = p.repository AND o.part = p.part AND o.manifest <> p.manifest)`,
+  ).pluck();
   const blobSize = sql(
     `SELECT size FROM hosted_blobs WHERE ${inRepository} AND digest = ?`,
   ).pluck();
@@ -71,6 +79,10 @@ export function createHostedQueries(database: Database) {
     partsOf: (repository: string, digest: Digest) => partsOf.all(repository, digest) as Digest[],
     tags: (repository: string, after: string, limit: number) =>
       tags.all(repository, after, limit) as string[],
+    tagsOf: (repository: string, digest: Digest, limit: number) =>
+      tagsOf.all(repository, digest, limit) as string[],
+    soleParts: (repository: string, digest: Digest) =>
+      soleParts.all(repository, digest) as Digest[],
     blobSize: (repository: string, digest: Digest) =>
       blobSize.get(repository, digest) as number | undefined,
     holdersOf: (digest: Digest, limit: number) => holders.all(digest, limit) as string[],

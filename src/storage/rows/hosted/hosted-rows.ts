@@ -33,6 +33,8 @@ export function createHostedStore(database: Database): HostedStore {
       queries.referrers(repository, subject, after, limit),
     tagged: async (repository, tag) => queries.tagged(repository, tag),
     tags: async (repository, after, limit) => queries.tags(repository, after, limit),
+    tagsOf: async (repository, digest, limit) => queries.tagsOf(repository, digest, limit),
+    soleParts: async (repository, digest) => queries.soleParts(repository, digest),
     blobSize: async (repository, digest) => queries.blobSize(repository, digest),
     holdersOf: async (digest, limit) => queries.holdersOf(digest, limit),
 

@@ -35,6 +35,10 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
   tagged(repository: string, tag: string): Promise<Digest | undefined>;
   /** Returns the tags after a name, in the order of their bytes. */
   tags(repository: string, after: string, limit: number): Promise<string[]>;
+  /** Returns up to so many tags of a manifest. */
+  tagsOf(repository: string, digest: Digest, limit: number): Promise<string[]>;
+  /** Returns the content that a manifest refers to and no other manifest of the repository does. */
+  soleParts(repository: string, digest: Digest): Promise<Digest[]>;
   /** Size in bytes, undefined when the repository does not have it. */
   blobSize(repository: string, digest: Digest): Promise<number | undefined>;
   /** Returns up to so many of the repositories that have the blob. */

@@ -1,0 +1,27 @@
+/** The list of builds: shows running builds as they are now, as long as there are any. */
+import { improve } from './common.js';
+
+const pauseMs = 3000;
+const part = /** @type {HTMLElement} */ (document.getElementById('builds'));
+
+async function refresh() {
+  const isBusy = document.hidden || part.contains(document.activeElement);
+  if (!isBusy) await replace().catch(() => {});
+  follow();
+}
+
+async function replace() {
+  const address = new URL(location.href);
+  address.searchParams.set('part', 'table');
+  const answer = await fetch(address);
+  if (!answer.ok) return;
+  // Written by this server, which escapes every text in it.
+  part.innerHTML = await answer.text();
+  improve(part);
+}
+
+function follow() {
+  if (part.querySelector('[data-moving]')) setTimeout(refresh, pauseMs);
+}
+
+follow();

@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import { ownerOf } from '../../http/api/builds/cancel-build.ts';
+import type { RequireAdministrator } from '../../http/callers/basic-auth.ts';
+import { pageRoute } from '../frame/page-route.ts';
+import { type BuildListSources, buildStates, listBuilds, listedKinds } from './build-list.ts';
+import { buildListPage, buildTable, noBuildsPage } from './build-list-page.ts';
+import { isAdministrator } from './list-viewer.ts';
+import { optional } from './optional-field.ts';
+
+export interface BuildListDeps extends BuildListSources {
+  readonly requireAdministrator: RequireAdministrator;
+}
+
+const query = z.object({
+  state: optional(z.enum(buildStates)),
+  kind: optional(z.enum(listedKinds)),
+  target: optional(z.string().trim().max(200)),
+  before: optional(z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER)),
+  scope: optional(z.enum(['own', 'all'])),
+  part: optional(z.literal('table')),
+});
+
+/** The list of builds. An id of a build gives access to it, so a viewer sees the viewer's own builds only. */
+export const buildListRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/view/builds',
+    access: 'anybody',
+    query,
+    async run({ ctx, query: { scope: wanted, part, ...filter }, viewer }, deps: BuildListDeps) {
+      const maySeeAll = await isAdministrator(ctx.req, viewer, deps);
+      // Callers without a login share the network that their builds are recorded with.
+      if (!maySeeAll && viewer.caller.user === undefined) return noBuildsPage();
+      const scope = maySeeAll ? (wanted ?? 'all') : 'own';
+      const owner = scope === 'own' ? ownerOf(viewer.caller) : undefined;
+      const view = { list: await listBuilds(owner, filter, deps), filter, scope, maySeeAll };
+      if (part === 'table') return { piece: buildTable(view, Date.now()) };
+      return buildListPage(view, Date.now());
+    },
+  }),
+];

@@ -1,0 +1,138 @@
+import { byteText, shortDigest, visibleText } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
+import type { Deletion } from './deletion.ts';
+import type { RepositoryList, RepositoryView, ShownReferrer, ShownTag } from './repository-view.ts';
+
+const shownCharacters = 200;
+const shownAnnotations = 4;
+
+/** Returns the page with the repositories that a viewer may pull. */
+export function repositoryListPage(
+  { repositories, next }: RepositoryList,
+  { find, after, hasLogin }: { find: string; after: string; hasLogin: boolean },
+): Page {
+  const address = (last?: string) => addressOf('/view/repositories', { find, last });
+  return {
+    title: 'Repositories',
+    content: html`<h1>Repositories</h1>
+<form class="filters" method="get" action="/view/repositories" role="search" aria-label="Repositories">
+<div><label for="find">Name contains</label><input id="find" name="find" type="search" maxlength="255" value="${find}"></div>
+<div><button>Show</button></div></form>
+${
+  repositories.length === 0
+    ? html`<p class="empty">${find === '' && after === '' ? 'This server hosts no repository that you may pull.' : 'No repository here matches.'}${!hasLogin && ' A login may show more.'}</p>`
+    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Repository</th><th scope="col" class="number">Size</th></tr></thead>
+<tbody>${repositories.map(
+        ({ name, bytes }) =>
+          html`<tr><th scope="row"><a href="${contentAddress(name)}"><code>${name}</code></a></th><td class="number">${byteText(bytes)}</td></tr>`,
+      )}</tbody></table></div>`
+}
+<nav class="paging" aria-label="Pages of the list">${after !== '' && html`<a href="${address()}">First page</a>`}${next !== undefined && html`<a rel="next" href="${address(next)}">Next page</a>`}</nav>`,
+  };
+}
+
+/** Returns the page of a repository. */
+export function repositoryPage(
+  { name, bytes, tags, next }: RepositoryView,
+  {
+    host,
+    after,
+    mayDelete,
+    deleted,
+  }: { host: string; after: string; mayDelete: boolean; deleted: string | undefined },
+): Page {
+  return {
+    title: name,
+    content: html`<p class="minor"><a href="/view/repositories">Repositories</a></p>
+<h1>${name}</h1>
+${deleted !== undefined && html`<p class="notice" role="status">Deleted ${deleted}. The server removes unreferenced content later.</p>`}
+<p>${byteText(bytes)} on this server</p>
+<div class="copy"><pre tabindex="0">docker pull ${host}/${name}${tags[0] && `:${tags[0].tag}`}</pre></div>
+<h2>Tags</h2>
+${
+  tags.length === 0
+    ? html`<p class="empty">${after === '' ? 'No image here has a tag.' : 'There are no more tags.'}</p>`
+    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Tag</th><th scope="col">Digest</th><th scope="col">Platforms</th><th scope="col" class="number">Size</th><th scope="col">Referrers</th>${mayDelete && html`<th scope="col"><span class="unseen">Delete</span></th>`}</tr></thead>
+<tbody>${tags.map(tag => tagRow(tag, name, host, mayDelete))}</tbody></table></div>`
+}
+<nav class="paging" aria-label="Pages of the list">${after !== '' && html`<a href="${contentAddress(name)}">First page</a>`}${next !== undefined && html`<a rel="next" href="${contentAddress(name, { last: next })}">Next page</a>`}</nav>`,
+  };
+}
+
+function tagRow(shown: ShownTag, name: string, host: string, mayDelete: boolean): Html {
+  const { tag, digest, platforms, bytes, artifactType, referrers, hasMoreReferrers } = shown;
+  const inspect = addressOf('/view/inspect', { image: `${host}/${name}:${tag}` });
+  return html`<tr><th scope="row"><a href="${inspect}"><code>${tag}</code></a></th>
+<td><code title="${digest}">${shortDigest(digest)}</code></td>
+<td>${platforms.length > 0 ? cut(platforms.join(', ')) : html`<code>${cut(artifactType ?? '–')}</code>`}</td>
+<td class="number">${bytes === undefined ? '–' : byteText(bytes)}</td>
+<td>${
+    referrers.length === 0
+      ? '–'
+      : html`<details><summary>${hasMoreReferrers ? `more than ${referrers.length}` : referrers.length}</summary><ul>${referrers.map(referrerItem)}</ul></details>`
+  }</td>
+${mayDelete && html`<td><a href="${deleteAddress(name, tag)}" aria-label="Delete ${tag}">Delete</a></td>`}</tr>`;
+}
+
+function referrerItem({ digest, artifactType, annotations }: ShownReferrer): Html {
+  const shown = Object.entries(annotations).slice(0, shownAnnotations);
+  return html`<li><code>${cut(artifactType ?? 'unknown type')}</code> <code title="${digest}">${shortDigest(digest)}</code>${shown.map(
+    ([key, value]) => html`<br><span class="minor">${cut(key)}: ${cut(value)}</span>`,
+  )}</li>`;
+}
+
+/** Returns the page that says what a deletion does, and asks for a confirmation. */
+export function deletionPage(deletion: Deletion): Page {
+  const { repository, reference, isTag, manifest, tags, hasMoreTags } = deletion;
+  const name = `${repository}${isTag ? ':' : '@'}${reference}`;
+  const others = tags.filter(tag => tag !== reference);
+  return {
+    title: `Delete ${name}`,
+    content: html`<p class="minor"><a href="${contentAddress(repository)}">${repository}</a></p>
+<h1>${isTag ? 'Delete a tag' : 'Delete an image'}</h1>
+<dl class="facts"><dt>${isTag ? 'Tag' : 'Image'}</dt><dd><code>${name}</code></dd>
+<dt>Digest</dt><dd><code>${manifest.digest}</code></dd>
+${manifest.platforms.length > 0 && html`<dt>Platforms</dt><dd>${cut(manifest.platforms.join(', '))}</dd>`}
+<dt>${isTag ? 'Other tags' : 'Tags'}</dt><dd>${others.length === 0 ? 'none' : others.join(', ')}${hasMoreTags && ', and more'}</dd>
+<dt>Frees</dt><dd>${isTag ? 'nothing: the image stays under its digest' : byteText(deletion.freedBytes)}</dd></dl>
+${isTag ? tagAdvice(deletion) : imageAdvice(deletion)}
+<form method="post" action="${deleteAddress(repository, reference)}"><p><button class="danger">${isTag ? 'Delete this tag' : 'Delete this image and its tags'}</button> <a class="button quiet" href="${contentAddress(repository)}">Keep it</a></p></form>`,
+  };
+}
+
+function tagAdvice({ repository, manifest, freedBytes }: Deletion): Html {
+  return html`<p>To free ${byteText(freedBytes)}, <a href="${deleteAddress(repository, manifest.digest)}">delete the image with all its tags</a> instead.</p>`;
+}
+
+function imageAdvice({ repository, manifest: { images } }: Deletion): Html {
+  if (images.length === 0) {
+    return html`<p>Nobody can pull this image afterwards. Layers that other images use stay.</p>`;
+  }
+  return html`<p>Nobody can pull this index afterwards. The images of its platforms stay under their digests. Delete each of them to free its layers:</p>
+<ul>${images.map(({ platform, digest }) => html`<li><a href="${deleteAddress(repository, digest)}">${cut(platform)}</a> <code>${shortDigest(digest)}</code></li>`)}</ul>`;
+}
+
+/** Returns the address of the page of a repository. */
+export function contentAddress(
+  name: string,
+  more: Readonly<Record<string, string | undefined>> = {},
+): string {
+  return addressOf('/view/repositories/content', { name, ...more });
+}
+
+function deleteAddress(name: string, reference: string): string {
+  return addressOf('/view/repositories/delete', { name, reference });
+}
+
+function addressOf(path: string, members: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(members)) if (value) query.set(name, value);
+  return query.size === 0 ? path : `${path}?${query}`;
+}
+
+/** Shortens a text from outside, and makes all its characters visible. */
+function cut(text: string): string {
+  const shown = visibleText(text.slice(0, shownCharacters));
+  return text.length > shownCharacters ? `${shown}…` : shown;
+}

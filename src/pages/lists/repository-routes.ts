@@ -1,0 +1,120 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
+import type { Keeper } from '../../hosted/keeper.ts';
+import type { Rights } from '../../hosted/rights.ts';
+import type { NoteDeed } from '../../http/callers/audit-notes.ts';
+import type { RegistryAuth } from '../../http/registry/login/registry-auth.ts';
+import { isDigest } from '../../oci/digest.ts';
+import { isRepository, isTag } from '../../oci/reference.ts';
+import { pageRoute, type Viewer } from '../frame/page-route.ts';
+import { viewDeletion } from './deletion.ts';
+import { viewerRights } from './list-viewer.ts';
+import { optional } from './optional-field.ts';
+import {
+  contentAddress,
+  deletionPage,
+  repositoryListPage,
+  repositoryPage,
+} from './repository-pages.ts';
+import {
+  listRepositories,
+  type RepositorySources,
+  unknownRepository,
+  viewRepository,
+} from './repository-view.ts';
+
+export interface RepositoryPagesDeps {
+  readonly repositories: RepositorySources & {
+    readonly auth: RegistryAuth;
+    readonly keeper: Keeper;
+  };
+  readonly noteDeed: NoteDeed;
+  readonly publicUrl: URL;
+}
+
+const name = z.string().refine(isRepository, 'must be the name of a repository');
+const reference = z
+  .string()
+  .refine(text => isTag(text) || isDigest(text), 'must be a tag or a digest');
+const last = optional(z.string().max(255));
+
+/** Pages of hosted repositories. Their rights are those of the registry. */
+export const repositoryRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/view/repositories',
+    access: 'anybody',
+    query: z.object({ find: optional(z.string().trim().max(255)), last }),
+    async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
+      const { find = '', last: after = '' } = query;
+      const rights = await viewerRights(ctx.req, viewer, repositories);
+      const list = await listRepositories(rights, find.toLowerCase(), after, repositories.store);
+      return repositoryListPage(list, { find, after, hasLogin: viewer.name !== undefined });
+    },
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/view/repositories/content',
+    access: 'anybody',
+    query: z.object({ name, last, deleted: optional(reference) }),
+    async run({ ctx, query, viewer }, { repositories, publicUrl }: RepositoryPagesDeps) {
+      const { name, last: after = '', deleted } = query;
+      const rights = await pullRights(ctx.req, viewer, name, repositories);
+      const view = await viewRepository(name, after, repositories);
+      const mayDelete = rights(name).includes('delete');
+      return repositoryPage(view, { host: publicUrl.host, after, mayDelete, deleted });
+    },
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/view/repositories/delete',
+    access: 'anybody',
+    query: z.object({ name, reference }),
+    async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
+      await requireDelete(ctx.req, viewer, query.name, repositories);
+      return deletionPage(await viewDeletion(query.name, query.reference, repositories));
+    },
+  }),
+  pageRoute({
+    method: 'post',
+    path: '/view/repositories/delete',
+    access: 'anybody',
+    query: z.object({ name, reference }),
+    async run({ ctx, query, viewer }, { repositories, noteDeed }: RepositoryPagesDeps) {
+      const { name, reference } = query;
+      await requireDelete(ctx.req, viewer, name, repositories);
+      await repositories.manifests.remove(name, reference);
+      noteDeed(ctx.req, 'manifest.delete', `${name} ${reference}`);
+      const isLeft = await repositories.store.hasRepository(name);
+      return {
+        location: isLeft ? contentAddress(name, { deleted: reference }) : '/view/repositories',
+      };
+    },
+  }),
+];
+
+/** Throws the same `Fault` for a repository without the right and for one that does not exist. */
+async function pullRights(
+  request: IncomingMessage,
+  viewer: Viewer,
+  name: string,
+  repositories: RepositoryPagesDeps['repositories'],
+): Promise<Rights> {
+  const rights = await viewerRights(request, viewer, repositories);
+  if (rights(name).includes('pull')) return rights;
+  throw unknownRepository(name);
+}
+
+async function requireDelete(
+  request: IncomingMessage,
+  viewer: Viewer,
+  name: string,
+  repositories: RepositoryPagesDeps['repositories'],
+): Promise<void> {
+  const rights = await pullRights(request, viewer, name, repositories);
+  if (rights(name).includes('delete')) return;
+  throw new Fault('denied', `Your login may not delete ${name}: log in with another account`, {
+    phase: 'credentials',
+  });
+}

@@ -1,0 +1,70 @@
+import type { Database } from '../database.ts';
+import type { BuildRow } from './build-rows.ts';
+
+/** A build as a list shows it: without its plan. */
+export interface ListedBuild
+  extends Pick<BuildRow, 'id' | 'target' | 'createdAt' | 'startedAt' | 'finishedAt' | 'succeeded'> {
+  /** Place in the list. */
+  readonly row: number;
+  /** `dockerfile`, `definition`, `conda`, or `image`; `recipe` for builds of early versions. */
+  readonly kind: string;
+  readonly platforms: readonly string[];
+  readonly isSif: boolean;
+}
+
+export interface BuildListQuery {
+  /** The caller that requested the builds; undefined for all. */
+  readonly owner: string | undefined;
+  /** `null`: unfinished builds; undefined: all builds. */
+  readonly succeeded: boolean | null | undefined;
+  /** The place before which the list begins. */
+  readonly before: number;
+  readonly limit: number;
+}
+
+export interface BuildListStore {
+  /** Returns builds, the newest first. */
+  list(query: BuildListQuery): Promise<ListedBuild[]>;
+}
+
+type StoredBuild = Omit<ListedBuild, 'succeeded' | 'platforms' | 'isSif'> & {
+  readonly succeeded: number | null;
+  readonly platforms: string | null;
+  readonly isSif: number;
+};
+
+export function createBuildListStore(database: Database): BuildListStore {
+  const select = `SELECT rowid AS row, id, target, created_at AS createdAt, started_at AS startedAt,
+      finished_at AS finishedAt, succeeded, json_extract(plan, '$.origin.platforms') AS platforms,
+      COALESCE(json_extract(plan, '$.origin.recipe'), json_extract(plan, '$.origin.kind')) AS kind,
+      json_type(plan, '$.sif') IS NOT NULL AS isSif
+    FROM builds WHERE rowid < @before`;
+  const order = 'ORDER BY rowid DESC LIMIT @limit';
+  // One statement for each form of the query, so that each has its index.
+  const all = database.prepare(`${select} ${order}`);
+  const ofResult = database.prepare(`${select} AND succeeded IS @result ${order}`);
+  const ofOwner = database.prepare(`${select} AND owner = @owner ${order}`);
+  const ofBoth = database.prepare(`${select} AND owner = @owner AND succeeded IS @result ${order}`);
+  const statementOf = ({ owner, succeeded }: BuildListQuery) => {
+    if (owner === undefined) return succeeded === undefined ? all : ofResult;
+    return succeeded === undefined ? ofOwner : ofBoth;
+  };
+  return {
+    async list(query) {
+      const { owner, succeeded, before, limit } = query;
+      const given = {
+        ...{ before, limit },
+        ...(owner === undefined ? {} : { owner }),
+        ...(succeeded === undefined
+          ? {}
+          : { result: succeeded === null ? null : Number(succeeded) }),
+      };
+      return (statementOf(query).all(given) as StoredBuild[]).map(row => ({
+        ...row,
+        succeeded: row.succeeded === null ? null : row.succeeded === 1,
+        platforms: row.platforms === null ? [] : (JSON.parse(row.platforms) as string[]),
+        isSif: row.isSif === 1,
+      }));
+    },
+  };
+}
