@@ -175,6 +175,20 @@ suite('the form to ask for a container', () => {
     }
   });
 
+  test('a Singularity image is kept in a repository, and its page follows the build', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ by: 'packages', package: 'bwa', base: image }));
+    await page.getByLabel('Singularity image').check();
+    await page.getByText('requires “Repository”').waitFor();
+    await page.getByLabel('Repository').fill(`${registry.host}/sif`);
+    await planOf(page).getByText('can be pushed to').waitFor();
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.getByText(`apptainer pull image.sif oras://${registry.host}/sif:bwa--`).waitFor();
+    await page.getByText('Ready').waitFor();
+    await page.getByText('This name does not expire.').waitFor();
+  });
+
   test('a mistake is explained at its field, with and without scripts', async () => {
     const mistakes = [
       [{ by: 'image', image: 'Not An Image' }, 'image', /Image/],

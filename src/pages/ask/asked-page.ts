@@ -28,7 +28,7 @@ export const askedRoutes = [
       return {
         title: 'Your container',
         ...(isBuilding ? { scripts: ['asked'], refreshSeconds: 3 } : {}),
-        content: askedContent(request, status, deps.publicUrl.protocol === 'http:'),
+        content: askedContent(request, status, deps.publicUrl),
       };
     },
   }),
@@ -48,21 +48,23 @@ async function look(token: string, { tokens, builds, logUrlOf }: AskedDeps) {
   return { request, status: await containerStatus(builds, logUrlOf, request) };
 }
 
-function askedContent(request: ContainerRequest, status: Status, isPlainHttp: boolean): Html {
+function askedContent(request: ContainerRequest, status: Status, publicUrl: URL): Html {
   const { targetImage, expiresAt, isFrozen = false, token } = request;
-  const isPlain = isPlainHttp && !isFrozen;
+  // A kept image may be in another registry.
+  const isHere = targetImage.replace(/^oras:\/\//, '').startsWith(`${publicUrl.host}/`);
+  const isPlainHttp = isHere && publicUrl.protocol === 'http:';
   return html`<h1>Your container</h1>
 <div id="state" aria-live="polite" data-from="/view/asked/${token}/state">${stateOf(request, status)}</div>
 <h2>Its name</h2>
 <div class="copy"><pre>${targetImage}</pre></div>
 <p class="minor">${isFrozen ? html`This name does not expire.` : html`Everybody who has this name can pull it, until ${timeElement(expiresAt)}. For a name that does not expire, ask again with <em>Keep it for good</em>.`}</p>
 <h2>Use it</h2>
-<div class="uses">${useCommands({ name: targetImage, isPlainHttp: isPlain }).map(
+<div class="uses">${useCommands({ name: targetImage, isPlainHttp }).map(
     ({ client, text, note }) => html`<section><h3>${client}</h3>
 <div class="copy"><pre>${text}</pre></div>
 ${note !== undefined && html`<p class="hint">${note}</p>`}</section>`,
   )}</div>
-<p><a href="/">Ask for another container</a></p>`;
+<p><a href="/view/containers/${token}">What is in it</a> · <a href="/">Ask for another container</a></p>`;
 }
 
 function stateOf({ isFrozen }: ContainerRequest, { succeeded, buildId, reason }: Status): Html {

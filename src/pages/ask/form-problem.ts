@@ -12,6 +12,9 @@ export interface FormProblem {
   readonly status: number;
 }
 
+/** The login accepts no longer addresses to return to. */
+const longestReturn = 2000;
+
 /** Labels of the fields, as the page shows them. */
 export const labels = {
   image: 'Image',
@@ -74,7 +77,9 @@ export function problemOf(fault: Fault, form: AskForm): FormProblem {
 }
 
 function loginFor(form: AskForm): string {
-  const back = addressOf(form) ?? `/?by=${form.by}`;
+  const address = addressOf(form) ?? '';
+  const isShort = address !== '' && address.length <= longestReturn;
+  const back = isShort ? address : `/?by=${form.by}`;
   return `/view/login?to=${encodeURIComponent(back)}`;
 }
 
