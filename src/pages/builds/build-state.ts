@@ -33,10 +33,10 @@ function queuePart({ queue }: BuildView): Html | undefined {
   if (!queue) return undefined;
   const { waitsFor, before, all } = queue;
   const place =
-    all > 1
-      ? `${countText(before)} of ${countText(all)} waiting builds were requested before it. Callers take turns.`
-      : '';
-  return html`<p class="notice">This build waits for ${waitsFor}. ${place}</p>`;
+    before === 0
+      ? 'It was requested before all other waiting builds.'
+      : `${countText(before)} of ${countText(all)} waiting builds were requested before it. Callers take turns.`;
+  return html`<p class="notice">This build waits for ${waitsFor}. ${all > 1 && place}</p>`;
 }
 
 function failurePart({ failure, state }: BuildView): Html | undefined {
