@@ -7,13 +7,14 @@ import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
+import { pages } from './pages.ts';
 import { report } from './report.ts';
 import { sif } from './sif.ts';
 import { start } from './start.ts';
 
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
-  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, l: condaBuilder },
+  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, k: pages, l: condaBuilder },
 };
 
 const wanted = process.argv.slice(2);
