@@ -9,7 +9,7 @@ const headers = { accept, 'accept-encoding': 'gzip' };
 export interface FirstView {
   readonly status: number;
   readonly html: string;
-  /** Addresses of its scripts and its style sheet. */
+  /** Addresses of its scripts, with those that they import, and its style sheet. */
   readonly files: readonly string[];
   /** Bytes on the wire: the page and its files. */
   readonly bytes: number;
@@ -28,11 +28,17 @@ export async function loadFirstView(
     ([, file = '']) => file,
   );
   let bytes = page.body.length;
+  // A script may import others, which are added while the list is read.
   for (const file of files) {
     const reply = await call(server + file, { headers });
     assert.equal(reply.status, 200, file);
     assert.match(String(reply.headers['content-type']), /^text\/(?:css|javascript)/, file);
-    assert.ok(gunzipSync(reply.body).length > 0, file);
+    const text = gunzipSync(reply.body).toString();
+    assert.ok(text.length > 0, file);
+    for (const [, name = ''] of text.matchAll(/^import [^;]*?'\.\/([\w-]+\.js)';$/gm)) {
+      const imported = file.replace(/[^/]+$/, name);
+      if (!files.includes(imported)) files.push(imported);
+    }
     bytes += reply.body.length;
   }
   return { status: page.status, html, files, bytes };
