@@ -10,6 +10,7 @@ import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
 
 const admin = { name: 'admin', password: 'open sesame: "<i>"' };
 const config = {
+  hosted: { anonymous: ['public/*'] },
   accounts: {
     admin: admin.password,
     reader: { password: 'reading is fun', repositories: { 'team/*': 'pull' } },
@@ -56,7 +57,7 @@ async function logIn(fields: Readonly<Record<string, string>>): Promise<string> 
 
 /** Requests a container of an image that is only here. */
 async function requestOne() {
-  const repository = new Repository(sluice, 'team/app', basic(admin.name, admin.password));
+  const repository = new Repository(sluice, 'public/app', basic(admin.name, admin.password));
   await repository.pushImage('1', [Buffer.from('layer')]);
   const answer = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
@@ -64,7 +65,7 @@ async function requestOne() {
       'content-type': 'application/json',
       ...basic(admin.name, admin.password),
     },
-    body: JSON.stringify({ containerImage: `${sluice.host}/team/app:1` }),
+    body: JSON.stringify({ containerImage: `${sluice.host}/public/app:1` }),
   });
   return (await answer.json()) as { containerToken: string };
 }
