@@ -40,6 +40,8 @@ export interface Builds {
   queueAt(id: string): { readonly before: number; readonly all: number };
   /** Returns builds of the same image by the same owner, the newest first, without the build itself. */
   others(build: BuildRow): Promise<readonly BuildRow[]>;
+  /** Returns the number of builds that run and wait in this process. */
+  load(): { readonly running: number; readonly waiting: number };
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
   /** Returns the build when the packages of its image are known, when it has finished, or after the given time. */
@@ -240,6 +242,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
     async others({ id, target, owner }) {
       const all = await store.newest(target, comparedBuilds);
       return all.filter(one => one.id !== id && one.owner === owner);
+    },
+
+    load() {
+      const running = [...active.values()].filter(({ isStarted }) => isStarted).length;
+      return { running, waiting: active.size - running };
     },
 
     async settled(id, ms) {

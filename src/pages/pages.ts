@@ -23,14 +23,16 @@ import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
 import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
-
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
+import type { UsagePageDeps } from './usage/usage-data.ts';
+import { usagePages } from './usage/usage-pages.ts';
 
 export type PagesDeps = PageBasis &
   AskDeps &
   AskedDeps &
   ContainerPageDeps &
+  UsagePageDeps &
   DocsDeps &
   LoginDeps &
   AccountDeps &
@@ -77,6 +79,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...buildPageRoutes,
   ...containerPages,
   ...repositoryRoutes,
+  ...usagePages,
   ...docsRoutes,
   ...loginRoutes,
   ...accountRoutes,

@@ -147,6 +147,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
+    operation: operationOf(config),
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,
@@ -195,4 +196,12 @@ export async function createApp(deps: AppDeps): Promise<App> {
 /** Answers requests that no route matches. */
 function noRoute(list: string): never {
   throw new Fault('not-found', `No such route: GET ${list} lists them all`, { phase: 'request' });
+}
+
+/** Returns the limits that the page for operators shows. */
+function operationOf({ data, disk, builds }: AppDeps['config']) {
+  return {
+    ...{ directory: data, lowBytes: disk.minFreeBytes },
+    ...{ maxRunning: builds.concurrent, maxWaiting: builds.maxWaiting },
+  };
 }

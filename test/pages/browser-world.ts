@@ -107,10 +107,11 @@ export async function checkLooks(
   url: string,
   name: string,
   prepare: (page: Page) => Promise<unknown> = async () => {},
+  { headers = {} }: Pick<View, 'headers'> = {},
 ): Promise<void> {
   for (const width of widths) {
     for (const isDark of [false, true]) {
-      await using tab = await browser.open({ width, isDark });
+      await using tab = await browser.open({ width, isDark, headers });
       await tab.page.goto(url);
       await prepare(tab.page);
       await requireAccessible(tab.page);

@@ -234,6 +234,20 @@ function testNotes(withRows: WithRows): void {
       for (let count = 0; count < 5; count += 1) usage.add('pulls', '2026-01-01', 'a.org');
       await Promise.all([usage.flush(), usage.flush()]);
       assert.equal(await usage.count('pulls', { org: 'a.org' }), 5);
+      usage.add('pulls', '2026-01-01', 'a.org');
+      usage.add('pulls', '2026-01-01', undefined);
+      usage.add('pulls', '2026-01-02', 'a.org');
+      const day = await usage.ofDay('pulls', '2026-01-01', 10);
+      assert.deepEqual(
+        { ...day, orgs: [...day.orgs] },
+        {
+          count: 7,
+          orgs: [
+            ['a.org', 6],
+            ['', 1],
+          ],
+        },
+      );
       const audit = auditLog(error => assert.fail(String(error)));
       for (const target of ['one', 'two']) audit.add({ actor: 'a', action: 'b', target });
       assert.deepEqual(

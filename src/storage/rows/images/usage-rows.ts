@@ -15,8 +15,15 @@ export interface UsageStore {
   count(metric: Metric, query: UsageQuery): Promise<number>;
   /** Events by organisation; those without one are left out. */
   countByOrg(metric: Metric, query: UsageQuery): Promise<Record<string, number>>;
+  /** Returns all events of a day, and the organisations with the most of them; '' is for no organisation. */
+  ofDay(metric: Metric, day: string, mostOrgs: number): Promise<DayUsage>;
   /** Writes the events added since the last call. Events that cannot be written are kept for the next call. */
   flush(): Promise<void>;
+}
+
+export interface DayUsage {
+  readonly count: number;
+  readonly orgs: ReadonlyMap<string, number>;
 }
 
 interface Waiting {
@@ -41,6 +48,12 @@ export function createUsageStore(database: Database): UsageStore {
   const ofDay = database.prepare(`${select} AND day = @day GROUP BY org`);
   const ofOrg = database.prepare(`${select} AND org = @org GROUP BY org`);
   const ofBoth = database.prepare(`${select} AND day = @day AND org = @org GROUP BY org`);
+  const sumOfDay = database
+    .prepare('SELECT COALESCE(SUM(count), 0) FROM usage WHERE metric = ? AND day = ?')
+    .pluck();
+  const topOfDay = database.prepare(
+    'SELECT org, count FROM usage WHERE metric = ? AND day = ? ORDER BY count DESC LIMIT ?',
+  );
   const queryOf = ({ day, org }: UsageQuery) => {
     if (day !== undefined) return org === undefined ? ofDay : ofBoth;
     return org === undefined ? all : ofOrg;
@@ -99,6 +112,17 @@ export function createUsageStore(database: Database): UsageStore {
           .entries()
           .filter(([org]) => org !== ''),
       ),
+    async ofDay(metric, day, mostOrgs) {
+      const rows = topOfDay.all(metric, day, mostOrgs) as Array<{ org: string; count: number }>;
+      const orgs = new Map(rows.map(row => [row.org, row.count]));
+      let count = sumOfDay.get(metric, day) as number;
+      for (const entry of waiting.values()) {
+        if (entry.metric !== metric || entry.day !== day) continue;
+        count += entry.count;
+        orgs.set(entry.org, (orgs.get(entry.org) ?? 0) + entry.count);
+      }
+      return { count, orgs };
+    },
     flush() {
       if (waiting.size === 0) return Promise.resolve();
       flushing ??= write().finally(() => {

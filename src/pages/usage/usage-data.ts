@@ -1,0 +1,153 @@
+import { statfs } from 'node:fs/promises';
+import type { Registry } from 'prom-client';
+import type { Builds } from '../../builds/builds.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
+
+/** The metrics that the page shows. */
+export const shownMetrics = ['pulls', 'builds'] as const satisfies readonly Metric[];
+export type ShownMetric = (typeof shownMetrics)[number];
+
+/** Days of a range, `yyyy-mm-dd` (UTC), both included. */
+export interface DayRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface DayCount {
+  readonly day: string;
+  readonly count: number;
+}
+
+/** Use of a metric in a range. */
+export interface MetricUsage {
+  readonly metric: ShownMetric;
+  readonly total: number;
+  readonly days: readonly DayCount[];
+  /** The organisations with the most events first; '' is for callers without one. */
+  readonly orgs: ReadonlyArray<{ readonly org: string; readonly count: number }>;
+  /** Events of organisations that are not listed. */
+  readonly others: number;
+}
+
+/** The state of the server now. */
+export interface ServerNow {
+  readonly running: number;
+  readonly waiting: number;
+  readonly maxRunning: number;
+  readonly maxWaiting: number;
+  readonly diskBytes: number;
+  readonly freeBytes: number;
+  readonly lowBytes: number;
+  /** Why the server is not ready; undefined if it is. */
+  readonly trouble: string | undefined;
+  /** Requests that were refused since the start, because a limit was reached, by route. */
+  readonly refused: ReadonlyArray<{ readonly route: string; readonly count: number }>;
+}
+
+export interface UsagePageDeps {
+  readonly usage: Pick<UsageStore, 'ofDay'>;
+  readonly builds: Pick<Builds, 'load'>;
+  readonly metrics: Registry;
+  readonly readiness: { forAll(): Promise<void> };
+  readonly operation: {
+    readonly directory: string;
+    readonly lowBytes: number;
+    readonly maxRunning: number;
+    readonly maxWaiting: number;
+  };
+}
+
+const dayMs = 24 * 3600 * 1000;
+export const usualDays = 30;
+const mostDays = 366;
+const mostOrgsOfDay = 100;
+const shownOrgs = 50;
+const shownRoutes = 20;
+
+/** Returns the range of days in an address. Default: the last 30 days. Throws a `Fault` (400). */
+export function rangeOf(
+  from: string | undefined,
+  to: string | undefined,
+  now = Date.now(),
+): DayRange {
+  const last = dayIn(to) ?? dayOf(now);
+  const first = dayIn(from) ?? dayOf(Date.parse(last) - (usualDays - 1) * dayMs);
+  const days = (Date.parse(last) - Date.parse(first)) / dayMs + 1;
+  if (days < 1) throw new Fault('bad-request', 'The first day is after the last day: swap them');
+  if (days > mostDays) {
+    throw new Fault('bad-request', `The range has ${days} days: choose at most ${mostDays}`);
+  }
+  return { from: first, to: last };
+}
+
+/** Reads the use of a range, one day at a time, so that other work runs in between. */
+export async function usageOf(
+  metric: ShownMetric,
+  { from, to }: DayRange,
+  usage: UsagePageDeps['usage'],
+): Promise<MetricUsage> {
+  const days: DayCount[] = [];
+  const sums = new Map<string, number>();
+  for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) {
+    const day = dayOf(at);
+    const { count, orgs } = await usage.ofDay(metric, day, mostOrgsOfDay);
+    days.push({ day, count });
+    for (const [org, own] of orgs) sums.set(org, (sums.get(org) ?? 0) + own);
+    await pauseTurn();
+  }
+  const total = days.reduce((sum, { count }) => sum + count, 0);
+  const orgs = [...sums]
+    .map(([org, count]) => ({ org, count }))
+    .sort((one, other) => other.count - one.count)
+    .slice(0, shownOrgs);
+  const listed = orgs.reduce((sum, { count }) => sum + count, 0);
+  return { metric, total, days, orgs, others: total - listed };
+}
+
+/** Returns the state of the server now. */
+export async function serverNow(deps: UsagePageDeps): Promise<ServerNow> {
+  const { builds, metrics, readiness, operation } = deps;
+  const { directory, ...limits } = operation;
+  const [disk, trouble, refused] = await Promise.all([
+    statfs(directory),
+    readiness.forAll().then(
+      () => undefined,
+      (error: unknown) => (error instanceof Fault ? error.message : 'The server is not ready'),
+    ),
+    refusedIn(metrics),
+  ]);
+  return {
+    ...builds.load(),
+    ...{ ...limits, trouble, refused },
+    diskBytes: disk.blocks * disk.bsize,
+    freeBytes: disk.bavail * disk.bsize,
+  };
+}
+
+async function refusedIn(metrics: Registry): Promise<ServerNow['refused']> {
+  const { values = [] } =
+    (await metrics.getSingleMetric('sluice_http_requests_total')?.get()) ?? {};
+  const sums = new Map<string, number>();
+  for (const { labels, value } of values) {
+    if (String(labels.status) !== '429') continue;
+    const route = String(labels.route);
+    sums.set(route, (sums.get(route) ?? 0) + value);
+  }
+  return [...sums]
+    .map(([route, count]) => ({ route, count }))
+    .sort((one, other) => other.count - one.count)
+    .slice(0, shownRoutes);
+}
+
+function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+function dayIn(text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return undefined;
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (!Number.isNaN(at) && dayOf(at) === text) return text;
+  throw new Fault('bad-request', 'A day has the form yyyy-mm-dd, such as 2026-01-31');
+}

@@ -1,0 +1,87 @@
+import { byteText, countText } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
+import { shownText, visibleText } from '../frame/shown-text.ts';
+import { dayChart } from './day-chart.ts';
+import type { DayRange, MetricUsage, ServerNow, ShownMetric } from './usage-data.ts';
+
+const titles: Readonly<Record<ShownMetric, string>> = { pulls: 'Pulls', builds: 'Builds' };
+
+/** Returns the page for operators. */
+export function usagePage(range: DayRange, metrics: readonly MetricUsage[], now: ServerNow): Page {
+  return {
+    title: 'Usage',
+    content: html`<h1>Usage</h1>
+${serverPart(now)}
+<h2>Range</h2>
+<form class="range" method="get" action="/view/usage">
+<label>From <input type="date" name="from" value="${range.from}"></label>
+<label>To <input type="date" name="to" value="${range.to}"></label>
+<button>Show</button>
+</form>
+<p class="hint">Days are those of UTC, at most 366.</p>
+${metrics.map(one => metricPart(one, range))}`,
+  };
+}
+
+function serverPart(now: ServerNow): Html {
+  const { running, waiting, maxRunning, maxWaiting, trouble, refused } = now;
+  const { diskBytes, freeBytes, lowBytes } = now;
+  return html`<h2>Now</h2>
+<dl class="facts">
+<dt>Server</dt><dd>${trouble === undefined ? html`<span class="badge good">Ready</span>` : html`<span class="badge bad">Not ready</span> ${visibleText(trouble)}`}</dd>
+<dt>Builds</dt><dd>${countText(running)} running (at most ${countText(maxRunning)}), ${countText(waiting)} waiting (at most ${countText(maxWaiting)} in all)</dd>
+<dt>Disk</dt><dd>${byteText(freeBytes)} free of ${byteText(diskBytes)}${freeBytes < lowBytes && html` <span class="badge bad">Low</span>`}. Writes stop below ${byteText(lowBytes)}.</dd>
+</dl>
+<h3>Limits reached since the start</h3>
+${
+  refused.length === 0
+    ? html`<p class="minor">No request was refused because of a limit (429).</p>`
+    : html`<div class="wide" tabindex="0" role="region" aria-label="Limits reached"><table><thead><tr><th scope="col">Route</th><th scope="col" class="number">Refused requests</th></tr></thead>
+<tbody>${refused.map(({ route, count }) => html`<tr><td><code>${shownText(route, 200)}</code></td><td class="number">${countText(count)}</td></tr>`)}</tbody></table></div>`
+}`;
+}
+
+function metricPart({ metric, total, days, orgs, others }: MetricUsage, range: DayRange): Html {
+  const title = titles[metric];
+  const query = `metric=${metric}&from=${range.from}&to=${range.to}`;
+  const rows = [
+    ...orgs.map(({ org, count }) => ({
+      name:
+        org === '' ? html`<span class="minor">without an organisation</span>` : shownText(org, 120),
+      count,
+    })),
+    ...(others > 0 ? [{ name: html`<span class="minor">others</span>`, count: others }] : []),
+  ];
+  return html`<h2>${title}</h2>
+<p><strong>${countText(total)}</strong> from ${range.from} to ${range.to}</p>
+${dayChart(title, days)}
+<details><summary>${title} by day as a table</summary>
+${table(
+  title,
+  'Day',
+  days.map(({ day, count }) => ({ name: html`${day}`, count })),
+  total,
+)}
+</details>
+<p><a href="/view/usage/days.csv?${query}">${title} by day (CSV)</a></p>
+<h3>${title} by organisation</h3>
+${
+  rows.length === 0
+    ? html`<p class="minor">None in this range.</p>`
+    : html`${table(title, 'Organisation', rows, total)}
+<p><a href="/view/usage/organisations.csv?${query}">${title} by organisation (CSV)</a></p>`
+}`;
+}
+
+interface Row {
+  readonly name: Html;
+  readonly count: number;
+}
+
+function table(title: string, head: string, rows: readonly Row[], total: number): Html {
+  const share = (count: number) => (total === 0 ? 0 : (count / total) * 100);
+  return html`<div class="wide" tabindex="0" role="region" aria-label="${title} by ${head.toLowerCase()}"><table class="shares">
+<thead><tr><th scope="col">${head}</th><th scope="col" class="number">Count</th><th scope="col">Share</th></tr></thead>
+<tbody>${rows.map(({ name, count }) => html`<tr><td>${name}</td><td class="number">${countText(count)}</td><td><svg class="share" width="100%" height="12" aria-hidden="true"><rect class="bar" width="${share(count).toFixed(2)}%" height="12"/></svg> ${share(count).toFixed(1)} %</td></tr>`)}</tbody></table></div>`;
+}
