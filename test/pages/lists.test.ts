@@ -79,6 +79,7 @@ suite('lists', { concurrency: 1 }, () => {
     assert.deepEqual(await seen(ci, '?scope=all'), [first]);
     assert.deepEqual(await seen(), []);
     assert.deepEqual(await seen(admin), [third, second, first]);
+    assert.match((await get('/view/builds', ci)).text, /<td>linux\/amd64<\/td>/);
     assert.deepEqual(await seen(admin, '?scope=own'), []);
     assert.deepEqual(await seen(admin, '?state=succeeded&kind=image'), [third, second, first]);
     assert.deepEqual(await seen(admin, '?state=failed'), []);

@@ -65,10 +65,14 @@ export async function listBuilds(
   const builds: ShownBuild[] = [];
   for (const { row: _, succeeded, ...build } of page) {
     const state = stateOf(build, succeeded);
-    const steps = (await logs.steps(build.id))?.steps ?? [];
+    const record = await logs.steps(build.id);
+    const steps = record?.steps ?? [];
     const cached = steps.filter(step => step.state === 'cached').length;
     const cache = steps.length > 0 ? { cached, all: steps.length } : undefined;
-    builds.push({ ...build, state, cache });
+    // The plan of a build from an existing image has no platforms.
+    const made = record?.platforms.map(({ platform }) => platform) ?? [];
+    const platforms = build.platforms.length > 0 ? build.platforms : made;
+    builds.push({ ...build, state, cache, platforms });
   }
   return {
     builds,
