@@ -129,8 +129,9 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
   return {
     sluice,
     pathOf,
+    // Browsers save a CSV file and show nothing of it.
     paths: pageRoutes
-      .filter(({ method, path }) => method === 'get' && !path.includes('/assets/'))
+      .filter(({ method, path }) => method === 'get' && !/\/assets\/|\.csv$/.test(path))
       .map(({ path }) => pathOf(path))
       .concat(`/view/inspect?image=${encodeURIComponent(`${registry.host}/hostile:1`)}`),
     [Symbol.asyncDispose]: () => open.disposeAsync(),
