@@ -33,6 +33,10 @@ export interface Keeper {
   withCredentials(credentials: Credentials | undefined): Promise<Rights | undefined>;
   /** Returns the rights that a bearer token gives; undefined for an invalid token. */
   withToken(text: string): Promise<Rights | undefined>;
+  /**
+   * Returns the rights of the holder of a bearer token that may list repositories; undefined for all other tokens.
+   */
+  toList(text: string): Promise<Rights | undefined>;
 }
 
 export interface KeeperDeps {
@@ -75,6 +79,15 @@ export function createKeeper(deps: KeeperDeps): Keeper {
     knows: name => accounts.has(name),
     anybody,
     withToken,
+
+    async toList(text) {
+      const token = await tokens.read(text);
+      if (!token?.mayList) return undefined;
+      if (token.account === undefined) return anybody;
+      const holder = accounts.get(token.account);
+      return holder && accountRights(holder, anybody);
+    },
+
     withPassword,
 
     async withCredentials(credentials) {

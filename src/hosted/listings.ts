@@ -1,4 +1,5 @@
 import { Fault } from '../foundation/fault.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { Digest } from '../oci/digest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { HostedManifest, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
@@ -46,6 +47,7 @@ export function createHostedListings(store: HostedStore): HostedListings {
       for (;;) {
         const found = await store.repositories(last, catalogPage);
         for (const name of found) {
+          await pauseTurn();
           if (!rights(name).includes('pull')) continue;
           if (repositories.length === size) {
             const end = repositories.at(-1);

@@ -13,7 +13,14 @@ export interface RegistryToken {
   /** Name of the account that it was issued for; undefined for a caller without a login and for a builder. */
   readonly account?: string | undefined;
   readonly access: readonly RepositoryAccess[];
+  /** True for a token that may list the repositories of its holder. */
+  readonly mayList?: boolean;
 }
+
+/** The entry of a token that may list repositories. Source: distribution's token scopes, resource type `registry`. */
+const catalogAccess = { type: 'registry', name: 'catalog', actions: ['*'] } as const;
+
+type Access = RepositoryAccess | typeof catalogAccess;
 
 /** Short-lived bearer tokens for the hosted repositories: JSON Web Tokens that only this service reads. */
 export interface RegistryTokens {
@@ -36,7 +43,8 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
   return {
     service,
 
-    async issue({ account, access }, lifeMs) {
+    async issue({ account, access: repositories, mayList = false }, lifeMs) {
+      const access: Access[] = [...repositories, ...(mayList ? [catalogAccess] : [])];
       const seconds = Math.floor(Date.now() / 1000);
       return new SignJWT({ access })
         .setProtectedHeader({ alg: algorithm })
@@ -57,9 +65,11 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
           issuer: service,
           audience: service,
         });
+        const access = payload.access as Access[];
         const token: RegistryToken = {
           ...(payload.sub ? { account: payload.sub } : {}),
-          access: payload.access as RepositoryAccess[],
+          access: access.filter(entry => entry.type === 'repository'),
+          ...(access.some(({ type }) => type === 'registry') ? { mayList: true } : {}),
         };
         known.set(text, { token, expiresAt: (payload.exp ?? 0) * 1000 });
         return token;

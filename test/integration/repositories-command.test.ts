@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { call } from '../faults/http-client.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
+import { login } from '../world/clients.ts';
+import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { accounts } from './hosted.ts';
@@ -42,6 +44,40 @@ suite('repositories', { concurrency: 1 }, () => {
     const wrong = await run('list', 'admin:wrong');
     assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
     assert.match(wrong.stderr, /name or the password is wrong/);
+  });
+
+  test('crane lists the repositories that its account may pull', async () => {
+    await using root = await openRoot('forky');
+    const catalog = async () =>
+      assertSuccess(await root.exec(['crane', 'catalog', '--insecure', sluice.host]))
+        .trim()
+        .split('\n')
+        .sort();
+    assert.deepEqual(await catalog(), ['public/app']);
+    assertSuccess(
+      await login(root, 'crane', sluice.host, { username: 'reader', password: 'read' }),
+    );
+    assert.deepEqual(await catalog(), ['public/app', 'team/app', 'team/tool']);
+  });
+
+  test('a token lists repositories only if it was requested for that', async () => {
+    const tokenFor = async (scope: string) => {
+      const reply = await call(`${sluice.url}/v2/token?scope=${encodeURIComponent(scope)}`, {
+        headers: basic('reader', 'read'),
+      });
+      return JSON.parse(reply.body.toString()).token as string;
+    };
+    const listed = async (path: string, token: string) =>
+      call(sluice.url + path, { headers: { authorization: `Bearer ${token}` } });
+    const other = await listed('/v2/_catalog', await tokenFor('repository:team/app:pull'));
+    assert.equal(other.status, 401);
+    assert.match(
+      String(other.headers['www-authenticate']),
+      /scope="registry:catalog:\*",error="insufficient_scope"/,
+    );
+    const token = await tokenFor('registry:catalog:*');
+    assert.equal((await listed('/v2/_catalog', token)).status, 200);
+    assert.equal((await listed('/v2/team/app/tags/list', token)).status, 401, 'it reads nothing');
   });
 
   test('the catalog has pages, and omits repositories that the caller may not pull', async () => {

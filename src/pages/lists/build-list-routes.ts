@@ -4,7 +4,6 @@ import type { RequireAdministrator } from '../../http/callers/basic-auth.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type BuildListSources, buildStates, listBuilds, listedKinds } from './build-list.ts';
 import { buildListPage, buildTable, noBuildsPage } from './build-list-page.ts';
-import { isAdministrator } from './list-viewer.ts';
 import { optional } from './optional-field.ts';
 
 export interface BuildListDeps extends BuildListSources {
@@ -27,8 +26,8 @@ export const buildListRoutes = [
     path: '/view/builds',
     access: 'anybody',
     query,
-    async run({ ctx, query: { scope: wanted, part, ...filter }, viewer }, deps: BuildListDeps) {
-      const maySeeAll = await isAdministrator(ctx.req, viewer, deps);
+    async run({ query: { scope: wanted, part, ...filter }, viewer }, deps: BuildListDeps) {
+      const maySeeAll = viewer.isAdministrator;
       // Callers without a login share the network that their builds are recorded with.
       if (!maySeeAll && viewer.caller.user === undefined) return noBuildsPage();
       const scope = maySeeAll ? (wanted ?? 'all') : 'own';

@@ -7,7 +7,7 @@ import type { NoteDeed } from '../../http/callers/audit-notes.ts';
 import type { RegistryAuth } from '../../http/registry/login/registry-auth.ts';
 import { isDigest } from '../../oci/digest.ts';
 import { isRepository, isTag } from '../../oci/reference.ts';
-import { pageRoute, type Viewer } from '../frame/page-route.ts';
+import { pageRoute } from '../frame/page-route.ts';
 import { viewDeletion } from './deletion.ts';
 import { viewerRights } from './list-viewer.ts';
 import { optional } from './optional-field.ts';
@@ -48,7 +48,7 @@ export const repositoryRoutes = [
     query: z.object({ find: optional(z.string().trim().max(255)), last }),
     async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
       const { find = '', last: after = '' } = query;
-      const rights = await viewerRights(ctx.req, viewer, repositories);
+      const rights = await viewerRights(ctx.req, repositories);
       const list = await listRepositories(rights, find.toLowerCase(), after, repositories.store);
       return repositoryListPage(list, { find, after, hasLogin: viewer.name !== undefined });
     },
@@ -58,9 +58,9 @@ export const repositoryRoutes = [
     path: '/view/repositories/content',
     access: 'anybody',
     query: z.object({ name, last, deleted: optional(reference) }),
-    async run({ ctx, query, viewer }, { repositories, publicUrl }: RepositoryPagesDeps) {
+    async run({ ctx, query }, { repositories, publicUrl }: RepositoryPagesDeps) {
       const { name, last: after = '', deleted } = query;
-      const rights = await pullRights(ctx.req, viewer, name, repositories);
+      const rights = await pullRights(ctx.req, name, repositories);
       const view = await viewRepository(name, after, repositories);
       const mayDelete = rights(name).includes('delete');
       return repositoryPage(view, { host: publicUrl.host, after, mayDelete, deleted });
@@ -71,8 +71,8 @@ export const repositoryRoutes = [
     path: '/view/repositories/delete',
     access: 'anybody',
     query: z.object({ name, reference }),
-    async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
-      await requireDelete(ctx.req, viewer, query.name, repositories);
+    async run({ ctx, query }, { repositories }: RepositoryPagesDeps) {
+      await requireDelete(ctx.req, query.name, repositories);
       return deletionPage(await viewDeletion(query.name, query.reference, repositories));
     },
   }),
@@ -81,9 +81,9 @@ export const repositoryRoutes = [
     path: '/view/repositories/delete',
     access: 'anybody',
     query: z.object({ name, reference }),
-    async run({ ctx, query, viewer }, { repositories, noteDeed }: RepositoryPagesDeps) {
+    async run({ ctx, query }, { repositories, noteDeed }: RepositoryPagesDeps) {
       const { name, reference } = query;
-      await requireDelete(ctx.req, viewer, name, repositories);
+      await requireDelete(ctx.req, name, repositories);
       await repositories.manifests.remove(name, reference);
       noteDeed(ctx.req, 'manifest.delete', `${name} ${reference}`);
       const isLeft = await repositories.store.hasRepository(name);
@@ -97,22 +97,20 @@ export const repositoryRoutes = [
 /** Throws the same `Fault` for a repository without the right and for one that does not exist. */
 async function pullRights(
   request: IncomingMessage,
-  viewer: Viewer,
   name: string,
   repositories: RepositoryPagesDeps['repositories'],
 ): Promise<Rights> {
-  const rights = await viewerRights(request, viewer, repositories);
+  const rights = await viewerRights(request, repositories);
   if (rights(name).includes('pull')) return rights;
   throw unknownRepository(name);
 }
 
 async function requireDelete(
   request: IncomingMessage,
-  viewer: Viewer,
   name: string,
   repositories: RepositoryPagesDeps['repositories'],
 ): Promise<void> {
-  const rights = await pullRights(request, viewer, name, repositories);
+  const rights = await pullRights(request, name, repositories);
   if (rights(name).includes('delete')) return;
   throw new Fault('denied', `Your login may not delete ${name}: log in with another account`, {
     phase: 'credentials',

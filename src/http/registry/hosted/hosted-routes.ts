@@ -71,7 +71,7 @@ export async function sendCatalog(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const rights = await auth.rightsOf(req);
+  const rights = await auth.admitList(req);
   return sendListing(await listings.catalog(rights, queryOf(req)), req, res);
 }
 

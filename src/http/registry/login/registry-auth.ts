@@ -22,8 +22,11 @@ export interface RegistryAuth {
     action: Action,
     mountedFrom?: string,
   ): Promise<Rights>;
-  /** Returns the rights of the caller. Throws a {@link Fault} (401) for wrong credentials, 429 as above. */
-  rightsOf(request: IncomingMessage): Promise<Rights>;
+  /**
+   * Returns the rights of a caller that lists repositories. Throws a {@link Fault}: 401 with a challenge for wrong
+   * credentials and for a token that may not list them, 429 as above.
+   */
+  admitList(request: IncomingMessage): Promise<Rights>;
   /**
    * Admits a pull of a served name when its client has logged in, by name and password or with a token
    * for the name. Otherwise throws a {@link Fault}: 401 with a challenge, 429 as above.
@@ -110,10 +113,21 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       );
     },
 
-    async rightsOf(request) {
+    async admitList(request) {
+      const scope = { scope: 'registry:catalog:*' };
       const visitor = await visitorOf(request);
-      if (!visitor.rights) throw wrong(visitor);
-      return visitor.rights;
+      if (!visitor.rights) throw wrong(visitor, scope);
+      const bearer = readBearer(request.headers.authorization);
+      if (bearer === undefined) return visitor.rights;
+      const rights = await keeper.toList(bearer);
+      if (rights) return rights;
+      throw challenge(
+        'This token may not list repositories: request one with the scope of this answer',
+        {
+          ...scope,
+          error: 'insufficient_scope',
+        },
+      );
     },
 
     async admitPull(request, name) {

@@ -59,7 +59,8 @@ export async function sendToken(
     .map(entry => ({ ...entry, actions: isServed(entry) ? servedActions : allowed(entry, rights) }))
     .filter(({ actions }) => actions.length > 0);
   const account = own && login && login.name !== tokenName ? login.name : undefined;
-  const token = await tokens.issue({ account, access }, lifeMs);
+  const mayList = scopes.some(scope => catalogScope.test(scope));
+  const token = await tokens.issue({ account, access, mayList }, lifeMs);
   sendJson(response, 200, {
     token,
     access_token: token,
@@ -105,6 +106,8 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
     scopes,
   };
 }
+
+const catalogScope = /^registry(?:\([^)]*\))?:catalog:(?:.*,)?\*(?:,.*)?$/;
 
 /** Parses `repository:team/app:pull,push`; returns nothing for other scopes. */
 function parseScope(scope: string): RepositoryAccess[] {
