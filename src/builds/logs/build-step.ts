@@ -1,3 +1,5 @@
+import { Fault } from '../../foundation/fault.ts';
+
 /** A step of a build, as it is kept beside the log. Times are ms since the epoch. */
 export interface BuildStep {
   /** Tells the steps of one attempt apart. */
@@ -57,8 +59,9 @@ export async function asStep<T>(
     log.step({ ...begun, state: 'done', endedAt: Date.now() });
     return result;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    log.step({ ...begun, state: 'failed', endedAt: Date.now(), error: message });
+    // Everybody with the id of the build reads this: only a `Fault` says nothing secret.
+    const reason = error instanceof Fault ? error.message : undefined;
+    log.step({ ...begun, state: 'failed', endedAt: Date.now(), error: reason });
     throw error;
   }
 }
