@@ -23,6 +23,7 @@ import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
 import { layout, type Page } from './frame/page-layout.ts';
 import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
+import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
 import type { UsagePageDeps } from './usage/usage-data.ts';
@@ -32,6 +33,7 @@ export type PagesDeps = PageBasis &
   AskDeps &
   AskedDeps &
   ContainerPageDeps &
+  InspectPageDeps &
   UsagePageDeps &
   DocsDeps &
   LoginDeps &
@@ -78,6 +80,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...buildListRoutes,
   ...buildPageRoutes,
   ...containerPages,
+  inspectPage,
   ...repositoryRoutes,
   ...usagePages,
   ...docsRoutes,

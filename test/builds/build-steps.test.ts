@@ -1,9 +1,11 @@
 /** What is kept of a build beside the text of its log: steps, and the lines of the log. */
+
 import assert from 'node:assert/strict';
 import { appendFile, readdir, stat, truncate } from 'node:fs/promises';
 import { test } from 'node:test';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { asStep, type BuildStep } from '../../src/builds/logs/build-step.ts';
+import { Fault } from '../../src/foundation/fault.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -22,7 +24,7 @@ test('steps are kept beside the log, the last state of each, and go with it', as
   writer.step(step);
   await assert.rejects(
     asStep(writer, 'Push', async () => {
-      throw new Error('no');
+      throw new Fault('upstream', 'no');
     }),
   );
   writer.layers([{ platform: 'linux/amd64', layers: [{ digest: 'sha256:1', size: 5 }] }]);

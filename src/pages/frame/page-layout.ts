@@ -32,6 +32,7 @@ const links: readonly Link[] = [
   { to: '/', text: 'Ask for a container' },
   { to: '/view/builds', text: 'Builds' },
   { to: '/view/repositories', text: 'Repositories' },
+  { to: '/view/inspect', text: 'Images' },
   { to: '/view/usage', text: 'Usage', isForAdministrators: true },
   { to: '/docs', text: 'API' },
 ];

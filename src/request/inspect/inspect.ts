@@ -1,6 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { type BaseResolver, selectImage } from '../../images/base-image.ts';
-import type { Documents } from '../../images/documents.ts';
+import { selectImage } from '../../images/base-image.ts';
 import { sifLayerType } from '../../images/sif/format/oras.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
@@ -8,13 +7,13 @@ import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';
 import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import type { Platform } from '../../oci/platform.ts';
-import { parseReference, type Reference } from '../../oci/reference.ts';
-import { type Access, accessTo } from '../../upstream/access.ts';
+import type { Reference } from '../../oci/reference.ts';
+import type { Access } from '../../upstream/access.ts';
 import type { CredentialSource } from '../../upstream/auth/credentials.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
-import { orasScheme } from '../asked-image.ts';
-import type { InspectedImage, OpenServed } from './inspect-served.ts';
+import type { InspectedImage } from './inspect-served.ts';
 import { describeSif } from './inspect-sif.ts';
+import type { OpenInspected } from './open-inspected.ts';
 
 /** Returns the metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
 export type Inspect = (
@@ -24,18 +23,14 @@ export type Inspect = (
 ) => Promise<JsonObject>;
 
 export interface InspectDeps {
-  readonly bases: BaseResolver;
-  readonly documents: Documents;
-  readonly openServed: OpenServed;
+  readonly openInspected: OpenInspected;
   readonly registry: RegistryClient;
   readonly urlOf: (registry: string) => string;
 }
 
 export function createInspect(deps: InspectDeps): Inspect {
   return async (text, platform, credentials) => {
-    const image = parseReference(text.replace(orasScheme, ''));
-    const inspected = (await deps.openServed(image)) ?? (await open(deps, image, credentials));
-    const { access, root, documents } = inspected;
+    const { name: image, access, root, documents } = await deps.openInspected(text, credentials);
     const isIndex = parseManifest(root).kind === 'index';
     if (isIndex && platform === 'all') {
       return { index: { ...parseLossless(root.bytes, 'index'), digest: root.digest } };
@@ -47,15 +42,6 @@ export function createInspect(deps: InspectDeps): Inspect {
         : root;
     return { container: await describe({ ...deps, documents }, access, image, chosen) };
   };
-}
-
-async function open(
-  { bases, documents }: InspectDeps,
-  image: Reference,
-  credentials: CredentialSource,
-): Promise<InspectedImage> {
-  const access = await accessTo(image, credentials);
-  return { access, root: await bases.resolve(access, image), documents };
 }
 
 /** Adds the name of the parameter that selects another platform. */

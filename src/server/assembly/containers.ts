@@ -18,6 +18,7 @@ import { createBuildIntake } from '../../request/built-image.ts';
 import { createDryRun } from '../../request/dry-run.ts';
 import { createInspect } from '../../request/inspect/inspect.ts';
 import { createOpenRequest, createOpenServed } from '../../request/inspect/inspect-served.ts';
+import { createOpenInspected } from '../../request/inspect/open-inspected.ts';
 import { createGrantContexts } from '../../request/layers/context-grant.ts';
 import { createLayerSource } from '../../request/layers/layer-source.ts';
 import { createLayerIntake } from '../../request/layers/layers.ts';
@@ -193,16 +194,15 @@ export function createContainers(
     accessToBuilt,
   });
   const openRequest = createOpenRequest({ findImage, documents: glanced });
-  const inspect = createInspect({
+  const openInspected = createOpenInspected({
     bases: glancedBases,
     documents: glanced,
     openServed: createOpenServed(findServed, openRequest),
-    registry,
-    urlOf,
   });
+  const inspect = createInspect({ openInspected, registry, urlOf });
   const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
   return {
     ...{ documents, building, tokens, findImage, openRequest },
-    ...{ accept, dryRun, inspect, grantContexts },
+    ...{ accept, dryRun, inspect, openInspected, registry, grantContexts },
   };
 }

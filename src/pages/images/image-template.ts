@@ -1,0 +1,223 @@
+import { byteText, countText, shortDigest, timeElement } from '../frame/formats.ts';
+import { type Html, html, safeAddress } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
+import { visibleText } from '../frame/shown-text.ts';
+import type { ConfigView, HistoryStep } from './image-config-view.ts';
+import type { Referrers, ReferrerView } from './image-referrers.ts';
+import type { ImageView, LayerView } from './image-view.ts';
+
+export const inspectPath = '/view/inspect';
+
+/** Returns the address of a page about an image. */
+export function inspectAddress(
+  path: string,
+  query: Readonly<Record<string, string | number | undefined>>,
+): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  return `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
+}
+
+/** Returns a bar that shows a share, from 0 to 1. */
+export function shareBar(share: number): Html {
+  const width = Math.max(share > 0 ? 1 : 0, Math.round(share * 1000) / 10);
+  return html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="ground" width="100" height="8"/><rect class="part" width="${width}" height="8"/></svg>`;
+}
+
+/** Returns the page that asks for an image. */
+export function askForImage(): Page {
+  return {
+    title: 'Look into an image',
+    content: html`<h1>Look into an image</h1>
+<p class="lead">Platforms, configuration, layers and their files, signatures and bills of materials of any image that you may pull.</p>
+${imageForm('')}`,
+  };
+}
+
+function imageForm(image: string): Html {
+  return html`<form method="get" action="${inspectPath}" class="inspect-form" role="search">
+<label for="image">Image</label>
+<div class="inspect-row"><input id="image" name="image" value="${image}" required spellcheck="false" autocapitalize="off" autocomplete="off" placeholder="docker.io/library/alpine:3.20">
+<button>Look into it</button></div>
+</form>`;
+}
+
+/** Returns the page about an image. */
+export function imagePage(
+  image: string,
+  platform: string | undefined,
+  view: ImageView,
+  referrers: Referrers,
+): Page {
+  const name = visibleText(image, 200);
+  return {
+    title: name,
+    content: html`${imageForm(image)}
+<h1>${name}</h1>
+${platformLinks(image, view)}
+${overview(view)}
+${view.config && configuration(view.config)}
+${view.config ? layerTable(image, platform, view) : artifactFiles(view)}
+${referrerTable(image, referrers)}
+${textTable('Annotations', Object.entries(view.annotations))}`,
+  };
+}
+
+function platformLinks(image: string, { platforms }: ImageView): Html | false {
+  return (
+    platforms.length > 0 &&
+    html`<nav aria-label="Platforms" class="choices">${platforms.map(({ name, isChosen }) => {
+      const address = inspectAddress(inspectPath, { image, platform: name });
+      return html`<a href="${address}"${isChosen && html` aria-current="true"`}>${visibleText(name, 60)}</a>`;
+    })}</nav>`
+  );
+}
+
+function overview(view: ImageView): Html {
+  const { digest, indexDigest, mediaType, artifactType, layerBytes, layers, config } = view;
+  return html`<dl class="facts">
+${fact('Digest', html`<code>${digest}</code>`)}
+${indexDigest && fact('Digest of all platforms', html`<code>${indexDigest}</code>`)}
+${artifactType && fact('Artifact', html`<code>${visibleText(artifactType, 200)}</code>`)}
+${fact('Size to pull', html`${byteText(layerBytes)} in ${countText(layers.length)} ${layers.length === 1 ? 'layer' : 'layers'}`)}
+${config?.created && fact('Created', dateOf(config.created))}
+${config?.platform && fact('Built for', visibleText(config.platform, 100))}
+${fact('Format', html`<code>${visibleText(mediaType, 200)}</code>`)}
+</dl>`;
+}
+
+function fact(name: string, value: Html | string): Html {
+  return html`<dt>${name}</dt><dd>${value}</dd>`;
+}
+
+function dateOf(text: string): Html | string {
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? visibleText(text, 60) : timeElement(at);
+}
+
+const mostRows = 200;
+
+function configuration(config: ConfigView): Html {
+  const list = (texts: readonly string[]) =>
+    html`<code>${texts.slice(0, mostRows).map(text => html`${visibleText(text, 2000)} `)}</code>`;
+  const words = (texts: readonly string[]) =>
+    html`<code>${visibleText(JSON.stringify(texts), 4000)}</code>`;
+  const { entrypoint, command, user, workingDirectory, ports, volumes, healthCheck } = config;
+  const environment = config.environment.map((entry): [string, string] => {
+    const equals = entry.indexOf('=');
+    return equals < 0 ? [entry, ''] : [entry.slice(0, equals), entry.slice(equals + 1)];
+  });
+  return html`<h2>Configuration</h2>
+<dl class="facts">
+${fact('Entrypoint', entrypoint.length > 0 ? words(entrypoint) : 'none')}
+${fact('Command', command.length > 0 ? words(command) : 'none')}
+${fact('User', user ? html`<code>${visibleText(user)}</code>` : 'root')}
+${fact('Working directory', html`<code>${visibleText(workingDirectory ?? '/')}</code>`)}
+${ports.length > 0 && fact('Ports', list(ports))}
+${volumes.length > 0 && fact('Volumes', list(volumes))}
+${healthCheck.length > 0 && fact('Health check', words(healthCheck))}
+${config.stopSignal && fact('Stop signal', html`<code>${visibleText(config.stopSignal)}</code>`)}
+</dl>
+${textTable('Environment', environment, 'h3')}
+${textTable('Labels', config.labels, 'h3')}`;
+}
+
+function textTable(
+  title: string,
+  rows: readonly (readonly [name: string, value: string])[],
+  level: 'h2' | 'h3' = 'h2',
+): Html | false {
+  if (rows.length === 0) return false;
+  const heading = level === 'h2' ? html`<h2>${title}</h2>` : html`<h3>${title}</h3>`;
+  return html`${heading}
+<dl class="facts names">${rows
+    .slice(0, mostRows)
+    .map(
+      ([name, value]) =>
+        html`<dt><code>${visibleText(name, 300)}</code></dt><dd>${textOrLink(value)}</dd>`,
+    )}</dl>
+${rows.length > mostRows && html`<p class="minor">${countText(rows.length - mostRows)} more are not shown.</p>`}`;
+}
+
+function textOrLink(text: string): Html {
+  const address = text.length <= 500 ? safeAddress(text) : undefined;
+  const shown = visibleText(text, 1000);
+  return address
+    ? html`<a href="${address}" rel="noreferrer nofollow">${shown}</a>`
+    : html`<code>${shown}</code>`;
+}
+
+function layerTable(image: string, platform: string | undefined, view: ImageView): Html {
+  const { layers, history, layerBytes } = view;
+  const largest = Math.max(1, ...layers.map(({ size }) => size));
+  return html`<h2 id="layers">History and layers</h2>
+<p class="minor">From the lowest layer to the highest. A step without a layer changed the configuration only.</p>
+<div class="wide"><table class="layers">
+<thead><tr><th scope="col">Step</th><th scope="col">Layer</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
+<tbody>${history.slice(0, 500).map(step => {
+    const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
+    return stepRow(image, platform, step, layer, layerBytes, largest);
+  })}</tbody>
+</table></div>`;
+}
+
+function stepRow(
+  image: string,
+  platform: string | undefined,
+  { createdBy, comment }: HistoryStep,
+  layer: LayerView | undefined,
+  total: number,
+  largest: number,
+): Html {
+  const command = createdBy.replace(/^\/bin\/sh -c (?:#\(nop\)\s*)?/, '');
+  const what = html`<td class="step">${
+    command === ''
+      ? html`<span class="minor">No history</span>`
+      : html`<code>${visibleText(command, 600)}</code>`
+  }${comment && html`<br><span class="minor">${visibleText(comment, 200)}</span>`}</td>`;
+  if (!layer) {
+    return html`<tr class="empty">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
+  }
+  const { number, digest, size } = layer;
+  const address = inspectAddress(`${inspectPath}/layer`, { image, platform, layer: number });
+  const share = total > 0 ? size / total : 0;
+  return html`<tr>${what}<td><a href="${address}" aria-label="Files of layer ${number}">Layer ${number}</a><br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %</span></td></tr>`;
+}
+
+function artifactFiles({ layers, layerBytes }: ImageView): Html {
+  const largest = Math.max(1, ...layers.map(({ size }) => size));
+  return html`<h2>Files</h2>
+<p class="minor">This is an artifact, not a container image: its layers are not files of a root file system.</p>
+<div class="wide"><table>
+<thead><tr><th scope="col">File</th><th scope="col">Type</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
+<tbody>${layers
+    .slice(0, 500)
+    .map(
+      ({ title, digest, mediaType, size }) =>
+        html`<tr><td><code>${title === undefined ? shortDigest(digest) : visibleText(title, 300)}</code></td><td><code>${visibleText(mediaType, 200)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}</td></tr>`,
+    )}</tbody></table></div>`;
+}
+
+function referrerTable(image: string, { found, isPartial }: Referrers): Html {
+  const missing =
+    isPartial &&
+    html`<p class="minor">The registry did not list all of them: reload the page to ask again.</p>`;
+  if (found.length === 0) {
+    return html`<h2>Signatures and attestations</h2>
+${missing || html`<p class="minor">Nothing refers to this image: no signature, no bill of materials, no provenance.</p>`}`;
+  }
+  return html`<h2>Signatures and attestations</h2>
+${missing}
+<div class="wide"><table>
+<thead><tr><th scope="col">What</th><th scope="col">Type</th><th scope="col">Digest</th><th scope="col" class="number">Size</th></tr></thead>
+<tbody>${found.map(referrer => referrerRow(image, referrer))}</tbody></table></div>`;
+}
+
+function referrerRow(image: string, { kind, type, digest, size, annotations }: ReferrerView): Html {
+  const repository = image.replace(/@.*$/, '').replace(/:[^/:]*$/, '');
+  const address = inspectAddress(inspectPath, { image: `${repository}@${digest}` });
+  const notes = Object.entries(annotations).slice(0, 20);
+  return html`<tr><td>${kind}</td><td><code>${visibleText(type, 200)}</code>${notes.map(
+    ([name, value]) =>
+      html`<br><span class="minor"><code>${visibleText(name, 100)}</code> ${visibleText(value, 200)}</span>`,
+  )}</td><td><a href="${address}"><code title="${digest}">${shortDigest(digest)}</code></a></td><td class="number">${size === undefined ? '' : byteText(size)}</td></tr>`;
+}
