@@ -8,17 +8,12 @@ import type { ImageView, LayerView } from './image-view.ts';
 
 export const inspectPath = '/view/inspect';
 
-/** Returns the address of a page about an image. */
-export function inspectAddress(
-  path: string,
-  query: Readonly<Record<string, string | number | undefined>>,
-): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
-  return `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
+function addressOf(query: Readonly<Record<string, string>>): string {
+  return `${inspectPath}?${new URLSearchParams(query)}`;
 }
 
 /** Returns a bar that shows a share, from 0 to 1. */
-export function shareBar(share: number): Html {
+function shareBar(share: number): Html {
   const width = Math.max(share > 0 ? 1 : 0, Math.round(share * 1000) / 10);
   return html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="ground" width="100" height="8"/><rect class="part" width="${width}" height="8"/></svg>`;
 }
@@ -28,7 +23,7 @@ export function askForImage(): Page {
   return {
     title: 'Look into an image',
     content: html`<h1>Look into an image</h1>
-<p class="lead">Platforms, configuration, layers and their files, signatures and bills of materials of any image that you may pull.</p>
+<p class="lead">Platforms, configuration, layers, signatures and bills of materials of any image that you may pull.</p>
 ${imageForm('')}`,
   };
 }
@@ -42,12 +37,7 @@ function imageForm(image: string): Html {
 }
 
 /** Returns the page about an image. */
-export function imagePage(
-  image: string,
-  platform: string | undefined,
-  view: ImageView,
-  referrers: Referrers,
-): Page {
+export function imagePage(image: string, view: ImageView, referrers: Referrers): Page {
   const name = visibleText(image, 200);
   return {
     title: name,
@@ -56,7 +46,7 @@ export function imagePage(
 ${platformLinks(image, view)}
 ${overview(view)}
 ${view.config && configuration(view.config)}
-${view.config ? layerTable(image, platform, view) : artifactFiles(view)}
+${view.config ? layerTable(view) : artifactFiles(view)}
 ${referrerTable(image, referrers)}
 ${textTable('Annotations', Object.entries(view.annotations))}`,
   };
@@ -66,7 +56,7 @@ function platformLinks(image: string, { platforms }: ImageView): Html | false {
   return (
     platforms.length > 0 &&
     html`<nav aria-label="Platforms" class="choices">${platforms.map(({ name, isChosen }) => {
-      const address = inspectAddress(inspectPath, { image, platform: name });
+      const address = addressOf({ image, platform: name });
       return html`<a href="${address}"${isChosen && html` aria-current="true"`}>${visibleText(name, 60)}</a>`;
     })}</nav>`
   );
@@ -146,23 +136,20 @@ function textOrLink(text: string): Html {
     : html`<code>${shown}</code>`;
 }
 
-function layerTable(image: string, platform: string | undefined, view: ImageView): Html {
-  const { layers, history, layerBytes } = view;
+function layerTable({ layers, history, layerBytes }: ImageView): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
   return html`<h2 id="layers">History and layers</h2>
 <p class="minor">From the lowest layer to the highest. A step without a layer changed the configuration only.</p>
-<div class="wide"><table class="layers">
+<div class="wide" tabindex="0"><table class="layers">
 <thead><tr><th scope="col">Step</th><th scope="col">Layer</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
 <tbody>${history.slice(0, 500).map(step => {
     const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
-    return stepRow(image, platform, step, layer, layerBytes, largest);
+    return stepRow(step, layer, layerBytes, largest);
   })}</tbody>
 </table></div>`;
 }
 
 function stepRow(
-  image: string,
-  platform: string | undefined,
   { createdBy, comment }: HistoryStep,
   layer: LayerView | undefined,
   total: number,
@@ -178,16 +165,15 @@ function stepRow(
     return html`<tr class="empty">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
   }
   const { number, digest, size } = layer;
-  const address = inspectAddress(`${inspectPath}/layer`, { image, platform, layer: number });
   const share = total > 0 ? size / total : 0;
-  return html`<tr>${what}<td><a href="${address}" aria-label="Files of layer ${number}">Layer ${number}</a><br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %</span></td></tr>`;
+  return html`<tr>${what}<td>Layer ${number}<br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %</span></td></tr>`;
 }
 
 function artifactFiles({ layers, layerBytes }: ImageView): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
   return html`<h2>Files</h2>
 <p class="minor">This is an artifact, not a container image: its layers are not files of a root file system.</p>
-<div class="wide"><table>
+<div class="wide" tabindex="0"><table>
 <thead><tr><th scope="col">File</th><th scope="col">Type</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
 <tbody>${layers
     .slice(0, 500)
@@ -207,14 +193,14 @@ ${missing || html`<p class="minor">Nothing refers to this image: no signature, n
   }
   return html`<h2>Signatures and attestations</h2>
 ${missing}
-<div class="wide"><table>
+<div class="wide" tabindex="0"><table>
 <thead><tr><th scope="col">What</th><th scope="col">Type</th><th scope="col">Digest</th><th scope="col" class="number">Size</th></tr></thead>
 <tbody>${found.map(referrer => referrerRow(image, referrer))}</tbody></table></div>`;
 }
 
 function referrerRow(image: string, { kind, type, digest, size, annotations }: ReferrerView): Html {
   const repository = image.replace(/@.*$/, '').replace(/:[^/:]*$/, '');
-  const address = inspectAddress(inspectPath, { image: `${repository}@${digest}` });
+  const address = addressOf({ image: `${repository}@${digest}` });
   const notes = Object.entries(annotations).slice(0, 20);
   return html`<tr><td>${kind}</td><td><code>${visibleText(type, 200)}</code>${notes.map(
     ([name, value]) =>

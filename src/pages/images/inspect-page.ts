@@ -35,6 +35,6 @@ export const inspectPage = pageRoute({
       viewImage(chosen),
       findReferrers(registry, chosen),
     ]);
-    return imagePage(image, platform, view, referrers);
+    return imagePage(image, view, referrers);
   },
 });
