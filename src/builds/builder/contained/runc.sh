@@ -58,17 +58,37 @@ watch() {
     [ $rounds -lt 60 ] || { rounds=0 next=$SLUICE_BUILD_DISK next_files=$most_files; }
     if [ $grown -gt "$next" ]; then
       next=$((grown + SLUICE_BUILD_DISK / 8))
-      count_nameless
-      [ $(($(places | xargs -r du -skc | tail -n 1 | cut -f 1) + nameless_kib)) -le "$SLUICE_BUILD_DISK" ] ||
-        end_step "$((SLUICE_BUILD_DISK / 1024)) MiB"
+      measure size_of_places
+      [ $((${measured:-0} + nameless_kib)) -le "$SLUICE_BUILD_DISK" ] || end_step "$((SLUICE_BUILD_DISK / 1024)) MiB"
     fi
     if [ $grown_files -gt "$next_files" ]; then
       next_files=$((grown_files + most_files / 8))
-      count_nameless
-      [ $(($(places | xargs -r -I {} find {} -xdev | wc -l) + nameless_files)) -le "$most_files" ] ||
-        end_step "$most_files files"
+      measure files_of_places
+      [ $((${measured:-0} + nameless_files)) -le "$most_files" ] || end_step "$most_files files"
     fi
   done
+}
+
+# Measures files with a name by the given command, and those without. A file that loses its name in between would be in
+# neither sum: then both are measured again.
+measure() {
+  count_nameless
+  for _ in 1 2 3; do
+    before="$nameless_kib $nameless_files"
+    measured=$("$1")
+    count_nameless
+    [ "$nameless_kib $nameless_files" != "$before" ] || return 0
+  done
+}
+
+# Prints the KiB of the folders that steps of the build have written to.
+size_of_places() {
+  places | xargs -r du -skc | tail -n 1 | cut -f 1
+}
+
+# Prints the number of files in them.
+files_of_places() {
+  places | xargs -r -I {} find {} -xdev | wc -l
 }
 
 # Prints the folders that steps of the build have written to.
