@@ -5,6 +5,7 @@ import type { Middleware, ParameterizedContext } from 'koa';
 import { Fault } from '../foundation/fault.ts';
 import { pageHeaders } from '../foundation/security-headers.ts';
 import { wrongMethod } from '../http/errors/wrong-method.ts';
+import { refuseForeignForms } from '../http/gates/foreign-page.ts';
 import type { RequestState } from '../http/request-state.ts';
 import { createRouter, labelOf } from '../http/route/router.ts';
 import { type AccountDeps, accountRoutes } from './account/account-page.ts';
@@ -95,6 +96,7 @@ const stranger = { name: undefined, isAdministrator: false };
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
   const find = createRouter(pageRoutes);
+  const refuseForeign = refuseForeignForms(deps.publicUrl);
   const routeDeps = { ...deps, watches: createBuildWatches(deps) };
   return async (ctx, next) => {
     const wantsPage = prefersHtml(ctx);
@@ -106,6 +108,7 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
     if (route.isShared && !wantsPage) return next();
     ctx.state.route = labelOf(route);
     if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
+    refuseForeign(ctx);
     const { answer, viewer = stranger } = await found.route.answer(ctx, found.params, routeDeps);
     if (!answer) return;
     if ('location' in answer) {

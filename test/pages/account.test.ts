@@ -1,6 +1,7 @@
 /** What users of the built-in platform see and change on the page of their login. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { basic } from '../hosted/push-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
@@ -13,7 +14,7 @@ import {
 } from './browser-world.ts';
 
 const admin = { name: 'admin', password: 'open sesame' };
-const hostile = '"><script>x</script> \' ‮';
+const hostile = '"><script>x</script> \' <img src=x onerror=x>';
 
 let browser: TestBrowser;
 let registry: Registry;
@@ -43,6 +44,23 @@ async function openAccount(width = 1280): Promise<OpenTab> {
   await tab.page.getByRole('button', { name: 'Log in' }).last().click();
   await tab.page.waitForURL('**/view/account');
   return tab;
+}
+
+/** Adds a workspace with members, and returns its number. */
+async function addWorkspace(name: string, members: readonly string[]): Promise<number> {
+  const post = async (path: string, body: object) => {
+    const answer = await sluice.fetch(`/platform/workspaces${path}`, {
+      method: 'POST',
+      headers: { ...basic(admin.name, admin.password), 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    assert.ok(answer.ok, await answer.clone().text());
+    return (await answer.json()) as { workspace?: { id: number } };
+  };
+  const { workspace } = await post('', { name });
+  assert.ok(workspace);
+  for (const user of members) await post(`/${workspace.id}/members`, { user });
+  return workspace.id;
 }
 
 const whoIs = (value: string) =>
@@ -109,7 +127,14 @@ test('names cannot leave their place in the page, and others cannot change what 
       body: new URLSearchParams(fields),
     });
   const made = await send('/view/account/tokens', token, { name: hostile });
-  assert.doesNotMatch(await made.text(), /<script>x/);
+  assert.equal(made.status, 200, 'the name is accepted');
+  const shown = await made.text();
+  assert.match(shown, /&lt;script&gt;x/);
+  assert.doesNotMatch(shown, /<script>x|<img/);
+  // These are refused, and the page does not repeat them.
+  for (const name of ['a\u202eb', 'a\u0000b', `${hostile}${'x'.repeat(10_000)}`]) {
+    assert.equal((await send('/view/account/tokens', token, { name })).status, 400);
+  }
   const list = await sluice.fetch('/platform/tokens', {
     headers: { authorization: `Bearer ${token}` },
   });
@@ -119,13 +144,26 @@ test('names cannot leave their place in the page, and others cannot change what 
     assert.equal((await send(`/view/account/tokens/${id}/revoke`, other)).status, 404);
   }
   assert.equal((await send('/view/account/credentials/0123/remove', other)).status, 404);
-  const basic = `Basic ${Buffer.from(`admin:${admin.password}`).toString('base64')}`;
   const asAccount = await sluice.fetch('/view/account/tokens', {
     method: 'POST',
-    headers: { accept: 'text/html', authorization: basic },
+    headers: { accept: 'text/html', ...basic(admin.name, admin.password) },
     body: new URLSearchParams({ name: 'x' }),
   });
   assert.equal(asAccount.status, 403);
+});
+
+test('a member sees the name of a workspace, and the other members only as an administrator', async () => {
+  const mate = await newAccessToken(sluice, admin, 'mate@example.org');
+  const id = await addWorkspace('laboratory', ['ada@example.org', 'mate@example.org']);
+  const headers = { authorization: `Bearer ${mate}` };
+  const shown = await sluice.fetch('/view/account', {
+    headers: { ...headers, accept: 'text/html' },
+  });
+  const text = await shown.text();
+  assert.match(text, /laboratory/);
+  assert.doesNotMatch(text, /ada@example/);
+  const api = await sluice.fetch(`/platform/workspaces/${id}/members`, { headers });
+  assert.equal(api.status, 403, 'the API refuses the same person');
 });
 
 test('the page can be read at every width', async () => {

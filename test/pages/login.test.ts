@@ -112,6 +112,29 @@ test('a token of the platform is a login', async () => {
   assert.equal(cookieOf(ended), '');
 });
 
+test('a token of another platform is a login there, and only if the operator lists it', async () => {
+  await using other = await startSluice({ config: { accounts: { admin: admin.password } } });
+  const platform = `${other.url}/platform`;
+  const token = await newAccessToken(other, admin, 'bob@example.org');
+  await using user = await startSluice({ config: { ...config, platform: { allow: [platform] } } });
+  const send = (fields: Readonly<Record<string, string>>) =>
+    user.fetch('/view/login', {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...page, 'sec-fetch-site': 'same-origin' },
+      body: new URLSearchParams(fields),
+    });
+  const answer = await send({ token, platform });
+  assert.equal(answer.status, 303);
+  const cookie = cookieOf(answer);
+  const own = await user.fetch('/view/account', { headers: { ...page, cookie } });
+  assert.match(await own.text(), /bob@example\.org/);
+  assert.equal((await send({ token })).status, 403, 'the platform of this server is another one');
+  const unlisted = await send({ token, platform: 'https://evil.example/' });
+  assert.equal(unlisted.status, 400);
+  assert.match(await unlisted.text(), /does not use the platform evil\.example/);
+});
+
 test('a wrong login sets no cookie, and counts', async () => {
   await using other = await startSluice({
     config: { ...config, limits: { logins: '3/hour' } },
@@ -170,6 +193,35 @@ test('a form of another page, or of an unknown one, changes nothing', async () =
   assert.deepEqual(stranger.headers.getSetCookie(), []);
 });
 
+test('an origin that may call the API cannot send forms of pages', async () => {
+  for (const allowed of ['https://portal.example.org', '*']) {
+    await using open = await startSluice({ config: { ...config, cors: { origins: [allowed] } } });
+    const send = (path: string, headers: Readonly<Record<string, string>>) =>
+      open.fetch(path, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: { ...page, ...headers },
+        body: new URLSearchParams(admin),
+      });
+    const cookie = cookieOf(await send('/view/login', { 'sec-fetch-site': 'same-origin' }));
+    assert.notEqual(cookie, '');
+    for (const site of ['same-site', 'cross-site']) {
+      const foreign = { origin: 'https://portal.example.org', 'sec-fetch-site': site };
+      const login = await send('/view/login', foreign);
+      assert.equal(login.status, 403, `a login from a page that is ${site}`);
+      assert.deepEqual(login.headers.getSetCookie(), []);
+      for (const path of ['/view/logout', '/view/account/tokens']) {
+        assert.equal((await send(path, { ...foreign, cookie })).status, 403, `${path}, ${site}`);
+      }
+    }
+    const still = await open.fetch('/view/account', {
+      redirect: 'manual',
+      headers: { ...page, cookie },
+    });
+    assert.equal(still.status, 200, 'the session goes on');
+  }
+});
+
 test('a login gives a new cookie and ends the session before it', async () => {
   const first = await logIn(admin);
   const second = await submit('/view/login', admin, { cookie: first });
@@ -188,7 +240,8 @@ test('the cookie is hidden from scripts and other sites, and its value is stored
     assert.ok(rows.length > 0);
     const kept = Buffer.concat(rows.flatMap(row => Object.values(row as Record<string, Buffer>)));
     const value = /=([\w-]{43});/.exec(set)?.[1] ?? '';
-    for (const secret of [value, admin.password, Buffer.from(value, 'base64url')]) {
+    const login = Buffer.from(`${admin.name}:${admin.password}`).toString('base64');
+    for (const secret of [value, login, admin.password, Buffer.from(value, 'base64url')]) {
       assert.ok(!kept.includes(secret));
     }
     assert.ok(!sluice.output().includes(value));

@@ -32,6 +32,31 @@ export function refuseForeignPages(
   };
 }
 
+/**
+ * Rejects a form that a page of another origin sends. `cors.origins` makes no difference here: it lets pages call the
+ * API with a token of their own, and a form brings the session of the person who looks at the page. A form with a
+ * cookie must say which page sent it.
+ */
+export function refuseForeignForms(publicUrl: URL): Check {
+  return ({ req: { method = '', headers } }) => {
+    if (readingMethods.has(method)) return;
+    if (isForeign(headers, publicUrl)) {
+      throw new Fault(
+        'denied',
+        `A page of another origin sent this form: use a page of ${publicUrl.origin}, or the API with a token`,
+        { phase: 'request' },
+      );
+    }
+    const saysWhere = headers.origin !== undefined || headers['sec-fetch-site'] !== undefined;
+    if (saysWhere || headers.cookie === undefined) return;
+    throw new Fault(
+      'denied',
+      'The browser did not say which page sent this form: use a current browser, or the API with a token',
+      { phase: 'request' },
+    );
+  };
+}
+
 /** Returns true if a request may become a WebSocket: its path is below `/pairing/`, and no foreign page sent it. */
 export function mayUpgrade({ url = '', headers }: IncomingMessage, publicUrl: URL): boolean {
   if (!pathOfTarget(url)?.startsWith('/pairing/')) return false;

@@ -110,10 +110,9 @@ function workspacesPart({ workspaces }: OwnThings): Html {
   if (workspaces.length === 0) return html`<h2>Workspaces</h2><p class="minor">None.</p>`;
   return html`<h2>Workspaces</h2>
 <div class="wide"><table>
-<thead><tr><th scope="col">Name</th><th scope="col" class="number">Number</th><th scope="col">Members</th></tr></thead>
+<thead><tr><th scope="col">Name</th><th scope="col" class="number">Number</th></tr></thead>
 <tbody>${workspaces.map(
-    ({ id, name, members }) =>
-      html`<tr><td>${name}</td><td class="number">${id}</td><td>${members.map(({ email }) => email).join(', ')}</td></tr>`,
+    ({ id, name }) => html`<tr><td>${name}</td><td class="number">${id}</td></tr>`,
   )}</tbody>
 </table></div>`;
 }

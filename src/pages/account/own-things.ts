@@ -5,19 +5,18 @@ import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
 import type { BuiltInPlatform, TokenHolder } from '../../platform/built-in/built-in-platform.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import type { UserRow } from '../../storage/rows/people/user-rows.ts';
 
 /** What the built-in platform keeps for one of its users. */
 export interface OwnThings {
   readonly tokens: readonly AccessToken[];
   readonly credentials: readonly KeptCredentials[];
-  readonly workspaces: readonly (Workspace & { readonly members: readonly UserRow[] })[];
+  /** Without their members: the API lists those to administrators only. */
+  readonly workspaces: readonly Workspace[];
 }
 
 // The limits of tokens and credentials of one user are lower.
 const all = { limit: 500, offset: 0 };
 const firstWorkspaces = { limit: 50, offset: 0 };
-const firstMembers = { limit: 50, offset: 0 };
 
 /** Returns the user of the built-in platform whose token is in the request; undefined for other logins. */
 export async function holderOf(
@@ -60,13 +59,9 @@ export async function ownThings(
     vault.list({ kind: 'user', id }, all),
     workspaces.list({ member: id }, firstWorkspaces),
   ]);
-  const withMembers = own.entries.map(async workspace => ({
-    ...workspace,
-    members: (await workspaces.members(workspace.id, firstMembers)).entries,
-  }));
   return {
     tokens: ownTokens.entries,
     credentials: credentials.entries,
-    workspaces: await Promise.all(withMembers),
+    workspaces: own.entries,
   };
 }

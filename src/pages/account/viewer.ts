@@ -37,11 +37,12 @@ export function createViewerOf(deps: ViewerDeps): ViewerOf {
     return { caller, name: account ?? user, isAdministrator };
   };
 
-  return async ctx => {
+  return async (ctx, endpoint) => {
     const value = cookie.read(ctx.req);
     // A program sends its login itself.
-    if (value === undefined || ctx.req.headers.authorization !== undefined) return identified(ctx);
-    requireOwnPage(ctx);
+    if (value === undefined || ctx.req.headers.authorization !== undefined) {
+      return identified(ctx, endpoint);
+    }
     const login = await sessions.find(value);
     if (login) {
       ctx.req.headers.authorization = login.authorization;
@@ -57,15 +58,4 @@ export function createViewerOf(deps: ViewerDeps): ViewerOf {
     ctx.append('set-cookie', cookie.remove());
     return identified(ctx);
   };
-}
-
-/** Refuses a change that does not say which page sent it. The gate has refused those of other origins. */
-function requireOwnPage({ method, req: { headers } }: Parameters<ViewerOf>[0]): void {
-  if (method === 'GET' || method === 'HEAD') return;
-  if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) return;
-  throw new Fault(
-    'denied',
-    'The browser did not say which page sent this form: use a current browser, or the API with a token',
-    { phase: 'request' },
-  );
 }
