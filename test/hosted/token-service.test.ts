@@ -68,13 +68,14 @@ test('a token contains those requested rights that its owner has', async () => {
     ],
     [['repository:team/app:pull repository:public/app:pull'], {}, { 'public/app': ['pull'] }],
     [['repository(plugin):public/app:pull'], {}, { 'public/app': ['pull'] }],
-    [['registry:catalog:*', 'nonsense', ''], ci, {}],
+    [['registry:catalog:*', 'nonsense', ''], ci, { catalog: ['*'] }],
+    [['registry:catalog:pull', 'registry:other:*', 'nonsense', ''], ci, {}],
     [[], ci, {}],
     [['repository:ct/abc/library/alpine:pull,push'], {}, { 'ct/abc/library/alpine': ['pull'] }],
   ] as const) {
     const granted = grantedIn(await get(scopes, headers));
     const expected = Object.entries(access).map(([name, actions]) => ({
-      type: 'repository',
+      type: name === 'catalog' ? 'registry' : 'repository',
       name,
       actions,
     }));

@@ -106,8 +106,6 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
     if (undeclared) return `the header ${undeclared} is not declared`;
     if (body === '' || method === 'HEAD') return undefined;
     const type = String(response.getHeader('content-type')).replace(/;.*/, '');
-    // Clients that prefer HTML get a page for each failure.
-    if (isError && type === 'text/html') return undefined;
     if (!declared.content?.[type]) return `${type} is not declared`;
     if (type !== 'application/json') return undefined;
     const validate = (await compiler())(`${at}/content/application~1json/schema`);
