@@ -1,5 +1,5 @@
 import { useCommands } from '../ask/use-commands.ts';
-import { byteText, countText, durationText, timeElement, visibleText } from '../frame/formats.ts';
+import { byteText, countText, durationText, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { BuildView, ShownImage } from './build-view.ts';
 import { stepsTable } from './steps-table.ts';
@@ -42,8 +42,8 @@ function queuePart({ queue }: BuildView): Html | undefined {
 function failurePart({ failure, state }: BuildView): Html | undefined {
   if (!failure || state !== 'failed') return undefined;
   const { words, output } = failure;
-  return html`<div class="failure" role="alert"><strong>Why it failed:</strong> ${visibleText(words)}${
-    output !== '' && html`\n<pre>${visibleText(output)}</pre>`
+  return html`<div class="failure" role="alert"><strong>Why it failed:</strong> ${withoutHidden(words)}${
+    output !== '' && html`\n<pre>${withoutHidden(output)}</pre>`
   }</div>`;
 }
 
@@ -79,7 +79,7 @@ function layersPart(platforms: ShownImage['platforms']): Html {
     ({ platform, layers }) => html`<h3>${platform}</h3>
 <div class="wide"><table><thead><tr><th scope="col" class="number">Size</th><th scope="col">Made by</th><th scope="col">Digest</th></tr></thead><tbody>${layers.map(
       ({ digest, size, by }) =>
-        html`<tr><td class="number">${byteText(size)}</td><td><code>${visibleText(by ?? '')}</code></td><td><code>${digest.slice(0, 19)}</code></td></tr>`,
+        html`<tr><td class="number">${byteText(size)}</td><td><code>${withoutHidden(by ?? '')}</code></td><td><code>${digest.slice(0, 19)}</code></td></tr>`,
     )}</tbody></table></div>`,
   )}</details>`;
 }

@@ -1,5 +1,5 @@
 import type { LogLine } from '../../builds/logs/log-lines.ts';
-import { countText, visibleText } from '../frame/formats.ts';
+import { countText, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { BuildView } from './build-view.ts';
 
@@ -33,7 +33,7 @@ ${
   numbered.length > 0 &&
   html`<div><label for="step">Step</label><select id="step" name="step"><option value="">All steps</option>${numbered.map(
     one =>
-      html`<option value="${one.number}"${one.number === step && html` selected`}>#${one.number} ${visibleText(one.name.slice(0, 80))}</option>`,
+      html`<option value="${one.number}"${one.number === step && html` selected`}>#${one.number} ${withoutHidden(one.name.slice(0, 80))}</option>`,
   )}</select></div>`
 }
 <button class="quiet">Show</button>
@@ -84,7 +84,7 @@ function kindOf(text: string): string {
 
 /** Programs overwrite a line to show progress: the last text counts. */
 function shown({ text, isCut }: LogLine): string {
-  const whole = visibleText(text.replace(/^.*\r(?=.)/s, ''));
+  const whole = withoutHidden(text.replace(/^.*\r(?=.)/s, ''));
   const isLong = isCut || whole.length > mostChars;
   return isLong ? `${whole.slice(0, mostChars)}… (the whole line is in the download)` : whole;
 }

@@ -1,4 +1,4 @@
-import { byteText, durationText, visibleText } from '../frame/formats.ts';
+import { byteText, durationText, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { RecipeLine, ShownRecipe } from './shown-recipe.ts';
 import { stepWords } from './steps-table.ts';
@@ -11,7 +11,7 @@ const mostChars = 1000;
 export function recipePart({ title, lines, facts }: ShownRecipe): Html {
   const isMeasured = lines.some(({ step }) => step !== undefined);
   return html`<h2>${title}</h2>
-<dl class="facts">${facts.map(([name, text]) => html`<dt>${name}</dt><dd>${visibleText(text)}</dd>`)}</dl>
+<dl class="facts">${facts.map(([name, text]) => html`<dt>${name}</dt><dd>${withoutHidden(text)}</dd>`)}</dl>
 ${
   lines.length > 0 &&
   html`<div class="recipe" tabindex="0" role="region" aria-label="${title}"><table>
@@ -30,7 +30,7 @@ function row(
     step?.state === 'done' && step.spentMs !== undefined
       ? durationText(step.spentMs)
       : step && stepWords[step.state];
-  return html`<tr${isFailed && html` class="failed"`}><td class="number">${number}</td><td class="text"><code>${visibleText(shown)}</code>${
+  return html`<tr${isFailed && html` class="failed"`}><td class="number">${number}</td><td class="text"><code>${withoutHidden(shown)}</code>${
     isFailed && html` <span class="badge bad">failed here</span>`
   }</td>${
     isMeasured &&

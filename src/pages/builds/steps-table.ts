@@ -1,5 +1,5 @@
 import { scaleLinear } from 'd3-scale';
-import { durationText, visibleText } from '../frame/formats.ts';
+import { durationText, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { BuildView } from './build-view.ts';
 import type { ShownStep } from './shown-step.ts';
@@ -43,7 +43,7 @@ export function stepsTable(view: BuildView, now: number): Html {
 
   function row(step: ShownStep): Html {
     const { number, spentMs, error } = step;
-    const name = visibleText(step.name);
+    const name = withoutHidden(step.name);
     const label =
       number === undefined
         ? name
@@ -52,7 +52,7 @@ export function stepsTable(view: BuildView, now: number): Html {
     return html`<tr class="${step.state}"><th scope="row"><span class="name" title="${name}">${label}</span></th>${
       !isFromLog && html`<td class="span">${bar(step)}</td>`
     }<td><span class="badge ${badge[step.state]}">${stepWords[step.state]}</span>${
-      error !== undefined && html` <span class="sr">${visibleText(error)}</span>`
+      error !== undefined && html` <span class="sr">${withoutHidden(error)}</span>`
     }</td><td class="number">${spentMs === undefined ? '' : durationText(spentMs)}</td></tr>`;
   }
 

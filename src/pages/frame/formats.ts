@@ -46,10 +46,10 @@ export function countText(count: number): string {
 }
 
 /**
- * Returns a text from outside in which every character can be seen: characters that control a terminal or turn the
- * direction of writing become `�`, since they can make a text look like another one.
+ * Returns a text from outside, such as a line of a log, in which tabs stay and nothing is hidden: characters that
+ * control a terminal or turn the direction of writing become `�`, since they can make a text look like another one.
  */
-export function visibleText(text: string): string {
+export function withoutHidden(text: string): string {
   return text.replace(hidden, '\ufffd');
 }
 

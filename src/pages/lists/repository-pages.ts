@@ -1,4 +1,4 @@
-import { byteText, shortDigest, visibleText } from '../frame/formats.ts';
+import { byteText, shortDigest, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import type { Deletion } from './deletion.ts';
@@ -133,6 +133,6 @@ function addressOf(path: string, members: Readonly<Record<string, string | undef
 
 /** Shortens a text from outside, and makes all its characters visible. */
 function cut(text: string): string {
-  const shown = visibleText(text.slice(0, shownCharacters));
+  const shown = withoutHidden(text.slice(0, shownCharacters));
   return text.length > shownCharacters ? `${shown}…` : shown;
 }
