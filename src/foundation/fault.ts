@@ -114,6 +114,16 @@ export class Fault extends Error {
   }
 }
 
+/** Returns undefined for an answer that fails with 404. */
+export async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof Fault && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
 /** Returns true for the error that SQLite throws while another process has locked the database. */
 export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_BUSY/.test(String(error.code));

@@ -96,13 +96,15 @@ const stranger = { name: undefined, isAdministrator: false };
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
   const find = createRouter(pageRoutes);
+  const places = new Set(pageRoutes.map(({ path }) => firstSegment(path)));
   const refuseForeign = refuseForeignForms(deps.publicUrl);
   const routeDeps = { ...deps, watches: createBuildWatches(deps) };
   return async (ctx, next) => {
     const wantsPage = prefersHtml(ctx);
     if (wantsPage)
       ctx.state.showFault = (fault, requestId) => showFault(ctx, fault, requestId, deps);
-    const found = find(ctx.method, ctx.path);
+    // Calls of the API do not pay for a look at every page.
+    const found = places.has(firstSegment(ctx.path)) ? find(ctx.method, ctx.path) : undefined;
     if (!found) return next();
     const route = 'route' in found ? found.route : found.other;
     if (route.isShared && !wantsPage) return next();
@@ -123,7 +125,13 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
   };
 }
 
-function prefersHtml(ctx: Pick<ParameterizedContext, 'accepts' | 'path'>): boolean {
+function firstSegment(path: string): string | undefined {
+  return path.split('/', 2)[1];
+}
+
+function prefersHtml(ctx: Pick<ParameterizedContext, 'accepts' | 'path' | 'req'>): boolean {
+  // Programs do not name HTML: nothing has to be weighed.
+  if (!/text\//i.test(ctx.req.headers.accept ?? '')) return false;
   return !ctx.path.startsWith('/v2') && ctx.accepts('json', 'html') === 'html';
 }
 

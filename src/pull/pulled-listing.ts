@@ -1,4 +1,4 @@
-import { Fault } from '../foundation/fault.ts';
+import { Fault, unlessMissing } from '../foundation/fault.ts';
 import { pageSize } from '../hosted/page-size.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
@@ -68,15 +68,6 @@ async function taggedReferrers(
     );
   });
   return { ...page, next: undefined, isFiltered: Boolean(wanted) };
-}
-
-async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof Fault && error.status === 404) return undefined;
-    throw error;
-  }
 }
 
 type Page = Pick<PulledListing, 'contentType' | 'body'>;

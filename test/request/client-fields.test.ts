@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { clientFields } from '../../src/http/api/container/client-fields.ts';
-import { nearestName } from '../../src/http/api/container/nearest-name.ts';
+import { nearestName } from '../../src/http/errors/nearest-name.ts';
 import {
   type FaultWorld,
   postJson,

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 
 /** A step of a build, as it is kept beside the log. Times are ms since the epoch. */
 export interface BuildStep {
-  /** Tells the steps of one attempt apart. */
+  /** Identifies the step within one attempt. */
   readonly key: string;
   /** The step's lines in the log begin with `#<number> `. Undefined for work of Sluice itself. */
   readonly number?: number | undefined;

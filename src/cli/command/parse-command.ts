@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { nearestName } from '../../http/api/container/nearest-name.ts';
+import { nearestName } from '../../http/errors/nearest-name.ts';
 import { type Command, UsageError, type Values } from './command.ts';
 import { helpOption } from './help.ts';
 

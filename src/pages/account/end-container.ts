@@ -1,12 +1,5 @@
-import type { NoteDeed } from '../../http/callers/audit-notes.ts';
-import { formatReference } from '../../oci/reference.ts';
-import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
+import { type EndRequestDeps, endRequest } from '../../http/api/container/end-request.ts';
 import { pageRoute } from '../frame/page-route.ts';
-
-interface EndDeps {
-  readonly tokens: TokenRegistry;
-  readonly noteDeed: NoteDeed;
-}
 
 /** The form that ends a container request, with the right that the API requires. */
 export const endRoutes = [
@@ -14,10 +7,8 @@ export const endRoutes = [
     method: 'post',
     path: '/view/containers/{token}/end',
     access: 'administrator',
-    async run({ ctx, params: { token } }, { tokens, noteDeed }: EndDeps) {
-      await tokens.revoke(token);
-      const { label, image } = await tokens.describe(token);
-      noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
+    async run({ ctx, params: { token } }, deps: EndRequestDeps) {
+      await endRequest(ctx.req, token, deps);
       return { location: `/view/containers/${encodeURIComponent(token)}` };
     },
   }),

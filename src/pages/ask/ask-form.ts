@@ -27,7 +27,7 @@ export interface AskForm {
 export const offeredPlatforms = ['linux/amd64', 'linux/arm64'] as const;
 
 /** Proxies refuse longer request lines, usually from 8,192 characters. */
-const longestAddress = 7000;
+export const longestAddress = 7000;
 const mostPackages = 500;
 
 // Names in the address, and the members that they stand for.

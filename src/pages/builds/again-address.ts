@@ -1,9 +1,7 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
 import { recipeKindNamed } from '../../builds/recipe/recipe-kinds.ts';
-
-// Proxies refuse longer request lines, usually from 8,192 characters.
-const longestAddress = 7000;
+import { longestAddress } from '../ask/ask-form.ts';
 
 /**
  * Returns the address of the first page with its form filled with the recipe of a build; undefined for a recipe that

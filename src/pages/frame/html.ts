@@ -1,4 +1,4 @@
-import { html as escapeHtml, raw } from 'hono/html';
+import { html as escapeHtml } from 'hono/html';
 
 /** A piece of HTML in which all texts are escaped. Only {@link html} makes one. */
 export interface Html {
@@ -24,13 +24,4 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
 export function safeAddress(text: string): string | undefined {
   const url = URL.parse(text);
   return url && ['http:', 'https:'].includes(url.protocol) ? url.href : undefined;
-}
-
-/**
- * Returns a value as JSON for a script of type `application/json`. Nothing in it ends the script.
- * Source: WHATWG HTML, restrictions for contents of script elements.
- */
-export function jsonScript(id: string, value: unknown): Html {
-  const text = JSON.stringify(value).replaceAll('<', '\\u003c');
-  return html`<script type="application/json" id="${id}">${raw(text) as unknown as Html}</script>`;
 }

@@ -1,4 +1,4 @@
-import { Fault } from '../../foundation/fault.ts';
+import { unlessMissing } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { documentOf } from '../../oci/document.ts';
@@ -130,13 +130,4 @@ function kindOf(type: string): string {
   if (/signature|cosign|notary|sigstore/i.test(type)) return 'Signature';
   if (/in-toto|attestation/i.test(type)) return 'Attestation';
   return 'Artifact';
-}
-
-async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof Fault && error.status === 404) return undefined;
-    throw error;
-  }
 }

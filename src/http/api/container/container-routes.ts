@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { formatReference } from '../../../oci/reference.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
 import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
@@ -30,6 +29,7 @@ import {
 import { containerExample } from './container-examples.ts';
 import { containerRequestSchema } from './container-schema.ts';
 import { containerStatus } from './container-status.ts';
+import { endRequest } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
 
 export interface ContainerDeps extends AcceptRequestDeps {
@@ -139,10 +139,8 @@ export const containerRoutes = [
     params: { token },
     answers: ok(emptySchema, 'The request is revoked: its name can no longer be pulled'),
     faults: ['not-found'],
-    async run({ ctx, params }, { tokens, noteDeed }: ContainerDeps) {
-      await tokens.revoke(params.token);
-      const { label, image } = await tokens.describe(params.token);
-      noteDeed(ctx.req, 'request.end', `${label} of ${formatReference(image)}`);
+    async run({ ctx, params }, deps: ContainerDeps) {
+      await endRequest(ctx.req, params.token, deps);
       return {};
     },
   }),

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../../foundation/fault.ts';
+import { nearestName } from '../../errors/nearest-name.ts';
 import { fieldAliases, withoutAliases } from '../aliases.ts';
 import { clientFields } from './client-fields.ts';
-import { nearestName } from './nearest-name.ts';
 
 /** The parts of a JSON schema that list its fields. */
 interface Shape {
