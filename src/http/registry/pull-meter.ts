@@ -5,8 +5,8 @@ import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
 import { type Limiter, limitHeaders } from '../limits/limiter.ts';
 
 export interface PullMeter {
-  /** Lets a manifest request pass, or throws a fault (429). */
-  admit(client: string, request: ContainerRequest): void;
+  /** Lets a manifest request pass, or throws a fault (429). Returns true if its pull is already counted. */
+  admit(client: string, request: ContainerRequest): boolean;
   /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
   count(client: string, request: ContainerRequest): void;
   /** Returns the headers with the remaining allowance. */
@@ -25,9 +25,10 @@ export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDep
   return {
     admit(client, request) {
       // The first request of a pull takes one event. The others of the pull pass even at the limit.
-      if (counter.isRunning(client, request.token)) return;
+      if (counter.isRunning(client, request.token)) return true;
       const limit = rateFor(rates, request.caller, client);
       if (limit) limiter.check(limit.key, limit.rate, limit.advice);
+      return false;
     },
 
     count(client, request) {

@@ -141,9 +141,9 @@ async function sendManifest(
   res: ServerResponse,
 ): Promise<void> {
   const client = callerAddress(req, deps.trustedProxies);
-  deps.meter.admit(client, request);
+  const isCounted = deps.meter.admit(client, request);
   const document = await deps.findManifest(request, image, reference);
-  if (req.method === 'GET') deps.meter.count(client, request);
+  if (req.method === 'GET' && !isCounted) deps.meter.count(client, request);
   sendDocument(document, req, res, deps.meter.headers(client, request));
 }
 
