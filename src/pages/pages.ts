@@ -13,7 +13,6 @@ import { endRoutes } from './account/end-container.ts';
 import { type LoginDeps, loginRoutes } from './account/login-page.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
-import { type AskedDeps, askedRoutes } from './ask/asked-page.ts';
 import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.ts';
 import { type BuildWatchesDeps, createBuildWatches } from './builds/build-watches.ts';
 import type { ContainerPageDeps } from './containers/container-data.ts';
@@ -32,7 +31,6 @@ import { usagePages } from './usage/usage-pages.ts';
 
 export type PagesDeps = PageBasis &
   AskDeps &
-  AskedDeps &
   ContainerPageDeps &
   InspectPageDeps &
   UsagePageDeps &
@@ -77,7 +75,6 @@ const assetRoute: PageRoute<object> = {
 /** All pages, and the files that they load. */
 export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...askRoutes,
-  ...askedRoutes,
   ...buildListRoutes,
   ...buildPageRoutes,
   ...containerPages,

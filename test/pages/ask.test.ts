@@ -103,7 +103,7 @@ suite('the form to ask for a container', () => {
     await requireAccessible(page);
 
     await page.getByRole('button', { name: 'Get the container' }).click();
-    await page.getByRole('heading', { name: 'Your container' }).waitFor();
+    await page.getByRole('heading', { name: 'Use it' }).waitFor();
     const name = (await page.locator('.copy pre').first().textContent()) ?? '';
     await page.getByText('Ready').waitFor();
     await requireAccessible(page);
@@ -132,7 +132,7 @@ suite('the form to ask for a container', () => {
     await planOf(page).getByText('To be built').waitFor();
     assert.equal(new URL(page.url()).searchParams.get('package'), 'bwa=0.7.18');
     await page.getByRole('button', { name: 'Get the container' }).click();
-    await page.getByRole('heading', { name: 'Your container' }).waitFor();
+    await page.getByRole('heading', { name: 'Use it' }).waitFor();
     await page.getByText(`docker run --rm -it ${sluice.host}/`).waitFor();
   });
 
@@ -142,8 +142,8 @@ suite('the form to ask for a container', () => {
     await page.goto(at({ by: 'packages', base: image }));
     await page.getByRole('searchbox', { name: 'Packages' }).fill('bwa');
     await page.getByRole('button', { name: 'Get the container' }).click();
-    await page.getByRole('heading', { name: 'Your container' }).waitFor();
-    await page.getByText('/builds:bwa-').first().waitFor();
+    await page.getByRole('heading', { name: 'Use it' }).waitFor();
+    await page.getByRole('heading', { name: /^Container builds:bwa-/ }).waitFor();
   });
 
   test('the whole form is in the address, and an image has its changes', async () => {
@@ -184,9 +184,11 @@ suite('the form to ask for a container', () => {
     await page.getByLabel('Repository').fill(`${registry.host}/sif`);
     await planOf(page).getByText('can be pushed to').waitFor();
     await page.getByRole('button', { name: 'Get the container' }).click();
-    await page.getByText(`apptainer pull image.sif oras://${registry.host}/sif:bwa--`).waitFor();
+    await page
+      .getByText(`apptainer pull --no-https image.sif oras://${registry.host}/sif:bwa--`)
+      .waitFor();
     await page.getByText('Ready').waitFor();
-    await page.getByText('This name does not expire.').waitFor();
+    await page.getByText('the name does not expire').waitFor();
   });
 
   test('a mistake is explained at its field, with and without scripts', async () => {
@@ -377,6 +379,6 @@ suite('the form to ask for a container', () => {
       page => page.locator('#repository-problem .failure').waitFor(),
     );
     const { requestId } = await sluice.request({ containerImage: image });
-    await checkLooks(browser, `${sluice.url}/view/asked/${requestId}`, 'asked');
+    await checkLooks(browser, `${sluice.url}/view/containers/${requestId}`, 'container-asked');
   });
 });

@@ -138,6 +138,12 @@ test('a program gets the same details as JSON as before', async () => {
   assert.equal(redirect.headers.get('location'), `/v1alpha2/container/${answer.containerToken}`);
 });
 
+test('the address of earlier pages leads to the page', async () => {
+  const old = await sluice.fetch(`/view/asked/${answer.containerToken}`, { redirect: 'manual' });
+  assert.equal(old.status, 303);
+  assert.equal(old.headers.get('location'), addressOf(answer));
+});
+
 test('an image of many layers is a picture of few slabs, and a table of all', async () => {
   const many = await sluice.request({ containerImage: `${registry.host}/team/tools:many` });
   const { text } = await pageOf(many);

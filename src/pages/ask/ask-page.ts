@@ -54,7 +54,7 @@ export const askRoutes = [
       const whole = withSearchedPackage(form);
       try {
         const { request } = await askFor(whole, asking, deps);
-        return { location: `/view/asked/${request.token}` };
+        return { location: `/view/containers/${request.token}` };
       } catch (error) {
         return show(whole, asking, deps, { kind: 'problem', problem: problemIn(error, whole) });
       }

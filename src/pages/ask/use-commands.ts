@@ -6,6 +6,24 @@ export interface UsedImage {
   readonly isPlainHttp: boolean;
 }
 
+export interface UsedImageDeps {
+  readonly publicUrl: URL;
+  /** Returns the address of another registry. */
+  readonly urlOf: (registry: string) => string;
+}
+
+/** Returns an image by the name to pull, from this server or from another registry. */
+export function usedImage(name: string, { publicUrl, urlOf }: UsedImageDeps): UsedImage {
+  const [host = ''] = withoutScheme(name).split('/');
+  const address = host === publicUrl.host ? publicUrl.protocol : urlOf(host);
+  return { name, isPlainHttp: address.startsWith('http:') };
+}
+
+/** Returns the last part of a name, without registry and repository. */
+export function shortName(name: string): string {
+  return withoutScheme(name).split('/').at(-1) ?? name;
+}
+
 /** How a client uses an image. */
 export interface UseCommand {
   /** Name of the client, as people write it. */
@@ -69,6 +87,10 @@ spec:
       ...plainNote('in the registry settings of the nodes'),
     },
   ];
+}
+
+function withoutScheme(name: string): string {
+  return name.startsWith(orasScheme) ? name.slice(orasScheme.length) : name;
 }
 
 /** Returns a text as one word for a POSIX shell. */

@@ -1,3 +1,4 @@
+import { shortName } from '../ask/use-commands.ts';
 import { durationText, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
@@ -49,16 +50,6 @@ ${own.done !== undefined && html`<p class="notice" role="status">${own.done}</p>
 ${comparePart(own.compared, id)}
 ${logPart(view, log)}`,
   };
-}
-
-/** Returns the last part of a name, without registry and repository. */
-function shortName(name: string): string {
-  return (
-    name
-      .replace(/^oras:\/\//, '')
-      .split('/')
-      .at(-1) ?? name
-  );
 }
 
 const width = 1000;

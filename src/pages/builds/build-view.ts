@@ -5,8 +5,8 @@ import type { LogLines } from '../../builds/logs/log-lines.ts';
 import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
 import { lastLinesFollow } from '../../builds/solve/failures/build-fault.ts';
 import type { DocumentName } from '../../conda/bills/document-form.ts';
-import { parseReference } from '../../oci/reference.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { type UsedImage, type UsedImageDeps, usedImage } from '../ask/use-commands.ts';
 import { type ShownRecipe, shownRecipe } from './shown-recipe.ts';
 import { loggedSteps, recordedSteps, type ShownStep } from './shown-step.ts';
 
@@ -36,10 +36,7 @@ export interface Failure {
   readonly output: string;
 }
 
-export interface ShownImage {
-  /** The name to pull. */
-  readonly name: string;
-  readonly isPlainHttp: boolean;
+export interface ShownImage extends UsedImage {
   readonly format: 'docker' | 'sif';
   readonly digest: string | undefined;
   /** Layers by platform; empty where they are not known. */
@@ -48,10 +45,9 @@ export interface ShownImage {
   readonly documents: readonly DocumentName[];
 }
 
-export interface BuildViewDeps {
+export interface BuildViewDeps extends UsedImageDeps {
   readonly builds: Builds;
   readonly logs: BuildLogs;
-  readonly urlOf: (registry: string) => string;
 }
 
 /** Returns what the page of a build shows. Throws a `Fault` (404). */
@@ -94,14 +90,14 @@ async function imageOf(
   build: BuildRow,
   plan: BuildPlan,
   platforms: readonly PlatformLayers[],
-  { builds, urlOf }: BuildViewDeps,
+  deps: BuildViewDeps,
 ): Promise<ShownImage> {
   const { target, digest } = build;
   const { sif } = plan;
   return {
-    ...{ name: pullName({ target, sif }), format: sif ? 'sif' : 'docker', platforms },
-    isPlainHttp: urlOf(parseReference(target).registry).startsWith('http:'),
+    ...usedImage(pullName({ target, sif }), deps),
+    ...{ format: sif ? 'sif' : 'docker', platforms },
     digest: digest ?? undefined,
-    documents: await builds.documents(build),
+    documents: await deps.builds.documents(build),
   };
 }

@@ -8,6 +8,8 @@ import { formatReference } from '../../oci/reference.ts';
 import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
 import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
+import { type UsedImage, usedImage } from '../ask/use-commands.ts';
+import { type BuildView, type BuildViewDeps, viewBuild } from '../builds/build-view.ts';
 import { type ConfigGroup, configDifference } from './config-difference.ts';
 import { choiceOf, type LayerFacts } from './image-facts.ts';
 
@@ -30,8 +32,7 @@ export interface ContainerImage {
 /** The state of a container request, as people need to know it. */
 export type ContainerState =
   | { readonly kind: 'ready' | 'ended' | 'frozen' }
-  | { readonly kind: 'waiting'; readonly for: string }
-  | { readonly kind: 'running' }
+  | { readonly kind: 'building'; readonly build: BuildView }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** What the page of a container request shows. */
@@ -41,14 +42,12 @@ export interface ContainerData {
   readonly state: ContainerState;
   /** The image; or why it cannot be shown; undefined for one that does not exist. */
   readonly image: ContainerImage | { readonly why: string; readonly isLate?: true } | undefined;
-  readonly isPlainHttp: boolean;
+  readonly used: UsedImage;
 }
 
-export interface ContainerPageDeps {
+export interface ContainerPageDeps extends BuildViewDeps {
   readonly tokens: Pick<TokenRegistry, 'describe'>;
-  readonly builds: Pick<Builds, 'get' | 'waitsFor'>;
   readonly openRequest: OpenRequest;
-  readonly publicUrl: URL;
   /** True if a served name alone is not enough to pull. */
   readonly pullsNeedLogin: boolean;
 }
@@ -67,30 +66,28 @@ export async function containerData(
   deps: ContainerPageDeps,
 ): Promise<ContainerData> {
   const request = await deps.tokens.describe(token);
-  const state = await stateOf(request, deps.builds);
+  const state = await stateOf(request, deps);
   const isShown = !deps.pullsNeedLogin || viewer.name !== undefined;
   return {
     ...{ request, state },
     source: formatReference(request.image),
     image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
-    isPlainHttp: deps.publicUrl.protocol === 'http:',
+    used: usedImage(request.targetImage, deps),
   };
 }
 
 async function stateOf(
   { expiresAt, fixed, buildId, isFrozen }: ContainerRequest,
-  builds: ContainerPageDeps['builds'],
+  deps: BuildViewDeps,
 ): Promise<ContainerState> {
   // A build may be forgotten with the end of its last request.
   if (expiresAt <= Date.now() && !isFrozen) return { kind: 'ended' };
-  const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
+  const build = fixed || buildId === undefined ? undefined : await deps.builds.get(buildId);
   if (build?.succeeded === false) {
     return { kind: 'failed', reason: build.reason ?? 'Its log has the reason.' };
   }
   if (build?.succeeded === null) {
-    return build.startedAt === null
-      ? { kind: 'waiting', for: builds.waitsFor(build) }
-      : { kind: 'running' };
+    return { kind: 'building', build: await viewBuild(build.id, deps) };
   }
   return { kind: isFrozen ? 'frozen' : 'ready' };
 }

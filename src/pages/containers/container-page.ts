@@ -13,7 +13,16 @@ export const containerPages = [
     query: z.object({ platform: z.string().max(100).optional() }),
     async run({ params, query, viewer }, deps: ContainerPageDeps) {
       const data = await containerData(params.token, query.platform, viewer, deps);
-      return containerPage(data, viewer.isAdministrator);
+      return containerPage(data, viewer.isAdministrator, Date.now());
     },
+  }),
+  // Its address before the page of a new container was that of every container.
+  pageRoute({
+    method: 'get',
+    path: '/view/asked/{token}',
+    access: 'anybody',
+    run: ({ params }, _: object) => ({
+      location: `/view/containers/${encodeURIComponent(params.token)}`,
+    }),
   }),
 ];

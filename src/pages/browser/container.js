@@ -1,0 +1,56 @@
+/** The page of a container: follows its build, and shows what is in the image when it is there. */
+import { improve } from './common.js';
+
+const againMs = 3000;
+const parts = ['state', 'use', 'build', 'facts', 'contents'];
+
+/** Shows the page as it is now. */
+async function refresh() {
+  try {
+    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+    if (!answer.ok) return;
+    show(new DOMParser().parseFromString(await answer.text(), 'text/html'));
+    follow();
+  } catch {
+    // The server may be starting again.
+    setTimeout(refresh, againMs);
+  }
+}
+
+/** @param {Document} page */
+function show(page) {
+  for (const id of parts) {
+    const old = document.getElementById(id);
+    const now = page.getElementById(id);
+    // The name never changes, and its buttons keep the focus.
+    if (!old || !now || (id === 'use' && now.childElementCount > 0)) continue;
+    old.replaceChildren(...now.childNodes);
+    improve(old);
+  }
+}
+
+function follow() {
+  const build = document.querySelector('[data-build]');
+  if (build) watch(build);
+  else if (document.querySelector('[data-late]')) setTimeout(refresh, againMs);
+}
+
+/** @param {Element} build */
+function watch(build) {
+  const events = new EventSource(`/view/builds/${build.getAttribute('data-build')}/events`);
+  events.addEventListener('state', event => {
+    // Written by this server, which escapes every text in it.
+    build.innerHTML = JSON.parse(/** @type {MessageEvent} */ (event).data);
+    improve(build);
+  });
+  events.addEventListener('end', () => {
+    events.close();
+    refresh();
+  });
+  events.addEventListener('error', () => {
+    // Otherwise the browser connects again itself.
+    if (events.readyState === EventSource.CLOSED) setTimeout(refresh, againMs);
+  });
+}
+
+follow();

@@ -1,0 +1,94 @@
+/** The page of a container while its image is built: real builds on a real BuildKit, one at a time. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { checkLooks, requireAccessible, startBrowser, type TestBrowser } from './browser-world.ts';
+
+suite('the page of a container that is built', () => {
+  let registry: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let browser: TestBrowser;
+  let base: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
+    sluice = await startSluice({
+      config: {
+        buildkit: [buildkitd.address],
+        builds: { syntax: 'builder', concurrent: 1 },
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await browser?.[Symbol.asyncDispose]();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await registry?.stop();
+  });
+
+  const ask = (lines: string): Promise<ContainerAnswer> =>
+    sluice.request({ containerFile: Buffer.from(`FROM ${base}\n${lines}\n`).toString('base64') });
+  const addressOf = ({ containerToken }: ContainerAnswer) =>
+    `${sluice.url}/view/containers/${containerToken}`;
+
+  test('a waiting and a running build become ready on the page, without a reload', async () => {
+    const first = await ask('RUN sleep 5 && echo one > /one');
+    const second = await ask('RUN sleep 1 && echo two > /two');
+    await using one = await browser.open();
+    await using two = await browser.open();
+    await one.page.goto(addressOf(first));
+    await two.page.goto(addressOf(second));
+    await two.page.locator('#state').getByText('Waiting').waitFor();
+    await two.page.locator('#build').getByText('This build waits for').waitFor();
+    await one.page.locator('#build tr.running', { hasText: 'sleep 5' }).waitFor();
+    await one.page.locator('#state').getByText('Building').waitFor();
+    await one.page.getByText(`docker run --rm -it ${first.targetImage}`).waitFor();
+    await requireAccessible(one.page);
+    await requireAccessible(two.page);
+    const copy = one.page.locator('#use').getByRole('button', { name: 'Copy' }).first();
+    await copy.focus();
+
+    await one.page.locator('#state').getByText('Ready').waitFor();
+    await one.page.locator('#contents .stack').waitFor();
+    assert.equal(await one.page.locator('#use button:focus').count(), 1);
+    assert.equal(await one.page.locator('#build').textContent(), '');
+    await two.page.locator('#build tr.running', { hasText: 'sleep 1' }).waitFor();
+    await two.page.locator('#state').getByText('Ready').waitFor();
+    await two.page.locator('#contents .stack').waitFor();
+  });
+
+  test('without scripts the page of a running build has its steps, and loads itself again', async () => {
+    const answer = await ask('RUN sleep 8 && echo plain > /plain');
+    await using tab = await browser.open({ javaScript: false });
+    await tab.page.goto(addressOf(answer));
+    await tab.page.locator('#build tr.running', { hasText: 'sleep 8' }).waitFor();
+    await tab.page.locator('#state').getByText('Ready').waitFor();
+  });
+
+  test('a failed build says why, with its build, and no command', async () => {
+    const answer = await ask('RUN sleep 1 && echo no such thing && exit 3');
+    await using tab = await browser.open();
+    await tab.page.goto(addressOf(answer));
+    await tab.page.locator('#state').getByText('Build failed').waitFor();
+    await tab.page.locator('#state .failure', { hasText: 'no such thing' }).waitFor();
+    assert.equal(await tab.page.getByText('docker run').count(), 0);
+    await tab.page.locator('#state').getByRole('link', { name: 'the build' }).click();
+    await tab.page.locator('.recipe tr.failed').waitFor();
+    await checkLooks(browser, addressOf(answer), 'container-failed');
+  });
+
+  test('a running build looks well at every width, light and dark', async () => {
+    const answer = await ask('RUN sleep 25 && echo long > /long');
+    await checkLooks(browser, addressOf(answer), 'container-building', page =>
+      page.locator('#build tr.running').waitFor(),
+    );
+  });
+});
