@@ -42,7 +42,13 @@ export type {
   SshSource,
 } from './options.ts';
 export { maskAddresses } from './progress/address-mask.ts';
-export { PlainLog, type PlainLogWriter, plainLog, type StepChange } from './progress/plain-log.ts';
+export {
+  PlainLog,
+  type PlainLogWriter,
+  plainLog,
+  type StepChange,
+  statusText,
+} from './progress/plain-log.ts';
 export type { LogText, Progress, Status, Vertex, Warning } from './progress/progress.ts';
 export { SecretMask } from './progress/secret-mask.ts';
 export type { OpenSink } from './session/file-send.ts';

@@ -210,7 +210,15 @@ function isCancelled(error: string): boolean {
   return error.endsWith('context canceled');
 }
 
-function statusText({ id, current, total, startedMs, completedMs, timeMs }: Status): string {
+/** Returns the text of a status, such as `sha256:ab 4.19MB / 12.50MB 0.5s done`. */
+export function statusText({
+  id,
+  current,
+  total,
+  startedMs,
+  completedMs,
+  timeMs,
+}: Omit<Status, 'vertex' | 'name'>): string {
   const amount = total > 0 ? ` ${byteText(current)} / ${byteText(total)}` : ` ${byteText(current)}`;
   const seconds = startedMs === undefined ? 0 : ((completedMs ?? timeMs) - startedMs) / 1000;
   return [

@@ -46,13 +46,18 @@ export interface StepWriter {
   layers(platforms: readonly PlatformLayers[]): void;
 }
 
-/** Records a piece of work as a step, with its failure if it fails. */
+/**
+ * Records a piece of work as a step, with its failure if it fails.
+ *
+ * @param number of the step in the log, if its lines have one
+ */
 export async function asStep<T>(
   log: Pick<StepWriter, 'step'>,
   name: string,
   work: () => Promise<T>,
+  number?: number,
 ): Promise<T> {
-  const begun = { key: name, name, startedAt: Date.now() };
+  const begun = { key: name, name, number, startedAt: Date.now() };
   log.step({ ...begun, state: 'running' });
   try {
     const result = await work();

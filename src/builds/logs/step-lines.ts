@@ -102,10 +102,18 @@ function setEnd(step: FoundStep, text: string): void {
 
 /** Returns whether the steps are counted from 1 again after a line. */
 function isNewAttempt(bytes: Buffer): boolean {
-  if (bytes.length > 300 || !(bytes.includes(again) || bytes.includes(trying))) return false;
+  if (bytes.length > maxMessage || !endsAttempt.some(end => bytes.includes(end))) return false;
   const text = bytes.toString();
-  return text === 'The server was restarted. The build starts again.' || text.endsWith(trying);
+  return (
+    text === 'The server was restarted. The build starts again.' ||
+    text.endsWith(trying) ||
+    text.endsWith(handedOn)
+  );
 }
 
-const again = 'The build starts again.';
+// Longer lines are output.
+const maxMessage = 4000;
 const trying = ': trying again';
+/** Sluice began to make an image that BuildKit must make. */
+const handedOn = ' a builder: BuildKit makes the image.';
+const endsAttempt = ['The build starts again.', trying, handedOn];

@@ -18,6 +18,7 @@ import { formatReference, parseReference, type Reference } from '../../oci/refer
 import type { Access } from '../../upstream/access.ts';
 import { asStep } from '../logs/build-step.ts';
 import { layersOf } from '../logs/made-layers.ts';
+import { numberedSteps, plainSteps, type RunStep } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
@@ -90,19 +91,24 @@ export function createSolve(deps: SolveDeps): Solve {
   };
 
   /** Pushes the image to the target of the plan, in the requested format. */
-  const deliver = async (run: BuildRun, rights: BuildRights, made: MadeOf) => {
+  const deliver = async (
+    run: BuildRun,
+    rights: BuildRights,
+    made: MadeOf,
+    step: RunStep = plainSteps(run.log),
+  ) => {
     const { plan, log, signal } = run;
     const { tag = 'latest', ...repository } = parseReference(plan.target);
     const target = await rights.access(repository);
     log.layers(await layersOf(made, documents));
     const { sif } = plan;
     if (sif) {
-      return asStep(log, 'Make and push the Singularity image', () =>
-        deps.makeSif(run, made, sif, { ...target, tag }),
+      return step('Make and push the Singularity image', ({ write }) =>
+        deps.makeSif({ ...run, log: { ...log, write } }, made, sif, { ...target, tag }),
       );
     }
-    await asStep(log, 'Push the image', () =>
-      deps.publish({ ...made, target, tag }, line => log.write(line), signal),
+    await step('Push the image', ({ write }) =>
+      deps.publish({ ...made, target, tag }, write, signal),
     );
     const { root } = made.image;
     return { digest: root.digest, mediaType: manifestType(root) };
@@ -156,10 +162,15 @@ export function createSolve(deps: SolveDeps): Solve {
 
   /** Makes an image of Conda packages without a builder, and pushes it to the target of the plan. */
   const makeNatively = async (run: BuildRun, rights: BuildRights, recipe: NativeOrigin) => {
-    const { source, base, change, solution } = await deps.makeCondaImage(run, rights, recipe);
+    const step = numberedSteps(run.log);
+    const { source, base, change, solution } = await deps.makeCondaImage(
+      { ...run, step },
+      rights,
+      recipe,
+    );
     const { plan } = run;
     const whole = isUnchanged(plan.change) ? change : { ...plan.change, onTopOf: change };
-    const image = await deliver(run, rights, await bake(source, base, whole));
+    const image = await deliver(run, rights, await bake(source, base, whole), step);
     const { tag: _, ...repository } = parseReference(plan.target);
     // By its digest: another request may make the same image, whose documents are the same then.
     const pinned = formatReference({ ...repository, digest: image.digest });
@@ -177,6 +188,7 @@ export function createSolve(deps: SolveDeps): Solve {
       if (!(error instanceof BuilderRequired)) throw error;
       const { reasons } = error;
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
+      run.log.restartSteps();
       requireBuilderReads(native);
       await run.requireBuilder?.();
       const { mambaImage } = native.options;

@@ -17,7 +17,7 @@ import {
 } from './metadata/package-record.ts';
 import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
-import { planPaths } from './planned-path.ts';
+import { type PlannedPath, planPaths } from './planned-path.ts';
 
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];
 
@@ -27,6 +27,8 @@ export interface InstallOptions {
   readonly scratch: string;
   /** Default: {@link archiveLimits}. */
   readonly limits?: ArchiveLimits;
+  /** Called when the archive is unpacked, with the bytes of the files that are installed. */
+  readonly onSize?: (bytes: number) => void;
 }
 
 /**
@@ -68,7 +70,7 @@ async function install(
   it: CondaPackage,
   place: InstallPlace,
   sink: TarOutput,
-  { signal, scratch, limits = archiveLimits }: InstallOptions,
+  { signal, scratch, limits = archiveLimits, onSize }: InstallOptions,
 ): Promise<InstalledPackage> {
   const sums = await sumsOf(archivePath, signal);
   checkSums(it, sums);
@@ -83,6 +85,7 @@ async function install(
     listed: listedPaths(documents, archive),
     entryPoints: python ? entryPointsOf(documents) : [],
   });
+  onSize?.(bytesOf(planned));
   const writer = new LayerWriter({ archive, place, python, limits, sink, signal });
   for (const path of planned) await writer.path(path);
   await writer.file(recordPath(index), packageRecord(index, it.url, sums, writer.recorded));
@@ -92,6 +95,11 @@ async function install(
     variables: writer.variables,
     linkScripts: linkScriptsOf(it.name, planned, archive),
   };
+}
+
+function bytesOf(planned: readonly PlannedPath[]): number {
+  const sizes = planned.map(({ source }) => (source.kind === 'file' ? source.content.size : 0));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 function pythonOf({ python }: InstallPlace) {

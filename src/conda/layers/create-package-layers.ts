@@ -13,7 +13,7 @@ import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
 import { type LayerSubject, mayDependOnPython, packageLayerKey, tarLayerKey } from './layer-key.ts';
-import { createLayerLog } from './layer-log.ts';
+import { createLayerLog, type LayerLog } from './layer-log.ts';
 import { createJoiner } from './making/joined-layers.ts';
 import type { UnpackLimits } from './making/layer-orders.ts';
 import {
@@ -47,7 +47,7 @@ export function createPackageLayers({
   fetchArchive,
   limits,
 }: PackageLayersDeps): PackageLayers {
-  const makePackage = createPackageMaker({ kept, fetchArchive, limits });
+  const maker = createPackageMaker({ kept, fetchArchive, limits });
   const join = createJoiner(kept, content);
 
   /** Makes the layers of packages, and of the Python first when the place of others depends on what is in it. */
@@ -86,14 +86,13 @@ export function createPackageLayers({
   const makeLayers = async (
     environment: CondaEnvironmentFiles,
     signal: AbortSignal,
-    log: (text: string) => void,
+    progress: LayerLog,
   ): Promise<EnvironmentLayers> => {
     const packages = environment.packages.toSorted(byName);
-    const progress = createLayerLog(packages, log);
     const make: MakePackage = async (subject, stop) => {
-      const began = performance.now();
-      const layer = await makePackage(subject, stop);
-      progress.made(layer, performance.now() - began);
+      progress.begin(packageLayerKey(subject));
+      const layer = await maker.make(subject, stop);
+      progress.made(layer);
       return layer;
     };
     const made = await settleDisputes(await makeAll(packages, make, signal), {
@@ -119,17 +118,19 @@ export function createPackageLayers({
   };
 
   return {
-    async make(environment, { signal, log }) {
+    async make(environment, { signal, ...output }) {
       checkPackages(environment.packages, limits.maxCount);
       // Ends the work for the other packages when one of them fails.
       const stop = new AbortController();
       setMaxListeners(0, stop.signal);
       const leave = () => stop.abort(signal.reason);
       signal.addEventListener('abort', leave, { once: true });
+      const progress = createLayerLog(environment.packages, maker.progressOf, output);
       try {
         signal.throwIfAborted();
-        return await makeLayers(environment, stop.signal, log);
+        return await makeLayers(environment, stop.signal, progress);
       } finally {
+        progress.close();
         signal.removeEventListener('abort', leave);
         stop.abort(new Error('the work for this environment has ended'));
       }

@@ -15,8 +15,17 @@ export interface KeptLayers {
   use(key: string): Promise<PackageLayerRow | undefined>;
   /** Returns true for a layer that is here. */
   has(key: string): Promise<boolean>;
-  /** Makes a layer and keeps it. It becomes visible only when it is complete. */
-  make(key: string, order: LayerOrder, signal: AbortSignal): Promise<PackageLayerRow>;
+  /**
+   * Makes a layer and keeps it. It becomes visible only when it is complete.
+   *
+   * @param written shared memory that receives how far the layer of a package is, as in `PackageProgress`
+   */
+  make(
+    key: string,
+    order: LayerOrder,
+    signal: AbortSignal,
+    written?: Float64Array,
+  ): Promise<PackageLayerRow>;
   /** Returns the paths of a package, as {@link packPaths} has packed them. */
   paths(key: string): Promise<Buffer | undefined>;
   /** Makes a layer known by another key also. */
@@ -56,10 +65,10 @@ export function createKeptLayers({
       return row !== undefined && (await content.size(row.digest)) !== undefined;
     },
 
-    async make(key, order, signal) {
+    async make(key, order, signal, written) {
       const file = await content.ingest();
       try {
-        const made = await threads.run(order, piece => file.write(piece), signal);
+        const made = await threads.run(order, piece => file.write(piece), signal, written);
         const { size } = file;
         await cachedBlobs.adopt(file.digest());
         const digest = await file.commit();

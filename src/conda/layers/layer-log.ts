@@ -1,38 +1,103 @@
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { PackageLayer } from './making/package-maker.ts';
+import type { PackageProgress } from './making/package-progress.ts';
+import type { LayerOptions, PartProgress } from './package-layers.ts';
 
-/** Text for the log of a build: a line for each package that was fetched, and a summary. */
+/** Reports the work for an environment: each download and layer, and a summary. */
 export interface LayerLog {
-  made(layer: PackageLayer, tookMs: number): void;
+  /** Watches the work for the layer with a key. */
+  begin(key: string): void;
+  made(layer: PackageLayer): void;
   end(layers: readonly PackageLayerRow[]): void;
+  /** Ends the reports. */
+  close(): void;
 }
+
+const reportMs = 1000;
 
 export function createLayerLog(
   packages: readonly CondaPackage[],
-  log: (text: string) => void,
+  progressOf: (key: string) => PackageProgress | undefined,
+  { log, report = () => {} }: Pick<LayerOptions, 'log' | 'report'>,
 ): LayerLog {
   const began = performance.now();
+  const open = new Set<string>();
+  const here = new Set<string>();
+  /** Packages whose layers were reported while they were made. */
+  const shown = new Set<PackageProgress>();
+  let ended: PartProgress[] = [];
   let fetched = 0;
   let fetchedBytes = 0;
+
+  const parts = (progress: PackageProgress): PartProgress[] => {
+    const { name, fetchBegan, makeBegan, fetched: bytes, archiveBytes: totalBytes } = progress;
+    if (fetchBegan === undefined) return [];
+    if (makeBegan === undefined) {
+      const tookMs = Date.now() - fetchBegan;
+      return [{ kind: 'download', name, bytes, totalBytes, tookMs, isDone: false }];
+    }
+    shown.add(progress);
+    return [layerPart(progress, makeBegan, undefined)];
+  };
+  const reportNow = () => {
+    const running = [...open].map(progressOf).filter(one => one !== undefined);
+    report({
+      ...{ done: here.size, total: packages.length },
+      fetched: running.reduce((sum, one) => sum + one.fetched, fetchedBytes),
+      fetchedTotal: running.reduce((sum, one) => sum + one.archiveBytes, fetchedBytes),
+      parts: [...ended, ...running.flatMap(parts)],
+    });
+    ended = [];
+  };
+  const timer = setInterval(reportNow, reportMs).unref();
+
   return {
-    made({ subject, fetchedBytes: bytes }, tookMs) {
-      if (bytes === undefined) return;
+    begin(key) {
+      open.add(key);
+    },
+
+    made({ key, subject, progress }) {
+      open.delete(key);
+      here.add(subject.package.name);
+      if (progress === undefined) return;
+      const { name, fetchBegan = 0, makeBegan = 0, madeAt, archiveBytes: bytes } = progress;
       fetched += 1;
       fetchedBytes += bytes;
-      const { name, version, build } = subject.package;
-      log(`${name} ${version} ${build}: ${megabytes(bytes)} in ${seconds(tookMs)}\n`);
+      const tookMs = makeBegan - fetchBegan;
+      ended.push({ kind: 'download', name, bytes, totalBytes: bytes, tookMs, isDone: true });
+      if (shown.delete(progress)) ended.push(layerPart(progress, makeBegan, madeAt));
     },
+
     end(layers) {
+      reportNow();
       const bytes = layers.reduce((sum, { size }) => sum + size, 0);
       const share =
         fetched === 0
           ? 'all of them were here'
           : `${fetched} were fetched, ${megabytes(fetchedBytes)}`;
       log(
-        `${packages.length} packages, ${share}; ${layers.length} layers, ${megabytes(bytes)}, in ${seconds(performance.now() - began)}\n`,
+        `${packages.length} packages, ${share}; ${layers.length} layers, ${megabytes(bytes)}, in ${seconds(performance.now() - began)}`,
       );
     },
+
+    close() {
+      clearInterval(timer);
+    },
+  };
+}
+
+/** @param madeAt end of the work; undefined while it goes on */
+function layerPart(
+  { name, written: [bytes = 0, totalBytes = 0] }: PackageProgress,
+  began: number,
+  madeAt: number | undefined,
+): PartProgress {
+  return {
+    ...{ kind: 'layer', name, totalBytes },
+    // The headers of the files are written also, and not counted.
+    bytes: madeAt === undefined ? Math.min(bytes, totalBytes || bytes) : totalBytes,
+    ...{ tookMs: (madeAt ?? Date.now()) - began, isDone: madeAt !== undefined },
   };
 }
 

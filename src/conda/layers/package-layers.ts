@@ -21,8 +21,34 @@ export interface CondaEnvironmentFiles {
 
 export interface LayerOptions {
   readonly signal: AbortSignal;
-  /** Receives text for the log of the build. */
-  readonly log: (text: string) => void;
+  /** Receives lines for the log of the build. */
+  readonly log: (line: string) => void;
+  /** Receives about every second how far the work is. */
+  readonly report?: ((progress: LayerProgress) => void) | undefined;
+}
+
+/** How far the work for an environment is. */
+export interface LayerProgress {
+  /** Packages whose layers are here, and all packages. */
+  readonly done: number;
+  readonly total: number;
+  /** Bytes that were fetched, and those that are fetched in all as far as known. */
+  readonly fetched: number;
+  readonly fetchedTotal: number;
+  /** What is under way or has ended since the last report. */
+  readonly parts: readonly PartProgress[];
+}
+
+/** How far a download or layer is. */
+export interface PartProgress {
+  readonly kind: 'download' | 'layer';
+  /** `samtools-1.20-h50ea8bc_0` */
+  readonly name: string;
+  readonly bytes: number;
+  /** 0 if unknown. */
+  readonly totalBytes: number;
+  readonly tookMs: number;
+  readonly isDone: boolean;
 }
 
 export interface EnvironmentLayers {

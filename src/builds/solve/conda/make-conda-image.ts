@@ -14,11 +14,12 @@ import type { Document } from '../../../oci/document.ts';
 import { parseManifest } from '../../../oci/manifest.ts';
 import { formatPlatform } from '../../../oci/platform.ts';
 import type { Access } from '../../../upstream/access.ts';
-import { asStep } from '../../logs/build-step.ts';
+import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import { BuilderRequired } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
+import { progressLines } from './progress-lines.ts';
 
 /** An image of Conda packages: a base image, and the change that adds the packages. */
 export interface CondaImage {
@@ -34,7 +35,7 @@ export interface CondaImage {
  * for packages that only a builder can install.
  */
 export type MakeCondaImage = (
-  run: Pick<BuildRun, 'log' | 'signal' | 'onSolved'>,
+  run: Pick<BuildRun, 'signal' | 'onSolved'> & { readonly step: RunStep },
   rights: BuildRights,
   recipe: NativeOrigin,
 ) => Promise<CondaImage>;
@@ -49,11 +50,10 @@ export interface MakeCondaImageDeps {
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
-  return async ({ log, signal, onSolved }, rights, recipe) => {
+  return async ({ step, signal, onSolved }, rights, recipe) => {
     const { native } = recipe;
-    const line = (text: string) => log.write(`${text}\n`);
-    const { source, base, platforms } = await asStep(log, 'Solve the packages', () =>
-      findSolution(recipe, rights, { log: line, signal }),
+    const { source, base, platforms } = await step('Solve the packages', ({ write }) =>
+      findSolution(recipe, rights, { log: write, signal }),
     );
     onSolved?.();
     const requested = specsOf(native);
@@ -61,9 +61,12 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     for (const { platform, subdir, packages } of platforms) {
       const { architecture } = platform;
       const name = `Fetch ${packages.length} packages and make their layers`;
-      const step = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
-      const environment = await asStep(log, step, () =>
-        packageLayers.make({ packages }, { signal, log: text => log.write(text) }),
+      const title = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
+      const environment = await step(title, ({ write, progress }) =>
+        packageLayers.make(
+          { packages },
+          { signal, log: write, report: now => progressLines(now).forEach(progress) },
+        ),
       );
       requireNoScripts(environment.packages);
       const layers = environment.layers.map(layer => ({ ...layer, architecture }));

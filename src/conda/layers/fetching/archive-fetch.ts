@@ -18,7 +18,14 @@ export interface FetchedArchive extends AsyncDisposable {
 }
 
 /** Fetches the archive of a package. Throws a {@link Fault} that names the package and its channel. */
-export type FetchArchive = (wanted: CondaPackage, signal: AbortSignal) => Promise<FetchedArchive>;
+export type FetchArchive = (
+  wanted: CondaPackage,
+  signal: AbortSignal,
+  onReceived?: OnReceived,
+) => Promise<FetchedArchive>;
+
+/** Called with the bytes of an archive that have arrived, and all its bytes; undefined where the channel does not say it. */
+export type OnReceived = (received: number, size: number | undefined) => void;
 
 export interface ArchiveFetchDeps {
   readonly channels: Pick<ChannelAccess, 'open'>;
@@ -41,6 +48,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
   const fetchInTime = async (
     wanted: CondaPackage,
     signal: AbortSignal,
+    onReceived: OnReceived,
   ): Promise<FetchedArchive> => {
     const answer = await channels.open(wanted.url, { signal });
     const { contentLength: size } = answer;
@@ -65,6 +73,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
             sums.sha256.update(chunk.bytes);
             if (wanted.sha256 === undefined) sums.md5.update(chunk.bytes);
             await written;
+            onReceived(received, size);
           } finally {
             chunk.release();
           }
@@ -88,7 +97,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
     }
   };
 
-  return async (wanted, signal) => {
+  return async (wanted, signal, onReceived = () => {}) => {
     const stop = new AbortController();
     const leave = () => stop.abort(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
@@ -98,7 +107,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
     );
     try {
       signal.throwIfAborted();
-      return await fetchInTime(wanted, stop.signal);
+      return await fetchInTime(wanted, stop.signal, onReceived);
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : failedFetch(wanted, error);
     } finally {

@@ -55,6 +55,8 @@ export interface OrderMessage {
   readonly order: LayerOrder;
   /** One number: how many pieces the main thread has taken. The thread waits when it is far ahead. */
   readonly taken: Int32Array;
+  /** Receives how far the layer of a package is, as in `PackageProgress`. */
+  readonly written?: Float64Array | undefined;
 }
 
 /** What a thread answers: any number of pieces of the layer, then one of the others. */

@@ -9,11 +9,14 @@ export interface LayerThreads {
   /**
    * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece; the next call comes when it has
    * resolved. Throws a {@link Fault} for a package that cannot be installed, the error of `take`, and the reason of the signal.
+   *
+   * @param written shared memory that receives how far the layer of a package is, as in `PackageProgress`
    */
   run(
     order: LayerOrder,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
+    written?: Float64Array,
   ): Promise<MadeLayer>;
   /** Ends all threads; layers in progress are lost. */
   close(): Promise<void>;
@@ -73,6 +76,7 @@ export function createLayerThreads(
     order: LayerOrder,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
+    written: Float64Array | undefined,
   ): Promise<MadeLayer> => {
     const taken = new Int32Array(new SharedArrayBuffer(4));
     const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
@@ -94,7 +98,7 @@ export function createLayerThreads(
     worker.on('message', answered).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
-      worker.postMessage({ order, taken } satisfies OrderMessage);
+      worker.postMessage({ order, taken, written } satisfies OrderMessage);
       return await promise;
     } finally {
       worker.off('message', answered).off('error', failed).off('exit', exited);
@@ -103,13 +107,13 @@ export function createLayerThreads(
   };
 
   return {
-    run: (order, take, signal) =>
+    run: (order, take, signal, written) =>
       turns.run(async () => {
         signal.throwIfAborted();
         if (isClosed) throw lostThread(undefined);
         const worker = takeIdle() ?? start();
         try {
-          const made = await runOn(worker, order, take, signal);
+          const made = await runOn(worker, order, take, signal, written);
           rest(worker);
           return made;
         } catch (error) {

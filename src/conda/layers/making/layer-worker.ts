@@ -13,10 +13,10 @@ import { packPackage } from './pack-package.ts';
 
 type Put = (piece: Uint8Array<ArrayBuffer>) => void;
 
-async function make(order: LayerOrder, put: Put): Promise<MadeLayer> {
+async function make(order: LayerOrder, put: Put, written?: Float64Array): Promise<MadeLayer> {
   switch (order.kind) {
     case 'package':
-      return packPackage(order, put);
+      return packPackage(order, put, written);
     case 'shared':
       return joinLayers(order.layers, put);
     case 'tar': {
@@ -46,9 +46,9 @@ function sender(taken: Int32Array): Put {
   };
 }
 
-parentPort?.on('message', async ({ order, taken }: OrderMessage) => {
+parentPort?.on('message', async ({ order, taken, written }: OrderMessage) => {
   try {
-    answer({ made: await make(order, sender(taken)) });
+    answer({ made: await make(order, sender(taken), written) });
   } catch (error) {
     if (error instanceof Fault) {
       const { kind, phase, message } = error;

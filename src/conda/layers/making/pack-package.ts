@@ -9,12 +9,17 @@ import { hashPaths, type PackageFacts, packPaths } from './package-facts.ts';
  * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful.
  *
  * @param put receives the layer piece by piece
+ * @param written receives how far the layer is, as in `PackageProgress`
  */
 export async function packPackage(
   { subject, archive, limits }: PackageOrder,
   put: (piece: Uint8Array<ArrayBuffer>) => void,
+  written: Float64Array = new Float64Array(2),
 ): Promise<MadeLayer> {
-  const output = new LayerOutput(put);
+  const output: LayerOutput = new LayerOutput(piece => {
+    written[0] = output.tarBytes;
+    put(piece);
+  });
   const { paths, ...facts } = await installPackage(
     archive,
     subject.package,
@@ -24,6 +29,9 @@ export async function packPackage(
       // The main thread ends this one when nobody waits for the layer.
       signal: new AbortController().signal,
       scratch: dirname(archive),
+      onSize: bytes => {
+        written[1] = bytes;
+      },
       limits: {
         ...archiveLimits,
         unpackedBytes: limits.maxUnpackedBytes,

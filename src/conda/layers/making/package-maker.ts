@@ -5,6 +5,7 @@ import type { KeptLayers } from '../kept-layers.ts';
 import { type LayerSubject, packageLayerKey } from '../layer-key.ts';
 import type { UnpackLimits } from './layer-orders.ts';
 import type { PackageFacts } from './package-facts.ts';
+import { PackageProgress } from './package-progress.ts';
 import { createSharedWork } from './shared-work.ts';
 
 /** The layer of one package. */
@@ -12,12 +13,18 @@ export interface PackageLayer extends PackageLayerRow {
   readonly key: string;
   readonly subject: LayerSubject;
   readonly facts: string;
-  /** Bytes of the archive that was fetched for it now; undefined for a layer that was here. */
-  readonly fetchedBytes?: number | undefined;
+  /** The work that made it now; undefined for a layer that was here. */
+  readonly progress?: PackageProgress | undefined;
 }
 
 /** Returns the layer of a package, which is made when it is not here. One caller's work serves all that wait for it. */
 export type MakePackage = (subject: LayerSubject, signal: AbortSignal) => Promise<PackageLayer>;
+
+export interface PackageMaker {
+  readonly make: MakePackage;
+  /** Returns how far the work for a key is; undefined where nothing is done for it. */
+  progressOf(key: string): PackageProgress | undefined;
+}
 
 export interface PackageMakerDeps {
   readonly kept: KeptLayers;
@@ -30,33 +37,56 @@ const archivesAtOnce = 8;
 // A build ends by its own limit of time.
 const longestWaitMs = 2 ** 31 - 1;
 
-export function createPackageMaker({ kept, fetchArchive, limits }: PackageMakerDeps): MakePackage {
-  const share = createSharedWork<PackageLayerRow & { fetchedBytes: number }>();
+export function createPackageMaker({ kept, fetchArchive, limits }: PackageMakerDeps): PackageMaker {
+  const share = createSharedWork<PackageLayerRow & { progress: PackageProgress }>();
+  const running = new Map<string, PackageProgress>();
   const turns = new Turns(archivesAtOnce);
 
   const make = async (key: string, subject: LayerSubject, signal: AbortSignal) => {
+    const progress = new PackageProgress(subject.package);
+    running.set(key, progress);
+    try {
+      return { ...(await makeInTurn(key, subject, progress, signal)), progress };
+    } finally {
+      if (running.get(key) === progress) running.delete(key);
+    }
+  };
+  const makeInTurn = async (
+    key: string,
+    subject: LayerSubject,
+    progress: PackageProgress,
+    signal: AbortSignal,
+  ): Promise<PackageLayerRow> => {
     const endTurn = await turns.take(new URL(subject.package.url).host, longestWaitMs, signal);
     try {
-      await using archive = await fetchArchive(subject.package, signal);
-      const fetchedBytes = archive.size;
+      progress.fetchBegan = Date.now();
+      await using archive = await fetchArchive(subject.package, signal, (bytes, size) =>
+        progress.received(bytes, size),
+      );
+      progress.received(archive.size, archive.size);
+      progress.makeBegan = Date.now();
       // A package without a SHA-256 may have been made for one with it.
       const { sha256 } = archive;
       const known = packageLayerKey({ ...subject, package: { ...subject.package, sha256 } });
       const before = known === key ? undefined : await kept.use(known);
       const order = { kind: 'package', subject, archive: archive.path, limits } as const;
-      const layer = before ?? (await kept.make(known, order, signal));
+      const layer = before ?? (await kept.make(known, order, signal, progress.written));
       if (known !== key) await kept.alias(known, key);
-      return { ...layer, fetchedBytes };
+      progress.madeAt = Date.now();
+      return layer;
     } finally {
       endTurn();
     }
   };
 
-  return async (subject, signal) => {
-    const key = packageLayerKey(subject);
-    const layer =
-      (await kept.use(key)) ?? (await share(key, signal, stop => make(key, subject, stop)));
-    return { ...layer, key, subject, facts: layer.facts ?? '{}' };
+  return {
+    async make(subject, signal) {
+      const key = packageLayerKey(subject);
+      const layer =
+        (await kept.use(key)) ?? (await share(key, signal, stop => make(key, subject, stop)));
+      return { ...layer, key, subject, facts: layer.facts ?? '{}' };
+    },
+    progressOf: key => running.get(key),
   };
 }
 
