@@ -11,6 +11,7 @@ import { createPackageLayers } from '../../src/conda/layers/create-package-layer
 import { createArchiveFetch } from '../../src/conda/layers/fetching/archive-fetch.ts';
 import { createKeptLayers } from '../../src/conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../src/conda/layers/making/layer-threads.ts';
+import { noTally } from '../../src/foundation/telemetry/tally.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openRows } from '../../src/storage/rows/rows.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
@@ -57,7 +58,7 @@ const limits = {
   fetchTimeout: 600_000,
 };
 const layers = createPackageLayers({
-  ...{ content, limits },
+  ...{ content, limits, tally: noTally },
   kept: createKeptLayers({ content, cachedBlobs, rows: packageLayers, threads }),
   fetchArchive: createArchiveFetch({ channels, content, limits }),
 });

@@ -2,6 +2,7 @@ import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
 import type { ChannelAccess } from '../conda/channels/channel-access.ts';
 import type { PackageLayers } from '../conda/layers/package-layers.ts';
 import { closeInTurn } from '../foundation/closing.ts';
+import type { Tally } from '../foundation/telemetry/tally.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
@@ -110,6 +111,7 @@ export interface BuildServiceDeps {
   /** Bytes that builds without an access token may fill in a hosted repository; undefined for no limit. */
   readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
+  readonly tally: Tally;
 }
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
@@ -189,6 +191,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     },
     builders,
     log,
+    tally: deps.tally,
     concurrent: limits.concurrent,
     timeLimits: { usual: limits.timeLimit, trusted: limits.trustedTimeLimit },
     retryAfterMs: limits.retryAfter,

@@ -12,10 +12,11 @@ import {
 import { eachRow } from '../storage/rows/small-steps.ts';
 import type { Asker, Undo } from './asker.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
-import { ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
+import { BuildCancelled, ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
 import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
+import { countBuild } from './runs/build-figures.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { unableToResume } from './runs/failure-reasons.ts';
 import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
@@ -92,7 +93,7 @@ export interface BuildsDeps extends BuildRunsDeps {
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
-  const { store, logs, builders, keep, now = Date.now } = deps;
+  const { store, logs, builders, keep, tally, now = Date.now } = deps;
   const runs = createBuildRuns(deps);
   const { active } = runs;
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
@@ -159,13 +160,15 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   const finishUnstarted = async (
-    { id }: BuildRow,
+    row: BuildRow,
     outcome: BuildOutcome & { readonly succeeded: false },
   ): Promise<void> => {
+    const { id } = row;
     const writer = logs.begin(id);
     writer.write(`\nThe build failed: ${outcome.reason}\n`);
     await writer.end();
     await store.finish(id, outcome, now(), now() + keep.failed);
+    countBuild(tally, row, 'server', { startedAt: undefined, finishedAt: now() });
   };
 
   /** Begins a build that is not running in this process: a new one, or one that another process left unfinished. */
@@ -217,9 +220,14 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const isAnew = recipeIn(plan)?.options?.noCache === true;
       const there = isAnew ? undefined : await lookTogether(target, asker);
       const known = there ?? (await underWay(target, owner));
-      if (known) return known;
+      if (known) {
+        tally.add('build requests', known.isCached ? 'existing image' : 'running build');
+        return known;
+      }
       await deps.admit(plan, { grant, isTrusted });
-      return inTurn(target, () => enter(plan, asker, seen));
+      const ticket = await inTurn(target, () => enter(plan, asker, seen));
+      tally.add('build requests', 'new build');
+      return ticket;
     },
 
     get,
@@ -271,7 +279,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
         running.askers.delete(owner);
         if (running.askers.size > 0) return 'others-wait';
       }
-      running.stop(new Fault('unavailable', 'The build was cancelled', { phase: 'build' }));
+      running.stop(new BuildCancelled());
       return 'cancelled';
     },
 

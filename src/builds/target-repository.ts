@@ -116,6 +116,6 @@ function anonymousRoomFull(most: number): Fault {
   return new Fault(
     'storage-full',
     `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, set 'buildRepository' to your own repository, or ask the operator to raise anonymous.maxBuildBytes`,
-    { phase: 'limit', retryAfterSeconds: 3600 },
+    { phase: 'limit', limit: 'builds without a login on the disk', retryAfterSeconds: 3600 },
   );
 }

@@ -67,6 +67,8 @@ export interface FaultOptions extends ErrorOptions {
   headers?: Readonly<Record<string, string>>;
   /** The message in one short line. Default: the message. */
   headline?: string;
+  /** Name of the limit that is reached, for the figures of operators. It names no caller. */
+  limit?: string;
 }
 
 /** An expected failure. The message says what happened and what the reader can do; it holds no secret. */
@@ -77,6 +79,7 @@ export class Fault extends Error {
   readonly headers: Readonly<Record<string, string>>;
   /** The message in one line, for clients that show only the reason phrase of an answer. */
   readonly headline: string;
+  readonly limit: string | undefined;
 
   constructor(kind: FaultKind, message: string, options: FaultOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -86,6 +89,7 @@ export class Fault extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.headers = options.headers ?? {};
     this.headline = options.headline ?? message;
+    this.limit = options.limit;
   }
 
   get status(): number {
@@ -105,9 +109,10 @@ export class Fault extends Error {
 
   /** Returns the same failure with a message that says more about its origin. */
   retold(message: string): Fault {
-    const { kind, phase, retryAfterSeconds, headers } = this;
+    const { kind, phase, retryAfterSeconds, headers, limit } = this;
     return new Fault(kind, message, {
       ...{ headers, cause: this },
+      ...(limit === undefined ? {} : { limit }),
       ...(phase === undefined ? {} : { phase }),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     });

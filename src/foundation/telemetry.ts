@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import { openLogDestination } from './log-destination.ts';
+import { openLogDestination } from './telemetry/log-destination.ts';
 
 export type Logger = PinoLogger;
 

@@ -8,6 +8,8 @@ export interface RequestState {
   route?: string;
   /** True if the client uses other names for fields of the body. Messages then use the same names. */
   usesAliases?: boolean;
+  /** The person who looks at a page, once the server knows them. */
+  person?: { readonly name: string | undefined; readonly isAdministrator: boolean };
   /** Shows a failure as a page. Default: as JSON. */
   showFault?: (fault: Fault, requestId: string) => ShownFault;
 }

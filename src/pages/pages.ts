@@ -21,8 +21,8 @@ import { type DocsDeps, docsRoutes } from './docs/docs-routes.ts';
 import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
-import { layout, type Page } from './frame/page-layout.ts';
-import type { PageBasis, PageRoute, Viewer } from './frame/page-route.ts';
+import { layout, type Page, type ShownViewer } from './frame/page-layout.ts';
+import type { PageBasis, PageRoute } from './frame/page-route.ts';
 import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
@@ -135,7 +135,7 @@ function prefersHtml(ctx: Pick<ParameterizedContext, 'accepts' | 'path' | 'req'>
 function documentOf(
   { path }: Pick<ParameterizedContext, 'path'>,
   page: Page,
-  viewer: Pick<Viewer, 'name' | 'isAdministrator'>,
+  viewer: ShownViewer,
   nonce: string,
   { version: { version } }: PagesDeps,
 ): Html {
@@ -160,7 +160,7 @@ async function send(
 }
 
 function showFault(
-  ctx: Pick<ParameterizedContext, 'path' | 'originalUrl'>,
+  ctx: ParameterizedContext<RequestState>,
   fault: Fault,
   requestId: string,
   deps: PagesDeps,
@@ -169,7 +169,8 @@ function showFault(
   const document = documentOf(
     ctx,
     errorPage(fault, requestId, ctx.originalUrl),
-    stranger,
+    // Nobody is looked up here: that could fail as the page did.
+    ctx.state.person ?? { ...stranger, mayBeLoggedIn: deps.cookie.read(ctx.req) !== undefined },
     nonce,
     deps,
   );

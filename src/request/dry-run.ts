@@ -201,7 +201,7 @@ function tooManySolves(): Fault {
   return new Fault(
     'unavailable',
     'Your other dry runs are still being solved: try again when they have finished',
-    { phase: 'limit', retryAfterSeconds: 10 },
+    { phase: 'limit', limit: 'dry runs at once of one caller', retryAfterSeconds: 10 },
   );
 }
 

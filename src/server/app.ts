@@ -40,6 +40,7 @@ import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';
 import { accessRules } from './config/read/access-in-force.ts';
 import { configuredPlaces } from './config/read/places.ts';
+import { flushFigures } from './upkeep/figures.ts';
 import { createReadiness } from './upkeep/readiness.ts';
 
 export interface App {
@@ -56,7 +57,8 @@ export interface App {
 export async function createApp(deps: AppDeps): Promise<App> {
   const { config, publicUrl, log, version } = deps;
   const places = configuredPlaces(config, publicUrl);
-  const state = await openState(deps);
+  const metrics = createMetricsRegistry();
+  const state = await openState(deps, metrics);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
   const conda = createConda(deps, state, registries);
@@ -80,7 +82,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const accessGate = createGate(rules);
   log.info({ access: rules }, 'access rules of this server');
   const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
-  const metrics = createMetricsRegistry();
   const apiDeps = {
     ...containers,
     ...building,
@@ -104,7 +105,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   // Errors are logged elsewhere. Koa would also print them, even for clients that disconnect.
   koa.silent = true;
   const { trustedProxies } = config;
-  koa.use(outermost({ log, callers, trustedProxies, observe: createObserver(metrics) }));
+  const observe = createObserver(metrics);
+  koa.use(outermost({ log, callers, trustedProxies, observe, tally: state.tally }));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);
   const { perAddress, requestTime } = config.limits.connections;
@@ -148,6 +150,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
     operation: operationOf(config),
+    figures: state.rows,
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,
@@ -181,6 +184,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
           ['builds', building.close],
           ['conda', conda.close],
           ['usage', usage.flush],
+          ['figures', flushFigures(state.rows)],
           ['audit log', state.audit.flush],
           ['platforms', client.close],
           ['connections to registries', transport.close],

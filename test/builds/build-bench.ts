@@ -6,6 +6,7 @@ import type { BuildTicket } from '../../src/builds/build-ticket.ts';
 import { type Builds, type BuildsDeps, createBuilds } from '../../src/builds/builds.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
+import { noTally } from '../../src/foundation/telemetry/tally.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
@@ -76,6 +77,7 @@ function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>
     admit: async () => {},
     builders: { isComing: () => false, untilThere: async () => {} },
     log: createLogger('silent'),
+    tally: noTally,
     concurrent: 2,
     timeLimits: { usual: 60_000, trusted: 60_000 },
     retryAfterMs: 60_000,

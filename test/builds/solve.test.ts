@@ -24,7 +24,12 @@ const unusedDeps: SolveDeps = {
   ...{ attach: unused, redate: unused, stageSifBases: unused },
 };
 
-const noSteps = { restartSteps() {}, step() {}, layers() {} };
+const noSteps = {
+  lastSteps: () => [],
+  restartSteps() {},
+  step() {},
+  layers() {},
+};
 
 test('the layers of a Singularity image are removed, however its build ends', async () => {
   const dropped: string[] = [];

@@ -1,7 +1,9 @@
 /** Nobody else can use the server's own right to the hosted repositories, or its stored content. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
+import { noTally } from '../../src/foundation/telemetry/tally.ts';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import { createHosted } from '../../src/hosted/hosted-repositories.ts';
 import { createDocuments } from '../../src/images/documents.ts';
@@ -161,6 +163,7 @@ test('the name of a built image gives no access to other images of its repositor
     modeOf,
     ownHost,
     stallMs: 60_000,
+    tally: noTally,
   });
   const { signal } = new AbortController();
 

@@ -92,9 +92,15 @@ test('a pull and a limit that it reaches are on the page', async () => {
     return (await fetch(sluice.at(targetImage, 'manifests/1'))).status;
   };
   assert.deepEqual([await pull(), await pull()], [200, 429]);
-  const text = await textOf('/view/usage');
-  assert.match(text, /<strong>1<\/strong> from /);
-  assert.match(text, /manifests[\s\S]{0,80}<\/code><\/td><td class="number">1</);
+  assert.match(await textOf('/view/usage'), /<strong>1<\/strong> from /);
+  const text = await textOf('/view/usage/limits');
+  assert.match(text, /<bdi>pulls<\/bdi><\/td><td class="number">1</);
+  assert.match(text, /<bdi>127\.0\.0\.1<\/bdi><\/td><td class="number">1</);
+  assert.match(text, /manifests<\/bdi><\/td><td><bdi>429<\/bdi><\/td><td class="number">1</);
+  assert.match(await textOf('/view/usage/limits.csv'), /^Limit,Refused requests\r\npulls,1\r\n/);
+  const metrics = await (await sluice.fetch('/metrics')).text();
+  assert.match(metrics, /^sluice_limits_reached_total\{limit="pulls"\} 1$/m);
+  assert.ok(!metrics.includes('127.0.0.1'), 'callers are for operators only');
 });
 
 test('hostile names of organisations are text', async () => {
@@ -114,7 +120,7 @@ test('a file for spreadsheets runs no formula', async () => {
 });
 
 test('only administrators see usage', async () => {
-  for (const path of ['', '/days.csv', '/organisations.csv']) {
+  for (const path of ['', '/builds', '/limits', '/days.csv', '/organisations.csv', '/limits.csv']) {
     const answer = await sluice.fetch(`/view/usage${path}`, { redirect: 'manual' });
     assert.ok([401, 303].includes(answer.status), `${path} ${answer.status}`);
     assert.doesNotMatch(await answer.text(), /one\.org/);

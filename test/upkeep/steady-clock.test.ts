@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
-import type { ClockReading } from '../../src/storage/rows/clock-readings.ts';
-import { createClockReadingStore } from '../../src/storage/rows/clock-readings.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import type { ClockReading } from '../../src/storage/rows/file/clock-readings.ts';
+import { createClockReadingStore } from '../../src/storage/rows/file/clock-readings.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;

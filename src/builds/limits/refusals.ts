@@ -7,7 +7,7 @@ export function queueFull(most: number): Fault {
   return new Fault(
     'unavailable',
     `${most} builds run or wait already, which is the limit (builds.maxWaiting): try again later`,
-    { phase: 'limit', retryAfterSeconds: 60 },
+    { phase: 'limit', limit: 'builds that run or wait', retryAfterSeconds: 60 },
   );
 }
 
@@ -16,8 +16,15 @@ export function ownQueueFull(most: number): Fault {
   return new Fault(
     'too-many-requests',
     `You have ${most} builds that run or wait already, which is the limit (builds.maxWaitingPerCaller): try again when some have finished`,
-    { phase: 'limit', retryAfterSeconds: 60 },
+    { phase: 'limit', limit: 'builds of one caller that run or wait', retryAfterSeconds: 60 },
   );
+}
+
+/** Somebody who may do so has cancelled the build. */
+export class BuildCancelled extends Fault {
+  constructor() {
+    super('unavailable', 'The build was cancelled', { phase: 'build' });
+  }
 }
 
 /** The server is stopping. */

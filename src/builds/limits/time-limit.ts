@@ -1,5 +1,12 @@
 import { Fault } from '../../foundation/fault.ts';
 
+/** The build has reached its time limit. */
+export class BuildTooLong extends Fault {
+  constructor(message: string) {
+    super('unavailable', message, { phase: 'build' });
+  }
+}
+
 /** The time limits of builds (ms). */
 export interface TimeLimits {
   readonly usual: number;
@@ -17,10 +24,7 @@ export function startTimeLimit(
     ? [limits.trusted, 'builds.trustedTimeLimit']
     : [limits.usual, 'builds.timeLimit'];
   const message = `The build took longer than the ${spelled(ms)} allowed: make it smaller, or ask the operator to raise ${setting}`;
-  const timer = setTimeout(
-    () => stop.abort(new Fault('unavailable', message, { phase: 'build' })),
-    ms,
-  );
+  const timer = setTimeout(() => stop.abort(new BuildTooLong(message)), ms);
   return { [Symbol.dispose]: () => clearTimeout(timer) };
 }
 

@@ -5,7 +5,7 @@ import { maskAddresses } from '../../buildkit/index.ts';
 import type { StepRecord, StepWriter } from './build-step.ts';
 import { createLogIndexes } from './log-indexes.ts';
 import type { LogLines } from './log-lines.ts';
-import { readSteps, recordSteps, removeSteps } from './step-record.ts';
+import { readSteps, recordSteps, removeSteps, type StepRecorder } from './step-record.ts';
 
 /** The log of one build while it is being written. */
 export interface LogWriter extends StepWriter {
@@ -13,6 +13,8 @@ export interface LogWriter extends StepWriter {
   write(text: string): void;
   /** Resolves when all text so far is in the file, or is lost. */
   written(): Promise<void>;
+  /** Returns the steps of the last attempt, each in its last state. */
+  lastSteps(): ReturnType<StepRecorder['lastSteps']>;
   /** Resolves when all text is in the file. Readers that follow the log then reach its end. */
   end(): Promise<void>;
 }

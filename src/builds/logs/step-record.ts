@@ -14,6 +14,8 @@ import type {
 export interface StepRecorder extends StepWriter {
   /** Resolves when all changes are in the file, or are lost. */
   written(): Promise<void>;
+  /** Returns the steps of the last attempt, each in its last state. */
+  lastSteps(): Iterable<Pick<BuildStep, 'number' | 'name' | 'state'>>;
 }
 
 // A build of more steps has them in its log only.
@@ -29,7 +31,7 @@ type Line = { readonly again: true } | { readonly layers: readonly PlatformLayer
 
 /** Appends to the record in a file. A server that dies in between leaves a shorter record. */
 export function recordSteps(path: string): StepRecorder {
-  const seen = new Set<string>();
+  const seen = new Map<string, Pick<BuildStep, 'number' | 'name' | 'state'>>();
   let pending: Line[] = [];
   let written = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -63,7 +65,8 @@ export function recordSteps(path: string): StepRecorder {
     },
     step(step) {
       if (!seen.has(step.key) && seen.size >= maxSteps) return;
-      seen.add(step.key);
+      const { number, name, state } = step;
+      seen.set(step.key, { number, name: name.slice(0, maxName), state });
       const { error } = step;
       // Times have fractions that nobody sees.
       const startedAt = Math.round(step.startedAt);
@@ -83,6 +86,7 @@ export function recordSteps(path: string): StepRecorder {
       add({ layers });
     },
     written: flush,
+    lastSteps: () => seen.values(),
   };
 }
 

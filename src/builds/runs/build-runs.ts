@@ -1,5 +1,6 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
@@ -12,6 +13,7 @@ import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
 import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
+import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
 
@@ -62,6 +64,8 @@ export interface BuildRunsDeps {
   readonly solve: Solve;
   readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
   readonly log: Logger;
+  /** Counts the builds that end. */
+  readonly tally: Tally;
   /** Number of concurrent builds. */
   readonly concurrent: number;
   readonly timeLimits: TimeLimits;
@@ -78,14 +82,20 @@ interface Run {
   readonly secrets: Secrets | undefined;
   readonly undo: Undo;
   readonly onSolved: () => void;
-  /** True once it has left the queue. */
-  isStarted: boolean;
+  /** When it left the queue, ms since the epoch; undefined while it waits. */
+  startedAt: number | undefined;
+}
+
+/** The end of a build, and what it counts as. */
+interface Ended {
+  readonly outcome: BuildOutcome;
+  readonly result: BuildResult;
 }
 
 const noPermit: Permit = { [Symbol.dispose]() {} };
 
 export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
-  const { store, logs, builders, log, keep, now = Date.now } = deps;
+  const { store, logs, builders, log, keep, tally, now = Date.now } = deps;
   const permits = createPermits(deps.concurrent);
   // A build without a builder takes seconds: it does not wait for builds that take minutes.
   const nativePermits = createPermits(deps.concurrent);
@@ -119,8 +129,9 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       permit = await takeBuilderPermit(run);
       isOnBuilder = true;
     };
-    await store.start(row.id, now());
-    run.isStarted = true;
+    const startedAt = now();
+    await store.start(row.id, startedAt);
+    run.startedAt = startedAt;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     if (needsSecrets(plan) && !secrets) throw lostSecrets();
     const onLost = (err: BuilderLost) => {
@@ -141,10 +152,10 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   };
 
   /** Returns undefined for a build that is left to the next process. */
-  const outcomeOf = async (run: Run): Promise<BuildOutcome | undefined> => {
+  const outcomeOf = async (run: Run): Promise<Ended | undefined> => {
     const { row, writer, stop } = run;
     try {
-      return await work(run);
+      return { outcome: await work(run), result: 'succeeded' };
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
       if (abortReason === closing || (isClosing && !isAborted)) {
@@ -155,24 +166,28 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         log.error({ buildId: row.id, err: error }, 'build');
       }
       if (!isAborted && isOwnFailure(error)) run.undo();
-      const reason = maskAddresses(reasonOf(isAborted ? abortReason : error));
+      const cause = isAborted ? abortReason : error;
+      const reason = maskAddresses(reasonOf(cause));
       writer.write(`\nThe build failed: ${reason}\n`);
-      return { succeeded: false, reason };
+      return { outcome: { succeeded: false, reason }, result: resultOf(cause) };
     }
   };
 
   const finish = async (run: Run): Promise<void> => {
     const { row, writer } = run;
     try {
-      const outcome = await outcomeOf(run);
+      const ended = await outcomeOf(run);
       // A client that sees a finished build finds its complete log.
       await writer.written();
-      if (!outcome) {
-        if (run.isStarted) await store.leave(row.id);
+      if (!ended) {
+        if (run.startedAt !== undefined) await store.leave(row.id);
         return;
       }
+      const { outcome, result } = ended;
       const at = now();
       await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
+      countBuild(tally, row, result, { startedAt: run.startedAt, finishedAt: at });
+      countSteps(tally, writer.lastSteps());
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
     } finally {
       await writer.end();
@@ -191,7 +206,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const writer = logs.begin(row.id);
       if (firstWords !== '') writer.write(firstWords);
       const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
-      const run = { row, stop, writer, secrets, undo, onSolved, isStarted: false };
+      const run = { row, stop, writer, secrets, undo, onSolved, startedAt: undefined };
       const done = finish(run)
         .catch(err => log.error({ buildId: row.id, err }, 'build'))
         .finally(() => {
@@ -202,7 +217,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       active.set(row.id, {
         ...{ row, askers, solved, done, stop: reason => stop.abort(reason) },
         get isStarted() {
-          return run.isStarted;
+          return run.startedAt !== undefined;
         },
       });
     },

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
@@ -34,6 +35,7 @@ export interface PackageLayersDeps {
   readonly kept: KeptLayers;
   readonly fetchArchive: FetchArchive;
   readonly limits: PackageLimits;
+  readonly tally: Tally;
 }
 
 export interface PackageLimits extends UnpackLimits {
@@ -46,8 +48,9 @@ export function createPackageLayers({
   kept,
   fetchArchive,
   limits,
+  tally,
 }: PackageLayersDeps): PackageLayers {
-  const maker = createPackageMaker({ kept, fetchArchive, limits });
+  const maker = createPackageMaker({ kept, fetchArchive, limits, tally });
   const join = createJoiner(kept, content);
 
   /** Makes the layers of packages, and of the Python first when the place of others depends on what is in it. */

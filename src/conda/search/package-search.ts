@@ -242,6 +242,7 @@ function nothingThere(channel: string): Fault {
 function refusal(): Fault {
   return new Fault('unavailable', 'Too many people search for packages: try again in a moment', {
     phase: 'limit',
+    limit: 'package searches at once',
     retryAfterSeconds: 5,
   });
 }

@@ -159,7 +159,11 @@ function refusal(): Fault {
   return new Fault(
     'unavailable',
     'Too many environments wait to be solved: try again later, or ask the operator to raise conda.solve.maxWaiting',
-    { phase: 'limit', retryAfterSeconds: retrySeconds },
+    {
+      phase: 'limit',
+      limit: 'environments that wait to be solved',
+      retryAfterSeconds: retrySeconds,
+    },
   );
 }
 

@@ -147,7 +147,7 @@ function noRoom(): Fault {
   return new Fault(
     'unavailable',
     'The server has no memory for another request body: try again in a few seconds',
-    { phase: 'limit', retryAfterSeconds: 5 },
+    { phase: 'limit', limit: 'memory for request bodies', retryAfterSeconds: 5 },
   );
 }
 

@@ -1,11 +1,13 @@
 import type { Middleware } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
 import { setSecurityHeaders } from '../../foundation/security-headers.ts';
+import type { Tally } from '../../foundation/telemetry/tally.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry.ts';
 import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
 import type { Callers } from '../callers/callers.ts';
 import { callerAddress } from '../callers/client-address.ts';
+import { noteRefusal } from '../limits/refusal-notes.ts';
 import { apiVersionHeader } from '../registry/registry-headers.ts';
 import type { RequestState } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
@@ -20,6 +22,7 @@ export interface OutermostDeps {
   readonly observe: Observe;
   readonly callers: Callers;
   readonly trustedProxies: number;
+  readonly tally: Tally;
 }
 
 /**
@@ -77,6 +80,10 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       // The client disconnected. This is not a failure, and it is already logged.
       if (res.closed) return;
       fault = faultOf(error, requestId);
+      noteRefusal(deps.tally, fault, statusOf(fault, path), {
+        ...callers.of(req),
+        address: client,
+      });
       if (ctx.state.usesAliases) fault = inNamesOfClient(fault);
       if (fault.kind === 'internal') log.error({ requestId, err: error }, 'unexpected error');
       if (res.headersSent) {

@@ -142,7 +142,12 @@ function exhausted(what: string, rate: Rate, allowance: Allowance, advice: strin
   return new Fault(
     'too-many-requests',
     `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or ${advice}`,
-    { phase: 'limit', retryAfterSeconds: waitSeconds, headers: limitHeaders(allowance) },
+    {
+      phase: 'limit',
+      limit: what,
+      retryAfterSeconds: waitSeconds,
+      headers: limitHeaders(allowance),
+    },
   );
 }
 

@@ -46,7 +46,7 @@ export function createLoginLimit(rate: Rate | undefined, trustedProxies: number)
         throw new Fault(
           'too-many-requests',
           `${count} logins from this address are still being checked: wait for their answers before the next login`,
-          { phase: 'limit', retryAfterSeconds: 1 },
+          { phase: 'limit', limit: 'logins at once from one address', retryAfterSeconds: 1 },
         );
       }
       running.set(key, count + 1);

@@ -15,7 +15,7 @@ export function limitRequestsAtOnce(most: number, trustedProxies: number): Check
       throw new Fault(
         'too-many-requests',
         `${most} requests from your address are in progress: wait for their answers first`,
-        { phase: 'limit', retryAfterSeconds: 5 },
+        { phase: 'limit', limit: 'requests at once from one address', retryAfterSeconds: 5 },
       );
     }
     underWay.set(client, count + 1);

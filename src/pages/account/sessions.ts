@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { SessionStore } from '../../storage/rows/people/session-rows.ts';
+import type { SessionLimits, SessionStore } from '../../storage/rows/people/session-rows.ts';
 import { openLogin, sealLogin } from './session-seal.ts';
 
 /** What a browser would send with each request if it knew only the API. */
@@ -23,17 +23,23 @@ export interface Sessions {
 export const sessionIdleMs = 24 * 3_600_000;
 /** Longest life of a session (ms). */
 export const sessionLifeMs = 7 * 24 * 3_600_000;
-const mostOfOwner = 50;
+/** A row has at most 11 KiB, so all sessions together take at most 55 MiB. */
+const most = { ofOne: 50, inAll: 5000 };
 // Not every page writes to the disk.
 const touchMs = 10 * 60_000;
 const cookieBytes = 32;
 
-export function createSessions(store: SessionStore): Sessions {
+export function createSessions(
+  store: SessionStore,
+  limits: SessionLimits = most,
+  now: () => number = Date.now,
+): Sessions {
   return {
     async begin(login, owner) {
       const cookie = randomBytes(cookieBytes);
       const sealed = sealLogin(cookie, JSON.stringify(login));
-      await store.insert(hashOf(cookie), hashOf(owner), sealed, Date.now(), mostOfOwner);
+      const session = { hash: hashOf(cookie), owner: hashOf(owner), sealed, at: now() };
+      await store.insert(session, limits);
       return cookie.toString('base64url');
     },
 
@@ -41,10 +47,10 @@ export function createSessions(store: SessionStore): Sessions {
       const cookie = bytesOf(text);
       const row = cookie && (await store.find(hashOf(cookie)));
       if (!row) return undefined;
-      const now = Date.now();
-      if (now - row.usedAt > sessionIdleMs || now - row.createdAt > sessionLifeMs) return undefined;
+      const at = now();
+      if (at - row.usedAt > sessionIdleMs || at - row.createdAt > sessionLifeMs) return undefined;
       // A use that cannot be written is dropped.
-      if (Math.abs(now - row.usedAt) > touchMs) store.touch(hashOf(cookie), now).catch(() => {});
+      if (Math.abs(at - row.usedAt) > touchMs) store.touch(hashOf(cookie), at).catch(() => {});
       const login = openLogin(cookie, row.sealed);
       return login === undefined ? undefined : (JSON.parse(login) as BrowserLogin);
     },

@@ -19,7 +19,15 @@ export interface Surroundings {
   readonly assetsBase: string;
   readonly nonce: string;
   readonly version: string;
-  readonly viewer: { readonly name: string | undefined; readonly isAdministrator: boolean };
+  readonly viewer: ShownViewer;
+}
+
+/** The person at the top of a page. */
+export interface ShownViewer {
+  readonly name: string | undefined;
+  readonly isAdministrator: boolean;
+  /** True for a browser with a session whose person is not known, because the page failed before that. */
+  readonly mayBeLoggedIn?: boolean;
 }
 
 interface Link {
@@ -61,11 +69,7 @@ ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" cont
 <nav aria-label="Pages">${shown.map(
     ({ to, text }) => html`<a href="${to}"${path === to && html` aria-current="page"`}>${text}</a>`,
   )}</nav>
-<span class="person">${
-    viewer.name === undefined
-      ? html`<a href="/view/login?to=${encodeURIComponent(path)}">Log in</a>`
-      : html`<a href="/view/account">${viewer.name}</a>`
-  }</span>
+<span class="person">${personPart(viewer, path)}</span>
 </header>
 <main id="content">
 ${content}
@@ -77,4 +81,11 @@ ${['common', ...scripts].map(
 </body>
 </html>
 `;
+}
+
+function personPart({ name, mayBeLoggedIn }: ShownViewer, path: string): Html {
+  if (name !== undefined) return html`<a href="/view/account">${name}</a>`;
+  return mayBeLoggedIn
+    ? html`<a href="/view/account">Account</a>`
+    : html`<a href="/view/login?to=${encodeURIComponent(path)}">Log in</a>`;
 }

@@ -91,6 +91,8 @@ export function pageRoute<
       if (access === 'requests') deps.gate.beforeRequest();
       // A session brings the login that all other checks look at.
       const viewer = await deps.viewerOf(ctx);
+      // A failure after this shows the same person.
+      ctx.state.person = viewer;
       if (access === 'administrator') await deps.requireAdministrator(ctx.req);
       const declaration = { ...definition, id: path, tag: 'Pages', summary: '', answers: {} };
       const params = parseParams(declaration, rawParams) as ParamsOf<Path, P>;

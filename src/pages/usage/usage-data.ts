@@ -4,6 +4,7 @@ import type { Builds } from '../../builds/builds.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 
 /** The metrics that the page shows. */
 export const shownMetrics = ['pulls', 'builds'] as const satisfies readonly Metric[];
@@ -42,8 +43,6 @@ export interface ServerNow {
   readonly lowBytes: number;
   /** Why the server is not ready; undefined if it is. */
   readonly trouble: string | undefined;
-  /** Requests that were refused since the start, because a limit was reached, by route. */
-  readonly refused: ReadonlyArray<{ readonly route: string; readonly count: number }>;
 }
 
 export interface UsagePageDeps {
@@ -51,6 +50,7 @@ export interface UsagePageDeps {
   readonly builds: Pick<Builds, 'load'>;
   readonly metrics: Registry;
   readonly readiness: { forAll(): Promise<void> };
+  readonly figures: Pick<Rows, 'dayCounts' | 'queue'>;
   readonly operation: {
     readonly directory: string;
     readonly lowBytes: number;
@@ -64,7 +64,6 @@ export const usualDays = 30;
 const mostDays = 366;
 const mostOrgsOfDay = 100;
 const shownOrgs = 50;
-const shownRoutes = 20;
 
 /** Returns the range of days in an address. Default: the last 30 days. Throws a `Fault` (400). */
 export function rangeOf(
@@ -82,16 +81,22 @@ export function rangeOf(
   return { from: first, to: last };
 }
 
+/** Returns the days of a range. */
+export function daysOf({ from, to }: DayRange): string[] {
+  const days: string[] = [];
+  for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) days.push(dayOf(at));
+  return days;
+}
+
 /** Reads the use of a range, one day at a time, so that other work runs in between. */
 export async function usageOf(
   metric: ShownMetric,
-  { from, to }: DayRange,
+  range: DayRange,
   usage: UsagePageDeps['usage'],
 ): Promise<MetricUsage> {
   const days: DayCount[] = [];
   const sums = new Map<string, number>();
-  for (let at = Date.parse(from); at <= Date.parse(to); at += dayMs) {
-    const day = dayOf(at);
+  for (const day of daysOf(range)) {
     const { count, orgs } = await usage.ofDay(metric, day, mostOrgsOfDay);
     days.push({ day, count });
     for (const [org, own] of orgs) sums.set(org, (sums.get(org) ?? 0) + own);
@@ -108,37 +113,21 @@ export async function usageOf(
 
 /** Returns the state of the server now. */
 export async function serverNow(deps: UsagePageDeps): Promise<ServerNow> {
-  const { builds, metrics, readiness, operation } = deps;
+  const { builds, readiness, operation } = deps;
   const { directory, ...limits } = operation;
-  const [disk, trouble, refused] = await Promise.all([
+  const [disk, trouble] = await Promise.all([
     statfs(directory),
     readiness.forAll().then(
       () => undefined,
       (error: unknown) => (error instanceof Fault ? error.message : 'The server is not ready'),
     ),
-    refusedIn(metrics),
   ]);
   return {
     ...builds.load(),
-    ...{ ...limits, trouble, refused },
+    ...{ ...limits, trouble },
     diskBytes: disk.blocks * disk.bsize,
     freeBytes: disk.bavail * disk.bsize,
   };
-}
-
-async function refusedIn(metrics: Registry): Promise<ServerNow['refused']> {
-  const { values = [] } =
-    (await metrics.getSingleMetric('sluice_http_requests_total')?.get()) ?? {};
-  const sums = new Map<string, number>();
-  for (const { labels, value } of values) {
-    if (String(labels.status) !== '429') continue;
-    const route = String(labels.route);
-    sums.set(route, (sums.get(route) ?? 0) + value);
-  }
-  return [...sums]
-    .map(([route, count]) => ({ route, count }))
-    .sort((one, other) => other.count - one.count)
-    .slice(0, shownRoutes);
 }
 
 function dayOf(at: number): string {

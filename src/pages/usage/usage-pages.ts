@@ -1,27 +1,55 @@
 import { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
 import { pageRoute } from '../frame/page-route.ts';
+import { buildsTab } from './builds/builds-tab.ts';
 import { csvText } from './csv-text.ts';
-import { rangeOf, serverNow, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
-import { usagePage } from './usage-template.ts';
+import { tableRows } from './figure-table.ts';
+import { limitsTab } from './limits-tab.ts';
+import { overviewTab } from './overview-tab.ts';
+import { rangeOf, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
+import { tabPage } from './usage-tab.ts';
 
+const tabs = [overviewTab, buildsTab, limitsTab];
 const range = { from: z.string().max(10).optional(), to: z.string().max(10).optional() };
 const csvQuery = z.object({ ...range, metric: z.enum(shownMetrics).default('pulls') });
 
-/** Pages for operators: who uses the server, and how it is. */
+interface FileContext {
+  type: string;
+  body: unknown;
+  set(name: string, value: string): void;
+}
+
+/** Pages for operators: who uses the server, and how it is. Each table is also a file. */
 export const usagePages = [
-  pageRoute({
-    method: 'get',
-    path: '/view/usage',
-    access: 'administrator',
-    query: z.object(range),
-    async run({ query }, deps: UsagePageDeps) {
-      const days = rangeOf(query.from, query.to);
-      const now = await serverNow(deps);
-      const metrics = [];
-      for (const metric of shownMetrics) metrics.push(await usageOf(metric, days, deps.usage));
-      return usagePage(days, metrics, now);
-    },
-  }),
+  ...tabs.map(tab =>
+    pageRoute({
+      method: 'get',
+      path: tab.path,
+      access: 'administrator',
+      query: z.object(range),
+      async run({ query }, deps: UsagePageDeps) {
+        const days = rangeOf(query.from, query.to);
+        return tabPage(tab, tabs, days, await tab.read(days, deps));
+      },
+    }),
+  ),
+  ...tabs.flatMap(tab =>
+    tab.tables.map(name =>
+      pageRoute({
+        method: 'get',
+        path: `/view/usage/${name}.csv`,
+        access: 'administrator',
+        query: z.object(range),
+        async run({ ctx, query }, deps: UsagePageDeps) {
+          const { sections } = await tab.read(rangeOf(query.from, query.to), deps);
+          const table = sections.find(section => section.table.name === name)?.table;
+          if (!table) throw new Fault('not-found', 'There is no such table now: reload the page');
+          sendFile(ctx, name, tableRows(table));
+          return undefined;
+        },
+      }),
+    ),
+  ),
   ...(['days', 'organisations'] as const).map(kind =>
     pageRoute({
       method: 'get',
@@ -38,12 +66,21 @@ export const usagePages = [
                 ...used.orgs.map(({ org, count }) => [org, count]),
                 ...(used.others > 0 ? [['(others)', used.others]] : []),
               ];
-        ctx.type = 'text/csv; charset=utf-8';
-        ctx.set('content-disposition', `attachment; filename="sluice-${metric}-${kind}.csv"`);
-        ctx.set('cache-control', 'no-store');
-        ctx.body = csvText([[kind === 'days' ? 'day' : 'organisation', metric], ...rows]);
+        const head = [kind === 'days' ? 'day' : 'organisation', metric];
+        sendFile(ctx, `${metric}-${kind}`, [head, ...rows]);
         return undefined;
       },
     }),
   ),
 ];
+
+function sendFile(
+  ctx: FileContext,
+  name: string,
+  rows: ReadonlyArray<readonly (string | number)[]>,
+): void {
+  ctx.type = 'text/csv; charset=utf-8';
+  ctx.set('content-disposition', `attachment; filename="sluice-${name}.csv"`);
+  ctx.set('cache-control', 'no-store');
+  ctx.body = csvText(rows);
+}

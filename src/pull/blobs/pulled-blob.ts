@@ -1,4 +1,5 @@
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
+import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { credentialKey } from '../../upstream/auth/credentials.ts';
@@ -32,10 +33,11 @@ export interface BlobFinderDeps {
   readonly ownHost: string;
   /** Longest wait for the next bytes of a blob (ms). */
   readonly stallMs: number;
+  readonly tally: Tally;
 }
 
 export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
-  const { content, registry, cache, relays, modeOf, ownHost, stallMs } = deps;
+  const { content, registry, cache, relays, modeOf, ownHost, stallMs, tally } = deps;
 
   /**
    * Returns the size of kept content, but only of content that belongs to the image and is its own or has come from its
@@ -197,12 +199,17 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
 
     async open(image, digest, rangeOf, signal) {
       const { member, size } = await keptSize(image, digest);
-      if (size !== undefined) return fromContent(digest, size, rangeOf);
       const mode = modeOf(image.access.registry);
+      const isOfCache = mode === 'cache' && image.access.registry !== ownHost;
+      if (size !== undefined) {
+        if (isOfCache && !image.owns(digest)) tally.add('cached blobs', 'cache');
+        return fromContent(digest, size, rangeOf);
+      }
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
         const isKept = !member && cache.isFrom(digest, image.access);
         const kept = isKept ? await content.size(digest) : undefined;
+        tally.add('cached blobs', kept === undefined ? 'registry' : 'cache');
         if (kept !== undefined) return fromContent(digest, kept, rangeOf);
         return cached(image, digest, member?.size, rangeOf, signal);
       }

@@ -123,7 +123,7 @@ function tooMany(): Fault {
   return new Fault(
     'unavailable',
     'Too many layers are being fetched at the moment, and none of them finished in time: try again later',
-    { phase: 'limit', retryAfterSeconds: 30 },
+    { phase: 'limit', limit: 'layers fetched at once', retryAfterSeconds: 30 },
   );
 }
 

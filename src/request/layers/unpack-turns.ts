@@ -38,6 +38,7 @@ export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
 function tooBusy(): Fault {
   return new Fault('unavailable', 'Too many layers are being unpacked: try again later', {
     phase: 'limit',
+    limit: 'layers unpacked at once',
     retryAfterSeconds: 30,
   });
 }

@@ -117,6 +117,7 @@ function hashQueue(): RunQueue {
   const refusal = () =>
     new Fault('unavailable', 'Too many build contexts are being checked: try again later', {
       phase: 'limit',
+      limit: 'build contexts checked at once',
       retryAfterSeconds: 30,
     });
   return new RunQueue(hashedAtOnce, { mostWaiting, refusal });

@@ -22,7 +22,7 @@ export type Conda = ReturnType<typeof createConda>;
 
 export function createConda(
   { config, log }: AppDeps,
-  { content, rows, space, pathOf }: State,
+  { content, rows, space, pathOf, tally }: State,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
   const { timeouts, bounds, retry } = connecting;
@@ -53,7 +53,7 @@ export function createConda(
     ...{ content, cachedBlobs: rows.cachedBlobs, rows: rows.packageLayers, threads },
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
-  const layers = createPackageLayers({ content, kept, fetchArchive, limits });
+  const layers = createPackageLayers({ content, kept, fetchArchive, limits, tally });
   return {
     channels: access,
     solver,

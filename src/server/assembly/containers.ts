@@ -119,6 +119,7 @@ export function createContainers(
     hostedBytes: state.hosted.bytesBelow,
     maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,
+    tally: state.tally,
   });
   const logUrlOf = (id: string) => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href;
   const building = { ...service, logUrlOf };

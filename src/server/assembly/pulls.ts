@@ -15,7 +15,7 @@ import type { State } from './server-state.ts';
 /** The parts that serve pulls of served names. */
 export function createPulls(
   { config }: AppDeps,
-  { content, cachedBlobs, usage }: State,
+  { content, cachedBlobs, usage, tally }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens }: Containers,
 ): Omit<ServedDeps, 'guard' | 'prefix'> {
@@ -36,6 +36,7 @@ export function createPulls(
       modeOf,
       ownHost,
       stallMs: config.upstream.stallTimeout,
+      tally,
     }),
     meter: createPullMeter({
       counter: createPullCounter(),

@@ -2,6 +2,7 @@ import { closeInTurn } from '../../foundation/closing.ts';
 import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
 import { sessionIdleMs } from '../../pages/account/sessions.ts';
 import { startChores } from '../upkeep/chores.ts';
+import { purgeFigures } from '../upkeep/figures.ts';
 import { startScrub } from '../upkeep/scrub.ts';
 import { createClockCheck } from '../upkeep/steady-clock.ts';
 import { sweep } from '../upkeep/sweep/sweep.ts';
@@ -13,6 +14,9 @@ import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
 const flushMs = 1000;
+const figuresMs = 10_000;
+const sampleMs = 2000;
+const samplesMs = 600_000;
 const lookMs = 1000;
 const accountsMs = 1000;
 const purgeMs = 3_600_000;
@@ -46,6 +50,13 @@ export function startRegularWork(
   const chores = startChores(
     [
       { name: 'write usage counts', everyMs: flushMs, run: usage.flush },
+      { name: 'write figures', everyMs: figuresMs, run: rows.dayCounts.flush },
+      {
+        name: 'look at the queue of builds',
+        everyMs: sampleMs,
+        run: () => rows.queue.note(Date.now(), building.builds.load()),
+      },
+      { name: 'write what the queue was', everyMs: samplesMs, run: rows.queue.flush },
       { name: 'check the account files', everyMs: accountsMs, run: accountFiles.look },
       { name: 'check the disk space', everyMs: lookMs, run: space.look },
       {
@@ -57,6 +68,7 @@ export function startRegularWork(
         state.audit.purge(Date.now() - config.audit.keep, config.audit.maxEntries, signal),
       ),
       purge('delete ended container requests', tokens.purge),
+      purge('delete old figures', signal => purgeFigures(rows, signal)),
       purge('delete old platform tokens', people.client.purges.pairs),
       purge('delete old pairing keys', people.client.purges.keys),
       purge('delete ended access tokens', people.platform.tokens.purge),

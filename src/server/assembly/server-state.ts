@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
+import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -21,7 +23,10 @@ import type { AppDeps } from './app-deps.ts';
 export type State = Awaited<ReturnType<typeof openState>>;
 
 /** Opens the data directory. Waits while another server uses it. */
-export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>) {
+export async function openState(
+  { config, log }: Pick<AppDeps, 'config' | 'log'>,
+  metrics: ReturnType<typeof createMetricsRegistry>,
+) {
   const pathOf = (name: string) => join(config.data, name);
   await makeDirectory(config.data);
   for (const path of await makePrivate(config.data)) {
@@ -71,6 +76,7 @@ export async function openState({ config, log }: Pick<AppDeps, 'config' | 'log'>
     rows,
     // The stores that most parts use.
     usage: rows.usage,
+    tally: withMetrics(rows.dayCounts, metrics),
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,
     audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BringBuilder } from '../../builds/builder/find-builders.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
-import { openLogDestination } from '../../foundation/log-destination.ts';
+import { openLogDestination } from '../../foundation/telemetry/log-destination.ts';
 import { createLogger, type Logger } from '../../foundation/telemetry.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { type App, createApp } from '../app.ts';

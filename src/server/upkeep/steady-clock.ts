@@ -1,6 +1,6 @@
 import { uptime } from 'node:os';
 import type { Logger } from '../../foundation/telemetry.ts';
-import type { ClockReading, ClockReadingStore } from '../../storage/rows/clock-readings.ts';
+import type { ClockReading, ClockReadingStore } from '../../storage/rows/file/clock-readings.ts';
 
 /** Reports whether the wall clock is reliable. Callers ask before they delete something because of its age. */
 export interface SteadyClock {

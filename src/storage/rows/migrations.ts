@@ -218,4 +218,32 @@ export const migrations: readonly string[] = [
   CREATE INDEX builds_by_owner ON builds (owner);
   CREATE INDEX builds_by_owner_and_result ON builds (owner, succeeded);
   `,
+  // Figures for operators. The number of sessions is kept as a sum, because it has a limit.
+  `
+  CREATE TABLE day_counts (
+    kind TEXT NOT NULL,
+    day TEXT NOT NULL,
+    name TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (kind, day, name)
+  ) WITHOUT ROWID;
+
+  CREATE TABLE queue_hours (
+    at INTEGER PRIMARY KEY,
+    samples INTEGER NOT NULL,
+    queued INTEGER NOT NULL,
+    most_running INTEGER NOT NULL,
+    most_waiting INTEGER NOT NULL
+  );
+
+  CREATE INDEX package_layers_by_digest ON package_layers (digest);
+
+  INSERT INTO sums (name, value) SELECT 'sessions', COUNT(*) FROM sessions;
+  CREATE TRIGGER session_added AFTER INSERT ON sessions BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = 'sessions';
+  END;
+  CREATE TRIGGER session_removed AFTER DELETE ON sessions BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = 'sessions';
+  END;
+  `,
 ];

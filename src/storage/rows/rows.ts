@@ -1,5 +1,7 @@
-import { type ClockReadingStore, createClockReadingStore } from './clock-readings.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
+import { createDayCountStore, type DayCountStore } from './figures/day-count-rows.ts';
+import { createQueueStore, type QueueStore } from './figures/queue-rows.ts';
+import { type ClockReadingStore, createClockReadingStore } from './file/clock-readings.ts';
 import { createIdentityStore, type IdentityStore } from './file/identity-rows.ts';
 import { createRowsUpkeep, type RowsUpkeep } from './file/rows-upkeep.ts';
 import { type ContextStore, createContextStore } from './hosted/context-rows.ts';
@@ -41,6 +43,8 @@ export interface Rows {
   readonly packageLayers: PackageLayerStore;
   readonly anonymousUse: AnonymousUseStore;
   readonly usage: UsageStore;
+  readonly dayCounts: DayCountStore;
+  readonly queue: QueueStore;
   readonly users: UserStore;
   readonly accessTokens: AccessTokenStore;
   readonly workspaces: WorkspaceStore;
@@ -84,6 +88,8 @@ export function rowsOf(database: Database): Rows {
     packageLayers: createPackageLayerStore(database),
     anonymousUse: createAnonymousUseStore(database),
     usage: createUsageStore(database),
+    dayCounts: createDayCountStore(database),
+    queue: createQueueStore(database),
     users: createUserStore(database),
     accessTokens: createAccessTokenStore(database),
     workspaces: createWorkspaceStore(database),

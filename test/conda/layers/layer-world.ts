@@ -8,6 +8,7 @@ import { createArchiveFetch } from '../../../src/conda/layers/fetching/archive-f
 import { createKeptLayers } from '../../../src/conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../../src/conda/layers/making/layer-threads.ts';
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
+import { noTally } from '../../../src/foundation/telemetry/tally.ts';
 import type { InjectedLayer } from '../../../src/images/augment/image-change.ts';
 import { digestOf } from '../../../src/oci/digest.ts';
 import { openContentDirectory } from '../../../src/storage/content/content-directory.ts';
@@ -49,7 +50,9 @@ export async function layersOf(
   const { cachedBlobs, packageLayers } = rows;
   const kept = createKeptLayers({ content, cachedBlobs, rows: packageLayers, threads });
   const fetchArchive = createArchiveFetch({ channels, content, limits: all });
-  const layers = createPackageLayers({ content, kept, fetchArchive, limits: all });
+  const layers = createPackageLayers({
+    ...{ content, kept, fetchArchive, limits: all, tally: noTally },
+  });
   const log: string[] = [];
   return {
     ...{ directory, rows, content, layers, log },

@@ -1,3 +1,4 @@
+import type { Tally } from '../../../foundation/telemetry/tally.ts';
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
 import { Turns } from '../../../upstream/transport/turns.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
@@ -30,6 +31,7 @@ export interface PackageMakerDeps {
   readonly kept: KeptLayers;
   readonly fetchArchive: FetchArchive;
   readonly limits: UnpackLimits;
+  readonly tally: Tally;
 }
 
 // Archives of one host on this machine or on their way: more than are installed at once, so that the threads have work.
@@ -37,7 +39,12 @@ const archivesAtOnce = 8;
 // A build ends by its own limit of time.
 const longestWaitMs = 2 ** 31 - 1;
 
-export function createPackageMaker({ kept, fetchArchive, limits }: PackageMakerDeps): PackageMaker {
+export function createPackageMaker({
+  kept,
+  fetchArchive,
+  limits,
+  tally,
+}: PackageMakerDeps): PackageMaker {
   const share = createSharedWork<PackageLayerRow & { progress: PackageProgress }>();
   const running = new Map<string, PackageProgress>();
   const turns = new Turns(archivesAtOnce);
@@ -82,8 +89,9 @@ export function createPackageMaker({ kept, fetchArchive, limits }: PackageMakerD
   return {
     async make(subject, signal) {
       const key = packageLayerKey(subject);
-      const layer =
-        (await kept.use(key)) ?? (await share(key, signal, stop => make(key, subject, stop)));
+      const there = await kept.use(key);
+      tally.add('package layers', there ? 'kept' : 'made');
+      const layer = there ?? (await share(key, signal, stop => make(key, subject, stop)));
       return { ...layer, key, subject, facts: layer.facts ?? '{}' };
     },
     progressOf: key => running.get(key),

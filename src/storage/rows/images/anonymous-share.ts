@@ -151,7 +151,7 @@ function networkFull(what: What, network: string, most: number): Fault {
   return new Fault(
     'too-many-requests',
     `${network} already has ${most} ${words} here, which is the limit for requests without an access token: send a platform access token, wait until earlier requests expire, or ask the operator to raise anonymous.maxNetwork${setting}`,
-    { phase: 'limit', retryAfterSeconds },
+    { phase: 'limit', limit: 'content of one network without a login', retryAfterSeconds },
   );
 }
 
@@ -160,6 +160,6 @@ function allFull(what: What, most: number): Fault {
   return new Fault(
     'storage-full',
     `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or ask the operator to raise anonymous.max${setting}`,
-    { phase: 'limit', retryAfterSeconds },
+    { phase: 'limit', limit: 'content of all callers without a login', retryAfterSeconds },
   );
 }

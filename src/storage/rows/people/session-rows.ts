@@ -8,13 +8,26 @@ export interface SessionRow {
   readonly usedAt: number;
 }
 
+export interface NewSession {
+  readonly hash: Buffer;
+  readonly owner: Buffer;
+  readonly sealed: Buffer;
+  readonly at: number;
+}
+
+/** The most sessions of one owner, and of all owners. */
+export interface SessionLimits {
+  readonly ofOne: number;
+  readonly inAll: number;
+}
+
 /** Sessions by the hash of their cookie. */
 export interface SessionStore {
   /**
-   * Enters a session. Removes the oldest ones of the same owner, so that the owner has no more than `most`. Resolves
-   * when the session would survive a power failure.
+   * Enters a session. Removes the oldest ones of the same owner, and those of all owners that were not used for the
+   * longest time, so that no limit is exceeded. Resolves when the session would survive a power failure.
    */
-  insert(hash: Buffer, owner: Buffer, sealed: Buffer, at: number, most: number): Promise<void>;
+  insert(session: NewSession, most: SessionLimits): Promise<void>;
   find(hash: Buffer): Promise<SessionRow | undefined>;
   /** Counts a session as used now. */
   touch(hash: Buffer, at: number): Promise<void>;
@@ -33,6 +46,11 @@ export function createSessionStore(database: Database): SessionStore {
     `DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE owner = @owner
      ORDER BY created_at DESC LIMIT -1 OFFSET @most)`,
   );
+  const count = database.prepare("SELECT value FROM sums WHERE name = 'sessions'").pluck();
+  const removeOldest = database.prepare(
+    `DELETE FROM sessions WHERE hash IN
+     (SELECT hash FROM sessions WHERE hash <> ? ORDER BY used_at LIMIT ?)`,
+  );
   const find = database.prepare(
     'SELECT sealed, created_at AS createdAt, used_at AS usedAt FROM sessions WHERE hash = ?',
   );
@@ -42,10 +60,12 @@ export function createSessionStore(database: Database): SessionStore {
     'DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE used_at < ? LIMIT ?)',
   );
   return {
-    insert: (hash, owner, sealed, at, most) =>
+    insert: ({ hash, owner, sealed, at }, most) =>
       database.write(() => {
         insert.run({ hash, owner, sealed, at });
-        trim.run({ owner, most });
+        trim.run({ owner, most: most.ofOne });
+        const excess = Number(count.get()) - most.inAll;
+        if (excess > 0) removeOldest.run(hash, excess);
       }),
     find: async hash => find.get(hash) as SessionRow | undefined,
     touch: (hash, at) => database.commit(() => void touch.run(at, hash)),

@@ -1,45 +1,44 @@
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
-import type { Page } from '../frame/page-layout.ts';
 import { shownText, visibleText } from '../frame/shown-text.ts';
-import { dayChart } from './day-chart.ts';
-import type { DayRange, MetricUsage, ServerNow, ShownMetric } from './usage-data.ts';
+import { dayChart } from './charts/day-chart.ts';
+import {
+  type DayRange,
+  type MetricUsage,
+  type ServerNow,
+  type ShownMetric,
+  serverNow,
+  shownMetrics,
+  type UsagePageDeps,
+  usageOf,
+} from './usage-data.ts';
+import type { UsageTab } from './usage-tab.ts';
 
 const titles: Readonly<Record<ShownMetric, string>> = { pulls: 'Pulls', builds: 'Builds' };
 
-/** Returns the page for operators. */
-export function usagePage(range: DayRange, metrics: readonly MetricUsage[], now: ServerNow): Page {
-  return {
-    title: 'Usage',
-    content: html`<h1>Usage</h1>
-${serverPart(now)}
-<h2>Range</h2>
-<form class="range" method="get" action="/view/usage">
-<label>From <input type="date" name="from" value="${range.from}"></label>
-<label>To <input type="date" name="to" value="${range.to}"></label>
-<button>Show</button>
-</form>
-<p class="hint">Days are those of UTC, at most 366.</p>
-${metrics.map(one => metricPart(one, range))}`,
-  };
-}
+/** The state of the server, and its use by organisation. */
+export const overviewTab: UsageTab<UsagePageDeps> = {
+  path: '/view/usage',
+  title: 'Overview',
+  hasDays: true,
+  tables: [],
+  async read(range, deps) {
+    const now = serverPart(await serverNow(deps));
+    const metrics = [];
+    for (const metric of shownMetrics) metrics.push(await usageOf(metric, range, deps.usage));
+    return { now, sections: [], more: html`${metrics.map(one => metricPart(one, range))}` };
+  },
+};
 
 function serverPart(now: ServerNow): Html {
-  const { running, waiting, maxRunning, maxWaiting, trouble, refused } = now;
+  const { running, waiting, maxRunning, maxWaiting, trouble } = now;
   const { diskBytes, freeBytes, lowBytes } = now;
   return html`<h2>Now</h2>
 <dl class="facts">
 <dt>Server</dt><dd>${trouble === undefined ? html`<span class="badge good">Ready</span>` : html`<span class="badge bad">Not ready</span> ${visibleText(trouble)}`}</dd>
 <dt>Builds</dt><dd>${countText(running)} running (at most ${countText(maxRunning)}), ${countText(waiting)} waiting (at most ${countText(maxWaiting)} in all)</dd>
 <dt>Disk</dt><dd>${byteText(freeBytes)} free of ${byteText(diskBytes)}${freeBytes < lowBytes && html` <span class="badge bad">Low</span>`}. Writes stop below ${byteText(lowBytes)}.</dd>
-</dl>
-<h3>Limits reached since the start</h3>
-${
-  refused.length === 0
-    ? html`<p class="minor">No request was refused because of a limit (429).</p>`
-    : html`<div class="wide" tabindex="0" role="region" aria-label="Limits reached"><table><thead><tr><th scope="col">Route</th><th scope="col" class="number">Refused requests</th></tr></thead>
-<tbody>${refused.map(({ route, count }) => html`<tr><td><code>${shownText(route, 200)}</code></td><td class="number">${countText(count)}</td></tr>`)}</tbody></table></div>`
-}`;
+</dl>`;
 }
 
 function metricPart({ metric, total, days, orgs, others }: MetricUsage, range: DayRange): Html {

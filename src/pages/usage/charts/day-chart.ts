@@ -1,7 +1,7 @@
 import { scaleBand, scaleLinear } from 'd3-scale';
-import { countText } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
-import type { DayCount } from './usage-data.ts';
+import { countText } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import type { DayCount } from '../usage-data.ts';
 
 const height = 160;
 const top = 12;

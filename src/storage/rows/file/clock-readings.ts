@@ -1,4 +1,4 @@
-import type { Database } from './database.ts';
+import type { Database } from '../database.ts';
 
 /** The clocks at their last reading, in ms. */
 export interface ClockReading {

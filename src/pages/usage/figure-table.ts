@@ -1,0 +1,68 @@
+import { byteText, countText, durationText, timeElement } from '../frame/formats.ts';
+import { type Html, html } from '../frame/html.ts';
+import { shownText } from '../frame/shown-text.ts';
+
+/** What a column holds: text from anywhere, a count, a part of 1, ms, bytes, or a moment (ms since the epoch). */
+export type ColumnKind = 'text' | 'count' | 'share' | 'ms' | 'bytes' | 'time';
+
+export interface Column {
+  readonly name: string;
+  readonly kind: ColumnKind;
+}
+
+export type Cell = string | number | undefined;
+
+/** Figures, for a page and for a file. The first column names the row. */
+export interface FigureTable {
+  /** Name of its file, without the ending. */
+  readonly name: string;
+  readonly title: string;
+  readonly columns: readonly Column[];
+  readonly rows: ReadonlyArray<readonly Cell[]>;
+}
+
+const longestText = 400;
+const dayForm = /^\d{4}-\d\d-\d\d(?: \d\d:\d\d)?$/;
+
+/** Returns a table as a page shows it. */
+export function tableHtml({ title, columns, rows }: FigureTable): Html {
+  if (rows.length === 0) return html`<p class="minor">None in this range.</p>`;
+  return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="figures">
+<thead><tr>${columns.map(({ name, kind }) => html`<th scope="col"${!isText(kind) && html` class="number"`}>${name}</th>`)}</tr></thead>
+<tbody>${rows.map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>`;
+}
+
+/** Returns a table for a file: units stand in its head, and moments are in ISO 8601. */
+export function tableRows({ columns, rows }: FigureTable): Array<readonly (string | number)[]> {
+  const units: Partial<Record<ColumnKind, string>> = { ms: ' (ms)', bytes: ' (bytes)' };
+  return [
+    columns.map(({ name, kind }) => `${name}${units[kind] ?? ''}`),
+    ...rows.map(row => row.map((cell, at) => plain(cell, columns[at]?.kind))),
+  ];
+}
+
+function isText(kind: ColumnKind): boolean {
+  return kind === 'text' || kind === 'time';
+}
+
+function cellHtml(cell: Cell, kind: ColumnKind): Html {
+  if (cell === undefined) return html`<td class="minor${!isText(kind) && ' number'}">–</td>`;
+  if (typeof cell === 'string') {
+    return html`<td${dayForm.test(cell) && html` class="day"`}>${shownText(cell, longestText)}</td>`;
+  }
+  if (kind === 'time') return html`<td>${timeElement(cell)}</td>`;
+  return html`<td class="number">${numberText(cell, kind)}</td>`;
+}
+
+function numberText(value: number, kind: ColumnKind): string {
+  if (kind === 'ms') return durationText(value);
+  if (kind === 'bytes') return byteText(value);
+  return kind === 'share' ? `${(value * 100).toFixed(1)} %` : countText(value);
+}
+
+function plain(cell: Cell, kind: ColumnKind | undefined): string | number {
+  if (cell === undefined) return '';
+  if (typeof cell === 'string') return cell;
+  if (kind === 'time') return new Date(cell).toISOString();
+  return kind === 'share' ? Number(cell.toFixed(4)) : Math.round(cell);
+}

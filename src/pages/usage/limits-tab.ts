@@ -1,0 +1,126 @@
+import type { Registry } from 'prom-client';
+import { html } from '../frame/html.ts';
+import { type Series, stackedChart } from './charts/stacked-chart.ts';
+import { type DayCounts, readDayCounts, sumsOf } from './day-counts.ts';
+import type { Cell } from './figure-table.ts';
+import type { UsagePageDeps } from './usage-data.ts';
+import type { UsageTab } from './usage-tab.ts';
+
+const shownSeries = 5;
+const shownCallers = 50;
+const shownRoutes = 20;
+
+/** Which limits refused requests, and whose. */
+export const limitsTab: UsageTab<UsagePageDeps> = {
+  path: '/view/usage/limits',
+  title: 'Limits',
+  hasDays: true,
+  tables: ['limits', 'limits-by-day', 'refused-callers', 'refused-routes'],
+  async read(range, { figures, metrics }) {
+    const days = await readDayCounts('limits', range, figures.dayCounts);
+    const callers = sumsOf(await readDayCounts('refused callers', range, figures.dayCounts));
+    const limits = [...sumsOf(days)];
+    return {
+      sections: [
+        {
+          title: 'Limits that were reached',
+          intro: html`<p class="minor">Requests that got 429, 503 or 507. A name that begins with “no limit” is another reason for 503, such as a build that has not finished.</p>`,
+          chart: stackedChart({
+            title: 'Refused requests by day',
+            places: days.map(({ day }) => day),
+            series: seriesOf(
+              days,
+              limits.map(([name]) => name),
+            ),
+          }),
+          table: {
+            name: 'limits',
+            title: 'Refused requests by limit',
+            columns: [
+              { name: 'Limit', kind: 'text' },
+              { name: 'Refused requests', kind: 'count' },
+            ],
+            rows: limits,
+          },
+        },
+        {
+          title: 'Limits by day',
+          table: {
+            name: 'limits-by-day',
+            title: 'Refused requests by day and limit',
+            columns: [
+              { name: 'Day', kind: 'text' },
+              { name: 'Limit', kind: 'text' },
+              { name: 'Refused requests', kind: 'count' },
+            ],
+            rows: days.flatMap(({ day, counts }) =>
+              [...counts].map(([name, count]) => [day, name, count]),
+            ),
+          },
+          isFolded: true,
+        },
+        {
+          title: 'Callers that were refused most',
+          intro: html`<p class="minor">Callers without a login are counted by their network. Their names are kept for 30 days, and 1,000 names a day at most.</p>`,
+          table: {
+            name: 'refused-callers',
+            title: 'Refused requests by caller',
+            columns: [
+              { name: 'Caller', kind: 'text' },
+              { name: 'Refused requests', kind: 'count' },
+            ],
+            rows: [...callers].slice(0, shownCallers),
+          },
+        },
+        {
+          title: 'Routes, since the start of the server',
+          table: {
+            name: 'refused-routes',
+            title: 'Refused requests by route',
+            columns: [
+              { name: 'Route', kind: 'text' },
+              { name: 'Status', kind: 'text' },
+              { name: 'Refused requests', kind: 'count' },
+            ],
+            rows: await refusedRoutes(metrics),
+          },
+        },
+      ],
+    };
+  },
+};
+
+/** Returns the most frequent limits, and the rest as one series. */
+function seriesOf(days: readonly DayCounts[], names: readonly string[]): Series[] {
+  const of = (name: string) => days.map(({ counts }) => counts.get(name) ?? 0);
+  const shown = names.slice(0, names.length > shownSeries ? shownSeries - 1 : shownSeries);
+  const rest = names.slice(shown.length);
+  return [
+    ...shown.map(name => ({ name, values: of(name) })),
+    ...(rest.length === 0
+      ? []
+      : [
+          {
+            name: 'Other limits',
+            values: days.map(({ counts }) =>
+              rest.reduce((sum, name) => sum + (counts.get(name) ?? 0), 0),
+            ),
+          },
+        ]),
+  ];
+}
+
+async function refusedRoutes(metrics: Registry): Promise<Cell[][]> {
+  const { values = [] } =
+    (await metrics.getSingleMetric('sluice_http_requests_total')?.get()) ?? {};
+  const sums = new Map<string, number>();
+  for (const { labels, value } of values) {
+    if (!['429', '503', '507'].includes(String(labels.status))) continue;
+    const key = `${labels.status} ${labels.route}`;
+    sums.set(key, (sums.get(key) ?? 0) + value);
+  }
+  return [...sums]
+    .sort(([, one], [, other]) => other - one)
+    .slice(0, shownRoutes)
+    .map(([key, count]) => [key.slice(4), key.slice(0, 3), count]);
+}

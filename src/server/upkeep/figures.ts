@@ -1,0 +1,32 @@
+import { tallyKinds } from '../../foundation/telemetry/tally.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
+
+type FigureRows = Pick<Rows, 'dayCounts' | 'queue'>;
+
+const dayMs = 24 * 3_600_000;
+/** How long figures are kept: a little more than a year, so that a month can be compared with that of the last year. */
+const keptDays = 400;
+/** Names of callers are kept for less time than counts: they are about people. */
+const callersKeptDays = 30;
+
+/** Deletes figures that are older than their time. */
+export async function purgeFigures(
+  { dayCounts, queue }: FigureRows,
+  signal?: AbortSignal,
+): Promise<void> {
+  const now = Date.now();
+  for (const kind of tallyKinds) {
+    const days = kind === 'refused callers' ? callersKeptDays : keptDays;
+    const first = new Date(now - days * dayMs).toISOString().slice(0, 10);
+    await dayCounts.purge(kind, first, signal);
+  }
+  await queue.purge(now - keptDays * dayMs, signal);
+}
+
+/** Returns the last work for figures when the server stops. */
+export function flushFigures({ dayCounts, queue }: FigureRows): () => Promise<void> {
+  return async () => {
+    await dayCounts.flush();
+    await queue.flush();
+  };
+}

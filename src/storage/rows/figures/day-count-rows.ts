@@ -1,0 +1,120 @@
+import type { Tally, TallyKind } from '../../../foundation/telemetry/tally.ts';
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/**
+ * Counts by kind, day (`yyyy-mm-dd`, UTC) and name. They are gathered in memory and written together. A kind has a
+ * bounded number of names a day: the others share the name {@link otherNames}.
+ */
+export interface DayCountStore extends Tally {
+  /** Returns the counts of a day, the largest first, including unwritten ones. */
+  ofDay(kind: TallyKind, day: string, limit: number): Promise<ReadonlyMap<string, number>>;
+  /** Writes the counts since the last call. Counts that cannot be written are kept for the next call. */
+  flush(): Promise<void>;
+  /** Removes the counts of a kind before a day; returns how many. */
+  purge(kind: TallyKind, before: string, signal?: AbortSignal): Promise<number>;
+}
+
+export const otherNames = '(others)';
+/** The most names that a kind has on a day. */
+export const mostNames = 1000;
+const longestName = 200;
+
+interface Waiting {
+  readonly kind: TallyKind;
+  readonly day: string;
+  readonly name: string;
+  count: number;
+}
+
+export function createDayCountStore(
+  database: Database,
+  now: () => number = Date.now,
+): DayCountStore {
+  const insert = database.prepare(
+    `INSERT INTO day_counts (kind, day, name, count) VALUES (?, ?, ?, ?)
+     ON CONFLICT (kind, day, name) DO UPDATE SET count = count + excluded.count`,
+  );
+  const ofDay = database.prepare(
+    'SELECT name, count FROM day_counts WHERE kind = ? AND day = ? ORDER BY count DESC LIMIT ?',
+  );
+  const names = database
+    .prepare('SELECT name FROM day_counts WHERE kind = ? AND day = ? LIMIT ?')
+    .pluck();
+  const purge = database.prepare(
+    `DELETE FROM day_counts WHERE (kind, day, name) IN
+     (SELECT kind, day, name FROM day_counts WHERE kind = ? AND day < ? LIMIT ?)`,
+  );
+  /** The names of today by kind: a flood of new names must not fill the disk. */
+  const known = new Map<TallyKind, { readonly day: string; readonly names: Set<string> }>();
+  const waiting = new Map<string, Waiting>();
+  let flushing: Promise<void> | undefined;
+
+  const namesOf = (kind: TallyKind, day: string): string[] => {
+    try {
+      return names.all(kind, day, mostNames) as string[];
+    } catch {
+      // Whoever counts something does not fail with it. The write says what is wrong with the database.
+      return [];
+    }
+  };
+  const knownNames = (kind: TallyKind, day: string): Set<string> => {
+    let entry = known.get(kind);
+    if (entry?.day !== day) {
+      entry = { day, names: new Set(namesOf(kind, day)) };
+      known.set(kind, entry);
+    }
+    return entry.names;
+  };
+  const put = (kind: TallyKind, day: string, name: string, count: number): void => {
+    const key = `${kind}\n${day}\n${name}`;
+    const entry = waiting.get(key);
+    if (entry) entry.count += count;
+    else waiting.set(key, { kind, day, name, count });
+  };
+  const write = async (): Promise<void> => {
+    let taken: Waiting[] = [];
+    try {
+      await database.commit(() => {
+        taken = [...waiting.values()];
+        waiting.clear();
+        for (const { kind, day, name, count } of taken) insert.run(kind, day, name, count);
+      });
+    } catch (error) {
+      for (const { kind, day, name, count } of taken) put(kind, day, name, count);
+      throw error;
+    }
+  };
+
+  return {
+    add(kind, name, count = 1) {
+      const day = new Date(now()).toISOString().slice(0, 10);
+      const all = knownNames(kind, day);
+      const short = name.slice(0, longestName);
+      const isKnown = all.has(short) || all.size < mostNames;
+      if (isKnown) all.add(short);
+      put(kind, day, isKnown ? short : otherNames, count);
+    },
+
+    async ofDay(kind, day, limit) {
+      const rows = ofDay.all(kind, day, limit) as Array<{ name: string; count: number }>;
+      const found = new Map(rows.map(row => [row.name, row.count]));
+      for (const entry of waiting.values()) {
+        if (entry.kind !== kind || entry.day !== day) continue;
+        found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
+      }
+      return found;
+    },
+
+    flush() {
+      if (waiting.size === 0) return Promise.resolve();
+      flushing ??= write().finally(() => {
+        flushing = undefined;
+      });
+      return flushing;
+    },
+
+    purge: (kind, before, signal) =>
+      inSmallSteps(database, rows => purge.run(kind, before, rows).changes, signal),
+  };
+}

@@ -1,0 +1,91 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** The queue of builds in one hour. */
+export interface QueueHour {
+  /** Begin of the hour, ms since the epoch. */
+  readonly at: number;
+  readonly samples: number;
+  /** Samples in which builds waited. */
+  readonly queued: number;
+  readonly mostRunning: number;
+  readonly mostWaiting: number;
+}
+
+/** Samples of the queue of builds, by hour. They are gathered in memory and written together. */
+export interface QueueStore {
+  /** Adds a sample. */
+  note(at: number, load: { readonly running: number; readonly waiting: number }): void;
+  /** Returns the hours from a moment to before another one, with unwritten samples. */
+  between(from: number, to: number): Promise<QueueHour[]>;
+  /** Writes the samples since the last call. Samples that cannot be written are kept for the next call. */
+  flush(): Promise<void>;
+  /** Removes the hours before a moment; returns how many. */
+  purge(before: number, signal?: AbortSignal): Promise<number>;
+}
+
+const hourMs = 3_600_000;
+
+export function createQueueStore(database: Database): QueueStore {
+  const add = database.prepare(
+    `INSERT INTO queue_hours (at, samples, queued, most_running, most_waiting)
+     VALUES (@at, @samples, @queued, @mostRunning, @mostWaiting)
+     ON CONFLICT (at) DO UPDATE SET samples = samples + excluded.samples,
+       queued = queued + excluded.queued,
+       most_running = MAX(most_running, excluded.most_running),
+       most_waiting = MAX(most_waiting, excluded.most_waiting)`,
+  );
+  const between = database.prepare(
+    `SELECT at, samples, queued, most_running AS mostRunning, most_waiting AS mostWaiting
+     FROM queue_hours WHERE at >= ? AND at < ? ORDER BY at`,
+  );
+  const purge = database.prepare(
+    'DELETE FROM queue_hours WHERE at IN (SELECT at FROM queue_hours WHERE at < ? LIMIT ?)',
+  );
+  let pending = new Map<number, QueueHour>();
+  const put = (hour: QueueHour) => pending.set(hour.at, joined(pending.get(hour.at), hour));
+
+  return {
+    note(at, { running, waiting }) {
+      const most = { mostRunning: running, mostWaiting: waiting };
+      put({ at: at - (at % hourMs), samples: 1, queued: waiting > 0 ? 1 : 0, ...most });
+    },
+
+    async between(from, to) {
+      const hours = new Map((between.all(from, to) as QueueHour[]).map(hour => [hour.at, hour]));
+      for (const hour of pending.values()) {
+        if (hour.at >= from && hour.at < to) hours.set(hour.at, joined(hours.get(hour.at), hour));
+      }
+      return [...hours.values()].sort((one, other) => one.at - other.at);
+    },
+
+    async flush() {
+      if (pending.size === 0) return;
+      let taken = new Map<number, QueueHour>();
+      try {
+        await database.commit(() => {
+          taken = pending;
+          pending = new Map();
+          for (const hour of taken.values()) add.run(hour);
+        });
+      } catch (error) {
+        for (const hour of taken.values()) put(hour);
+        throw error;
+      }
+    },
+
+    purge: (before, signal) =>
+      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+  };
+}
+
+function joined(one: QueueHour | undefined, other: QueueHour): QueueHour {
+  if (!one) return other;
+  return {
+    at: one.at,
+    samples: one.samples + other.samples,
+    queued: one.queued + other.queued,
+    mostRunning: Math.max(one.mostRunning, other.mostRunning),
+    mostWaiting: Math.max(one.mostWaiting, other.mostWaiting),
+  };
+}
