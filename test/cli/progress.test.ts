@@ -16,7 +16,23 @@ const lines: readonly [line: string, LogLine][] = [
   ['#5 WARN: old', { step: 5, kind: 'warning', text: 'old' }],
   ['#5 0.123 hello  world', { step: 5, kind: 'output', seconds: 0.123, text: 'hello  world' }],
   ['#5 10.52 ', { step: 5, kind: 'output', seconds: 10.52, text: '' }],
-  ['#5 sha256:ab 1MB / 2MB 0.1s', { step: 5, kind: 'text', text: 'sha256:ab 1MB / 2MB 0.1s' }],
+  [
+    '#5 sha256:ab 1.00MB / 2.00MB 0.1s',
+    {
+      ...{ step: 5, kind: 'progress', text: 'sha256:ab 1.00MB / 2.00MB 0.1s' },
+      part: {
+        ...{ id: 'sha256:ab', label: 'sha256:ab', amount: '1.00MB / 2.00MB' },
+        ...{ share: 0.5, isDone: false },
+      },
+    },
+  ],
+  [
+    '#5 1 / 4 packages',
+    {
+      ...{ step: 5, kind: 'progress', text: '1 / 4 packages' },
+      part: { id: 'packages', label: '1 / 4 packages', amount: '', share: 0.25, isDone: false },
+    },
+  ],
   ['#5 DONE soon', { step: 5, kind: 'text', text: 'DONE soon' }],
   ['#5', { step: undefined, text: '#5' }],
   ['# syntax', { step: undefined, text: '# syntax' }],
@@ -141,6 +157,44 @@ test('a frame fits the terminal', () => {
   assert.match(frame[5] ?? '', /=> => yyy/);
   const bar = read('#1 RUN pip\n#1 1.0 10%\r50%\r90%\r');
   assert.match(frameOf(bar, options).at(-1) ?? '', /^ => => 90%$/);
+});
+
+test('downloads and layers have bars, until they are done', () => {
+  const lines = [
+    '#1 Fetch 3 packages',
+    '#1 download zlib-1.3-0 500B / 500B 0.1s done',
+    '#1 download bwa-0.7-0 3.00MB / 12.00MB 0.5s',
+    '#1 layer samtools-1.20-0 4.00MB 0.5s',
+    '#1 1 / 3 packages 3.00MB / 12.00MB',
+    '#1 2 / 3 packages 6.00MB / 12.00MB',
+  ];
+  const wide = { ...options, columns: 80 };
+  assert.deepEqual(frameOf(read(lines.join('\n'), 4000), wide), [
+    '[+] Building 5.0s (0/1)',
+    ' => Fetch 3 packages                                                       1.0s',
+    ' => => download bwa-0.7-0    [======>                     ]    3.00MB / 12.00MB',
+    ' => => layer samtools-1.20-0                                             4.00MB',
+    ' => => 2 / 3 packages        [==================>         ]    6.00MB / 12.00MB',
+  ]);
+  for (const columns of [20, 40, 60, 300]) {
+    const frame = frameOf(read(lines.join('\n')), { ...options, columns });
+    assert.ok(
+      frame.slice(1).every(line => line.length < columns),
+      frame.join('\n'),
+    );
+  }
+  const done = frameOf(read([...lines, '#1 DONE 1.0s'].join('\n')), options);
+  assert.equal(done.length, 2);
+  const many = Array.from({ length: 5000 }, (_, at) => `#1 download p${at} 1B / 2B`);
+  assert.equal(frameOf(read(['#1 Fetch', ...many].join('\n')), options).length, 12);
+});
+
+test('text that is made to look like progress takes no time', () => {
+  const began = performance.now();
+  for (const text of ['9'.repeat(100_000), ' '.repeat(100_000), '1 / '.repeat(30_000)]) {
+    assert.equal(parseLogLine(`#1 x ${text}B`).step, 1);
+  }
+  assert.ok(performance.now() - began < 1000);
 });
 
 test('before the first step, the state of the server is shown', () => {

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { TestContext } from 'node:test';
 
 /** Answers a request, or returns bytes to answer with; undefined for 404. */
 export type ChannelScript = (
@@ -20,7 +19,7 @@ export interface ScriptedChannel {
 
 /** A server whose answers a test scripts, for faults that a real channel does not show. */
 export async function startScriptedChannel(
-  t: TestContext,
+  t: { after(stop: () => Promise<void>): void },
   script: ChannelScript,
 ): Promise<ScriptedChannel> {
   const requests: string[] = [];

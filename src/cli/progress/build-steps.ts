@@ -1,3 +1,4 @@
+import type { PartProgress } from './bars.ts';
 import { parseLogLine, type StepLine } from './log-line.ts';
 
 /** A step of a build, as its log reports it. Times are ms since the epoch. */
@@ -11,7 +12,12 @@ export interface BuildStep {
   seconds: number;
   /** Its last output or progress. */
   lastLine: string | undefined;
+  /** Its downloads and other parts that go on, by their ids. */
+  readonly parts: Map<string, PartProgress>;
 }
+
+// What a log says of more parts is not shown.
+const maxParts = 100;
 
 /** The state of a build, from the lines of its log. */
 export class BuildSteps {
@@ -40,16 +46,20 @@ export class BuildSteps {
     this.#isAfterText = false;
     const step = this.#steps.get(line.step);
     if (step) this.#change(step, line, nowMs);
-    else if (line.kind === 'text') this.#begin(line.step, line.text, nowMs);
+    else if (line.kind === 'text' || line.kind === 'progress') {
+      this.#begin(line.step, line.text, nowMs);
+    }
   }
 
   #begin(number: number, name: string, beganMs: number): void {
     this.#steps.set(number, {
       ...{ number, name, beganMs, state: 'running', seconds: 0, lastLine: undefined },
+      parts: new Map(),
     });
   }
 
   #change(step: BuildStep, line: StepLine, nowMs: number): void {
+    if (['cached', 'done', 'error', 'cancelled'].includes(line.kind)) step.parts.clear();
     switch (line.kind) {
       case 'cached':
         step.state = 'cached';
@@ -71,6 +81,14 @@ export class BuildSteps {
         // The step may have run for a while before the log reported it.
         step.beganMs = Math.min(step.beganMs, nowMs - line.seconds * 1000);
         return;
+      case 'progress': {
+        const { parts } = step;
+        const { part, text } = line;
+        step.lastLine = text;
+        if (part.isDone) parts.delete(part.id);
+        else if (parts.has(part.id) || parts.size < maxParts) parts.set(part.id, part);
+        return;
+      }
       case 'text':
         if (line.text === step.name) step.state = 'running';
         else step.lastLine = line.text;

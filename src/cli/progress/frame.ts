@@ -1,3 +1,4 @@
+import { barLine, type PartProgress } from './bars.ts';
 import type { BuildStep, BuildSteps } from './build-steps.ts';
 
 export interface FrameOptions {
@@ -24,12 +25,7 @@ export function frameOf(build: BuildSteps, options: FrameOptions): string[] {
     return [heading, ` => ${clipped(messages.at(-1) ?? waiting, options, 4)}`];
   const blocks = steps.map(step => ({
     isOver: step.state !== 'running',
-    lines: [
-      stepLine(step, options),
-      ...(step.state === 'running' && step.lastLine !== undefined
-        ? [style('dim', ` => => ${clipped(step.lastLine, options, 7)}`)]
-        : []),
-    ],
+    lines: [stepLine(step, options), ...(step.state === 'running' ? partLines(step, options) : [])],
   }));
   const room = Math.max(1, options.rows - 1);
   let excess = blocks.reduce((sum, { lines }) => sum + lines.length, -room);
@@ -42,6 +38,25 @@ export function frameOf(build: BuildSteps, options: FrameOptions): string[] {
 }
 
 const waiting = 'waiting in the queue';
+const partStart = ' => => ';
+// Bars of one step.
+const mostBars = 10;
+
+/** Returns a bar for each part of a running step, or its last line. */
+function partLines({ parts, lastLine }: BuildStep, { style, columns }: FrameOptions): string[] {
+  const room = columns - partStart.length - 1;
+  const texts =
+    parts.size > 0
+      ? [...parts.values()].slice(0, mostBars).map(part => barLine(plainPart(part), room))
+      : lastLine === undefined
+        ? []
+        : [clipped(lastLine, { columns }, partStart.length)];
+  return texts.map(text => style('dim', partStart + text));
+}
+
+function plainPart(part: PartProgress): PartProgress {
+  return { ...part, label: plainText(part.label), amount: plainText(part.amount) };
+}
 
 /** Returns the lines that show a finished build. */
 export function lastFrameOf(
@@ -88,11 +103,15 @@ function secondsText(seconds: number): string {
 
 /** Returns one line of plain characters, cut at the width of the terminal. */
 function clipped(text: string, { columns }: { readonly columns: number }, indent: number): string {
-  // The last part of a line that was drawn over is the newest.
-  const plain = text
+  const plain = plainText(text);
+  const room = Math.max(4, columns - indent - 1);
+  return plain.length > room ? `${plain.slice(0, room - 3)}...` : plain;
+}
+
+/** Returns text without control characters. The last part of a line that was drawn over is the newest. */
+function plainText(text: string): string {
+  return text
     .replace(/^.*\r(?=.)/s, '')
     .replace(/\t/g, ' ')
     .replace(/\p{Cc}/gu, '');
-  const room = Math.max(4, columns - indent - 1);
-  return plain.length > room ? `${plain.slice(0, room - 3)}...` : plain;
 }

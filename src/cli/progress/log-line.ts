@@ -1,3 +1,5 @@
+import { type PartProgress, readProgress } from './bars.ts';
+
 /** A line of a build's log. */
 export type LogLine =
   /** A line of the step with this number. */
@@ -12,7 +14,9 @@ export type StepLine =
   | { readonly kind: 'error' | 'warning'; readonly text: string }
   /** Output of the step, so many seconds after its start. */
   | { readonly kind: 'output'; readonly seconds: number; readonly text: string }
-  /** The name of a new step; later its name again, or the progress of a part of it. */
+  /** How far a part of the step is. */
+  | { readonly kind: 'progress'; readonly text: string; readonly part: PartProgress }
+  /** The name of a new step; later its name again, or other text. */
   | { readonly kind: 'text'; readonly text: string };
 
 /**
@@ -37,5 +41,6 @@ function stepLine(text: string): StepLine {
     return { kind: message[1] === 'ERROR' ? 'error' : 'warning', text: message[2] ?? '' };
   const output = /^(\d+\.\d+) (.*)$/s.exec(text);
   if (output) return { kind: 'output', seconds: Number(output[1]), text: output[2] ?? '' };
-  return { kind: 'text', text };
+  const part = readProgress(text);
+  return part ? { kind: 'progress', text, part } : { kind: 'text', text };
 }

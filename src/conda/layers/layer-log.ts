@@ -37,8 +37,9 @@ export function createLayerLog(
       const tookMs = Date.now() - fetchBegan;
       return [{ kind: 'download', name, bytes, totalBytes, tookMs, isDone: false }];
     }
+    const before = shown.has(progress) ? [] : [downloadPart(progress)];
     shown.add(progress);
-    return [layerPart(progress, makeBegan, undefined)];
+    return [...before, layerPart(progress, makeBegan, undefined)];
   };
   const reportNow = () => {
     const running = [...open].map(progressOf).filter(one => one !== undefined);
@@ -61,12 +62,11 @@ export function createLayerLog(
       open.delete(key);
       here.add(subject.package.name);
       if (progress === undefined) return;
-      const { name, fetchBegan = 0, makeBegan = 0, madeAt, archiveBytes: bytes } = progress;
       fetched += 1;
-      fetchedBytes += bytes;
-      const tookMs = makeBegan - fetchBegan;
-      ended.push({ kind: 'download', name, bytes, totalBytes: bytes, tookMs, isDone: true });
-      if (shown.delete(progress)) ended.push(layerPart(progress, makeBegan, madeAt));
+      fetchedBytes += progress.archiveBytes;
+      const { makeBegan = 0, madeAt } = progress;
+      const isShown = shown.delete(progress);
+      ended.push(isShown ? layerPart(progress, makeBegan, madeAt) : downloadPart(progress));
     },
 
     end(layers) {
@@ -85,6 +85,13 @@ export function createLayerLog(
       clearInterval(timer);
     },
   };
+}
+
+/** Returns a download that has ended. */
+function downloadPart(progress: PackageProgress): PartProgress {
+  const { name, fetchBegan = 0, makeBegan = 0, archiveBytes: bytes } = progress;
+  const tookMs = makeBegan - fetchBegan;
+  return { kind: 'download', name, bytes, totalBytes: bytes, tookMs, isDone: true };
 }
 
 /** @param madeAt end of the work; undefined while it goes on */
