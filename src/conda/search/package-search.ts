@@ -7,6 +7,7 @@ import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
 import { runTask } from '../locks/one-task.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
+import type { ChannelSummaries, PackageSummary } from './channel-summaries.ts';
 import { hasName, matchingNames, type NameList } from './name-search.ts';
 import { compareVersions, type FoundVersion, mostVersions } from './package-versions.ts';
 import type { SearchOrder, VersionsAnswer } from './search-worker.ts';
@@ -15,6 +16,7 @@ export interface PackageSearchDeps {
   readonly channels: ChannelAccess;
   readonly repodata: RepodataStore;
   readonly shards: ShardStore;
+  readonly summaries: ChannelSummaries;
 }
 
 /** A package that a search found. */
@@ -24,6 +26,8 @@ export interface FoundPackage {
   readonly channels: readonly string[];
   /** Subdirectories that have it, such as `linux-64`. */
   readonly subdirs: readonly string[];
+  /** What the first of its channels says about it; undefined where that is not known. */
+  readonly about: PackageSummary | undefined;
 }
 
 export interface SearchResult {
@@ -31,6 +35,8 @@ export interface SearchResult {
   readonly packages: readonly FoundPackage[];
   /** Number of all matches, counted up to 1,000. */
   readonly total: number;
+  /** True while a channel sends descriptions: a later search has more of them. */
+  readonly isDescribing: boolean;
   readonly failures: SearchFailures;
 }
 
@@ -53,6 +59,8 @@ export interface VersionsResult {
   readonly versions: readonly PackageVersion[];
   /** True if there are older ones. */
   readonly hasMore: boolean;
+  /** What the first of the channels says about the package; undefined where that is not known. */
+  readonly about: PackageSummary | undefined;
   readonly failures: SearchFailures;
 }
 
@@ -60,6 +68,8 @@ export interface VersionsResult {
 export interface PackageSearch {
   search(text: string, channels: readonly string[], signal: AbortSignal): Promise<SearchResult>;
   versions(name: string, channels: readonly string[], signal: AbortSignal): Promise<VersionsResult>;
+  /** Begins to fetch the data of channels, so that it is here when somebody has written a name. */
+  prepare(channels: readonly string[]): void;
 }
 
 /** A subdirectory with its names. */
@@ -77,9 +87,15 @@ const knownVersions = 500;
 /** How long a failure is the answer for a channel: people type faster than a channel that is down answers. */
 const failureMs = 15_000;
 /** How long a search waits for data that is being fetched. */
-const waitMs = 3000;
+const waitMs = 1000;
+const prepareMs = 60_000;
 
-export function createPackageSearch({ channels, repodata, shards }: PackageSearchDeps) {
+export function createPackageSearch({
+  channels,
+  repodata,
+  shards,
+  summaries,
+}: PackageSearchDeps): PackageSearch {
   const names = cacheOfBytes<string, NameList>(namesBytes, list => list.length);
   const reading = new Map<string, Promise<NameList>>();
   const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
@@ -134,8 +150,9 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
     written: readonly string[],
     gone: AbortSignal,
     work: (channel: string, signal: AbortSignal) => Promise<readonly T[]>,
+    patienceMs = waitMs,
   ): Promise<{ readonly found: readonly T[]; readonly failures: SearchFailures }> => {
-    const signal = AbortSignal.any([gone, AbortSignal.timeout(waitMs)]);
+    const signal = AbortSignal.any([gone, AbortSignal.timeout(patienceMs)]);
     const wanted = written.flatMap(one => channelsOf(readWrittenChannel(one).channel));
     const problems: string[] = [];
     const late: string[] = [];
@@ -157,11 +174,15 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
     return { found: found.flat(), failures: { problems, late } };
   };
 
-  const listed = (written: readonly string[], gone: AbortSignal) =>
-    inEach(written, gone, (channel, signal) =>
-      opened(channel, signal, async (one, subdir): Promise<ListedSubdir> => {
-        return { channel, subdir, names: await namesIn(one) };
-      }),
+  const listed = (written: readonly string[], gone: AbortSignal, patienceMs?: number) =>
+    inEach(
+      written,
+      gone,
+      (channel, signal) =>
+        opened(channel, signal, async (one, subdir): Promise<ListedSubdir> => {
+          return { channel, subdir, names: await namesIn(one) };
+        }),
+      patienceMs,
     );
 
   const versionsOf = async (
@@ -184,20 +205,37 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
     return versions;
   };
 
-  const search: PackageSearch = {
+  const aboutOf = (name: string, having: readonly string[]): PackageSummary | undefined => {
+    const all = having.map(channel => summaries.of(channels.baseUrl(channel), name));
+    return all.find(one => one !== undefined);
+  };
+
+  return {
     async search(text, written, signal) {
       const { found, failures } = await listed(written, signal);
       const lists = found.map(one => one.names);
       const { names: best, total } = await matchingNames(lists, text.trim(), mostMatches);
       const packages = best.map(name => {
         const having = found.filter(one => hasName(one.names, name));
+        const inChannels = [...new Set(having.map(({ channel }) => channel))];
         return {
-          name,
-          channels: [...new Set(having.map(({ channel }) => channel))],
+          ...{ name, channels: inChannels, about: aboutOf(name, inChannels) },
           subdirs: [...new Set(having.map(({ subdir }) => subdir))],
         };
       });
-      return { packages, total, failures };
+      const isDescribing = packages.some(one =>
+        one.channels.some(channel => summaries.isFetching(channels.baseUrl(channel))),
+      );
+      return { packages, total, isDescribing, failures };
+    },
+    prepare(written) {
+      listed(written, new AbortController().signal, prepareMs).then(
+        ({ found }) => {
+          for (const { channel } of found) summaries.prepare(channels.baseUrl(channel));
+        },
+        // Those who search are told.
+        () => {},
+      );
     },
     async versions(name, written, gone) {
       const { found, failures } = await inEach(written, gone, (channel, signal) =>
@@ -216,14 +254,14 @@ export function createPackageSearch({ channels, repodata, shards }: PackageSearc
         }
       }
       const versions = [...merged.values()].sort((a, b) => compareVersions(b.version, a.version));
+      const having = [...new Set(versions.map(({ channel }) => channel))];
       return {
         versions: versions.slice(0, mostVersions),
         hasMore: versions.length > mostVersions,
-        failures,
+        ...{ about: aboutOf(name, having), failures },
       };
     },
   };
-  return search;
 }
 
 function problemText(channel: string, error: unknown): string {

@@ -86,13 +86,14 @@ export async function askFor(form: AskForm, { ctx, caller }: Asking, deps: AskDe
   );
 }
 
-/** Returns the packages that the search in a form finds, or the versions of one package. */
+/**
+ * Returns the packages that the search in a form finds, or the versions of one package. A search for nothing begins to
+ * fetch the data of the channels.
+ */
 export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Promise<Found> {
   const text = form.search.trim();
   const name = form.versionsOf.trim();
-  if (form.by !== 'packages' || (name === '' && text.length < shortestSearch)) {
-    return { kind: 'nothing' };
-  }
+  if (form.by !== 'packages') return { kind: 'nothing' };
   try {
     deps.gate.beforeRequest();
     deps.gate.request(asking.caller);
@@ -100,6 +101,10 @@ export async function foundFor(form: AskForm, asking: Asking, deps: AskDeps): Pr
     const channels = orderedChannels(written);
     return await preview(asking, deps, async (signal): Promise<Found> => {
       const { packageSearch } = deps;
+      if (name === '' && text.length < shortestSearch) {
+        packageSearch.prepare(channels);
+        return { kind: 'nothing' };
+      }
       if (name !== '') {
         const result = await packageSearch.versions(name, channels, signal);
         return { kind: 'versions', name, result };

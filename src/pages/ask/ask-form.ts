@@ -95,6 +95,11 @@ export function isEmptyForm({ by, image, packages, dockerfile }: AskForm): boole
   return given[by] === '';
 }
 
+/** Returns true for a form in which somebody searches for packages. */
+export function hasSearch({ by, search, versionsOf }: AskForm): boolean {
+  return by === 'packages' && (search.trim() !== '' || versionsOf.trim() !== '');
+}
+
 /** Returns the channels in the form, in their order. */
 export function channelsIn({ channels }: Pick<AskForm, 'channels'>): readonly string[] {
   return channels.split(/[\s,]+/).filter(channel => channel !== '');

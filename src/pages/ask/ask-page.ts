@@ -14,13 +14,14 @@ import {
 import {
   type AskForm,
   addressOf,
+  hasSearch,
   isEmptyForm,
   isExactPackage,
   readForm,
   withoutPackage,
   withPackage,
 } from './ask-form.ts';
-import { askPage } from './ask-template.ts';
+import { type AskView, askPage } from './ask-template.ts';
 import { chosenPieces, foundPieces } from './package-template.ts';
 import { type PlanView, planPieces } from './plan-template.ts';
 
@@ -35,7 +36,8 @@ export const askRoutes = [
       const asking = { ctx, caller };
       const form = readForm(queryOf(ctx.req));
       const wantsPlan = query.plan !== undefined;
-      return show(form, asking, deps, wantsPlan ? await planOf(form, asking, deps) : undefined);
+      const plan = wantsPlan ? await planOf(form, asking, deps) : undefined;
+      return askPage({ ...(await viewOf(form, asking, deps, plan)), isAddressed: true });
     },
   }),
   pageRoute({
@@ -106,11 +108,21 @@ function withSearchedPackage(form: AskForm): AskForm {
   return isForgotten ? withPackage(form, form.search) : form;
 }
 
-async function show(form: AskForm, asking: Asking, deps: AskDeps, plan?: PlanView) {
-  return askPage({
+async function show(form: AskForm, asking: Asking, deps: AskDeps, plan: PlanView) {
+  return askPage(await viewOf(form, asking, deps, plan));
+}
+
+async function viewOf(
+  form: AskForm,
+  asking: Asking,
+  deps: AskDeps,
+  plan: PlanView | undefined,
+): Promise<AskView> {
+  return {
     form,
+    isAddressed: false,
     plan: plan ?? (isEmptyForm(form) ? { kind: 'empty' } : { kind: 'waiting' }),
-    found: await foundFor(form, asking, deps),
+    found: hasSearch(form) ? await foundFor(form, asking, deps) : { kind: 'nothing' },
     barrier: barrierFor(form, asking.caller, deps),
-  });
+  };
 }

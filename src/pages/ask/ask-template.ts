@@ -1,8 +1,15 @@
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type AskForm, addressOf, offeredPlatforms, type Way, ways } from './ask-form.ts';
+import {
+  type AskForm,
+  addressOf,
+  isEmptyForm,
+  offeredPlatforms,
+  type Way,
+  ways,
+} from './ask-form.ts';
 import { type FormField, type FormProblem, labels } from './form-problem.ts';
-import { chosenPieces, type Found, foundPieces } from './package-template.ts';
+import { chosenPieces, type Found, foundPieces, isSearchLate } from './package-template.ts';
 import { type PlanView, planPieces, problemLine } from './plan-template.ts';
 
 /** The first page, as it is shown. */
@@ -10,9 +17,13 @@ export interface AskView {
   readonly form: AskForm;
   readonly plan: PlanView;
   readonly found: Found;
+  /** True if the address of the page holds the form, so that the page can be loaded again. */
+  readonly isAddressed: boolean;
   /** Why this viewer cannot ask for anything; undefined if they can. */
   readonly barrier: FormProblem | undefined;
 }
+
+const untilFoundSeconds = 2;
 
 const wayNames: Readonly<Record<Way, string>> = {
   packages: 'Packages',
@@ -22,12 +33,13 @@ const wayNames: Readonly<Record<Way, string>> = {
 
 /** Returns the first page: what this server is, and the form to ask for a container. */
 export function askPage(view: AskView): Page {
-  const { form, plan, barrier } = view;
+  const { form, plan, found, barrier } = view;
   const problem = plan.kind === 'problem' ? plan.problem : undefined;
   return {
     title: 'Ask for a container',
     scripts: ['ask'],
     ...(problem ? { status: problem.status } : {}),
+    ...(view.isAddressed && isSearchLate(found) ? { refreshSeconds: untilFoundSeconds } : {}),
     content: html`<h1>Containers on request</h1>
 <p class="lead">Say what you need: packages, an image with changes, or a Dockerfile. This server answers with the name of a container image, which any client can pull.</p>
 ${barrier && problemLine(barrier)}
@@ -70,7 +82,7 @@ function wayFields({ form, found }: AskView, problem: FormProblem | undefined): 
     case 'packages':
       return html`<label for="q">${labels.package}</label>
 <p class="hint" id="q-hint">Search Conda packages by name, or write one with its version, such as <code>samtools=1.20</code>.</p>
-<div class="search"><input id="q" name="q" value="${form.search}" type="search" placeholder="samtools" aria-describedby="q-hint package-problem" aria-controls="found" spellcheck="false" autocapitalize="none">
+<div class="search"><input id="q" name="q" value="${form.search}" type="search" placeholder="samtools" aria-describedby="q-hint package-problem" aria-controls="found" spellcheck="false" autocapitalize="none"${isEmptyForm(form) && html` autofocus`}>
 <button class="quiet" name="do" value="search">Search</button></div>
 ${problemPlace('package', problem)}
 <div id="found" aria-live="polite">${foundPieces(found)}</div>

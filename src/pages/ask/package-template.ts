@@ -6,6 +6,7 @@ import type {
 } from '../../conda/search/package-search.ts';
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
+import { shownText } from '../frame/shown-text.ts';
 
 /** What is below the search field. */
 export type Found =
@@ -13,6 +14,8 @@ export type Found =
   | { readonly kind: 'problem'; readonly text: string }
   | { readonly kind: 'packages'; readonly text: string; readonly result: SearchResult }
   | { readonly kind: 'versions'; readonly name: string; readonly result: VersionsResult };
+
+const longestSummary = 200;
 
 const platformNames: Readonly<Record<string, string>> = {
   'linux-64': 'amd64',
@@ -43,7 +46,14 @@ export function foundPieces(found: Found): Html {
   }
 }
 
-function packageRows(text: string, { packages, total, failures }: SearchResult): Html {
+/** Returns true for a search that finds more a little later. */
+export function isSearchLate(found: Found): boolean {
+  const isAnswer = found.kind === 'packages' || found.kind === 'versions';
+  return isAnswer && found.result.failures.late.length > 0;
+}
+
+function packageRows(text: string, result: SearchResult): Html {
+  const { packages, total, failures, isDescribing } = result;
   const count =
     total === 0
       ? failures.late.length === 0 && html`No package with “${text}” in its name.`
@@ -51,16 +61,18 @@ function packageRows(text: string, { packages, total, failures }: SearchResult):
         ? html`The best ${packages.length} of ${total >= mostCounted ? 'more than ' : ''}${countText(total)} matches:`
         : html`${countText(total)} ${total === 1 ? 'match' : 'matches'}:`;
   return html`${failureLines(failures)}<p class="hint" role="status">${count}</p>
-<ul class="matches">${packages.map(
-    ({ name, channels, subdirs }) => html`<li>
+<ul class="matches"${isDescribing && html` data-more`}>${packages.map(
+    ({ name, channels, subdirs, about }) => html`<li>
 <button class="quiet add" name="add" value="${name}" aria-label="Add ${name}"><span aria-hidden="true">+</span> ${name}</button>
-<span class="minor">${channels.join(', ')} · ${platformsText(subdirs)}</span>
+<span class="about">${about && html`<span>${shownText(about.summary, longestSummary)}</span>`}
+<span class="minor">${about?.version !== undefined && html`${about.version} · `}${channels.join(', ')} · ${platformsText(subdirs)}</span></span>
 <button class="quiet" name="versions" value="${name}" aria-label="Versions of ${name}">Versions</button>
 </li>`,
   )}</ul>`;
 }
 
-function versionRows(name: string, { versions, hasMore, failures }: VersionsResult): Html {
+function versionRows(name: string, result: VersionsResult): Html {
+  const { versions, hasMore, about, failures } = result;
   const first = versions[0]?.channel;
   const isOne = versions.every(({ channel }) => channel === first);
   const number = versions.length;
@@ -69,11 +81,12 @@ function versionRows(name: string, { versions, hasMore, failures }: VersionsResu
       ? html`No version of ${name} in these channels.`
       : html`${hasMore && 'The newest '}${number} ${number === 1 ? 'version' : 'versions'} of <strong>${name}</strong>:`;
   return html`${failureLines(failures)}<p class="hint" role="status">${count}</p>
+${about && html`<p class="hint">${shownText(about.summary, longestSummary)}</p>`}
 <ul class="matches">${versions.map(({ version, channel, subdirs, size }) => {
     const spec = `${isOne ? '' : `${channel}::`}${name}=${version}`;
     return html`<li>
 <button class="quiet add" name="add" value="${spec}" aria-label="Add ${spec}"><span aria-hidden="true">+</span> ${version}</button>
-<span class="minor">${channel} · ${platformsText(subdirs)}${size !== undefined && html` · ${byteText(size)}`}</span>
+<span class="about minor">${channel} · ${platformsText(subdirs)}${size !== undefined && html` · ${byteText(size)}`}</span>
 </li>`;
   })}</ul>`;
 }
@@ -84,5 +97,5 @@ function platformsText(subdirs: readonly string[]): string {
 
 function failureLines({ problems, late }: SearchFailures): Html {
   return html`${problems.map(text => html`<p class="failure">${text}</p>`)}
-${late.length > 0 && html`<p class="hint" data-late>This server is fetching the packages of ${late.join(', ')}: the first search takes a moment. Search again if nothing changes.</p>`}`;
+${late.length > 0 && html`<p class="hint" data-late>This server is fetching the list of packages of ${late.join(', ')}. The first search there takes some seconds, later ones are fast.</p>`}`;
 }

@@ -3,7 +3,8 @@
 const planPauseMs = 400;
 const searchPauseMs = 200;
 const addressPauseMs = 150;
-const againMs = 2000;
+/** Pauses between looks at a search that is not complete. */
+const againMs = [500, 1000, 2000, 4000, 8000, 8000, 8000, 8000];
 /** Proxies refuse longer addresses. */
 const longestAddress = 7000;
 
@@ -110,9 +111,13 @@ const planLater = later(showPlan, planPauseMs);
 
 let again = 0;
 
-/** @param {Readonly<Record<string, string>>} [more] */
-async function showFound(more) {
+/**
+ * @param {Readonly<Record<string, string>>} [more]
+ * @param {number} [looks] how often the search was repeated
+ */
+async function showFound(more, looks = 0) {
   if (!found) return;
+  clearTimeout(again);
   found.setAttribute('aria-busy', 'true');
   if (found.childElementCount === 0) found.innerHTML = '<p class="hint">Searching…</p>';
   const text = search?.value;
@@ -120,13 +125,30 @@ async function showFound(more) {
   // Something was chosen, or written, meanwhile.
   if (piece === undefined || search?.value !== text) return;
   found.removeAttribute('aria-busy');
+  // A list that somebody walks through with the keyboard stays as it is.
+  if (looks > 0 && found.contains(document.activeElement)) return;
   found.innerHTML = piece;
-  clearTimeout(again);
-  // Kept data of a channel comes with its first search.
-  if (found.querySelector('[data-late]')) again = setTimeout(() => showFound(more), againMs);
+  lookAgain(more, looks);
+}
+
+/**
+ * Repeats a search that found only a part: the data of a channel comes with its first search.
+ *
+ * @param {Readonly<Record<string, string>>} [more]
+ * @param {number} [looks]
+ */
+function lookAgain(more, looks = 0) {
+  const pause = againMs[looks];
+  if (!pause || !found?.querySelector('[data-late], [data-more]')) return;
+  again = setTimeout(() => showFound(more, looks + 1), pause);
 }
 
 const findLater = later(() => showFound(), searchPauseMs);
+
+/** Fetches the data of the channels while somebody is still writing. */
+function prepare() {
+  if (search && search.value === '') void fetchFound();
+}
 
 let choosing = Promise.resolve();
 
@@ -189,5 +211,9 @@ form.addEventListener('submit', event => {
 addEventListener('pageshow', () => {
   for (const button of form.querySelectorAll('button')) button.disabled = false;
 });
+
+search?.addEventListener('focus', prepare, { once: true });
+if (search && document.activeElement === search) prepare();
+lookAgain();
 
 if (plan.querySelector('[data-waiting]')) showPlan();

@@ -8,6 +8,7 @@ import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
 import { readLock } from '../../conda/locks/read-lock.ts';
 import { createRepodataStore } from '../../conda/repodata/repodata-store.ts';
 import { createShardStore } from '../../conda/repodata/shard-store.ts';
+import { createChannelSummaries } from '../../conda/search/channel-summaries.ts';
 import { createPackageSearch } from '../../conda/search/package-search.ts';
 import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
 import { withoutReach } from '../../upstream/registry-settings.ts';
@@ -32,6 +33,7 @@ export function createConda(
   const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
   const access = createChannelAccess({ channels, transport, guarded, retry });
   const { solve, repodata: repodataLimits } = config.conda;
+  const { maxFileBytes } = repodataLimits;
   const repodata = createRepodataStore({
     ...{ channels: access, space, log },
     directory: pathOf('conda/repodata'),
@@ -39,13 +41,14 @@ export function createConda(
     timeoutMs: repodataLimits.timeout,
     // Shards of channels that have them take the other half.
     maxBytes: repodataLimits.maxBytes / 2,
-    maxFileBytes: repodataLimits.maxFileBytes,
+    maxFileBytes,
   });
   const shards = createShardStore({
     channels: access,
     directory: pathOf('conda/shards'),
     maxBytes: repodataLimits.maxBytes / 2,
   });
+  const summaries = createChannelSummaries({ channels: access, maxFileBytes });
   const solver = createCondaSolver({ channels: access, repodata, shards, limits: solve });
   const limits = config.conda.packages;
   const threads = createLayerThreads(limits.threads);
@@ -57,13 +60,13 @@ export function createConda(
   return {
     channels: access,
     solver,
-    packageSearch: createPackageSearch({ channels: access, repodata, shards }),
+    packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     readLock,
     async close() {
       await solver.close();
-      await Promise.all([repodata.close(), threads.close()]);
+      await Promise.all([repodata.close(), summaries.close(), threads.close()]);
       await Promise.all([transport.close(), guarded.close()]);
     },
   };
