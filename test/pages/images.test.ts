@@ -110,6 +110,43 @@ test('texts of an image are shown as texts', async () => {
   await checkLooks(browser, sluice.url + address, 'inspect-hostile');
 });
 
+test('long texts unfold, and the page stays small whatever an image has', async () => {
+  const long = '<&\u202e '.repeat(700);
+  const pusher = await Pusher.open(registry, 'corpus/long');
+  const large = imageOf({
+    layers: [await layerOf([{ name: 'a', content: 'a' }])],
+    run: {
+      Env: Array.from({ length: 200 }, (_, at) => `V${at}=${long}`),
+      Cmd: ['/bin/sh', '-c', long],
+      Entrypoint: [long],
+      Labels: Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`l${at}`, long])),
+    },
+    config: usual => ({
+      ...usual,
+      history: Array.from({ length: 200 }, () => ({ created_by: long, empty_layer: true })),
+    }),
+  });
+  await pusher.push(large, 'latest');
+  await pusher.close();
+  const address = pageOf(`${registry.host}/corpus/long:latest`);
+  const text = await read(address);
+  assert.ok(Buffer.byteLength(text) < 100_000, `${Buffer.byteLength(text)} bytes`);
+  assert.match(text, /\d+ more are not shown/);
+  const { containerToken } = await sluice.request({
+    containerImage: `${registry.host}/corpus/long:latest`,
+  });
+  const container = await read(`/view/containers/${containerToken}`);
+  assert.ok(Buffer.byteLength(container) < 100_000, `${Buffer.byteLength(container)} bytes`);
+
+  await using tab = await browser.open({ javaScript: false });
+  await tab.page.goto(sluice.url + address);
+  const entrypoint = tab.page.locator('details.fold').first();
+  const height = async () => (await entrypoint.boundingBox())?.height ?? 0;
+  const folded = await height();
+  await entrypoint.locator('summary').press('Enter');
+  assert.ok((await height()) > 2 * folded);
+});
+
 test('an image that does not exist is a page that says so', async () => {
   assert.match(await read(pageOf(`${registry.host}/corpus/none:1`), 404), /class="failure"/);
   await read(pageOf('<script>'), 400);

@@ -1,4 +1,5 @@
 import { type Html, html } from '../frame/html.ts';
+import { foldedText, type PageRoom } from '../frame/page-room.ts';
 import { shownText } from '../frame/shown-text.ts';
 import type { ConfigGroup, ConfigRow } from './config-difference.ts';
 
@@ -8,20 +9,20 @@ const kinds = {
   changed: { mark: '±', about: 'changed' },
 } as const;
 
-// A page shows so many rows of a group.
-const mostRows = 200;
-
 /** Returns the configuration before and after the changes: the changed rows first, the rest on request. */
-export function configTable(groups: readonly ConfigGroup[]): Html {
+export function configTable(groups: readonly ConfigGroup[], room: PageRoom): Html {
   if (groups.length === 0) return html`<p class="minor">The image has no configuration.</p>`;
   return html`${groups.map(({ title, rows }) => {
-    const shown = rows.slice(0, mostRows);
-    const changed = shown.filter(isChanged);
-    const same = shown.filter(row => !isChanged(row));
+    const changed = room.list(rows.filter(isChanged), changedRow);
+    const rest = rows.filter(row => !isChanged(row));
+    const same = room.list(rest, sameRow);
+    const left = changed.left + same.left;
+    const isShort = rows.length === rest.length && rest.length <= 8;
+    const table = same.shown.length > 0 && tableOf(title, same.shown, ['Value']);
     return html`<h3>${title}</h3>
-${changed.length > 0 && table(`${title}, changed`, changed, true)}
-${same.length > 0 && (changed.length === 0 && same.length <= 8 ? table(title, same, false) : html`<details><summary>${same.length} unchanged</summary>${table(title, same, false)}</details>`)}
-${rows.length > mostRows && html`<p class="minor">${rows.length - mostRows} more are not shown.</p>`}`;
+${changed.shown.length > 0 && tableOf(`${title}, changed`, changed.shown, ['Before', 'After'])}
+${table && (isShort ? table : html`<details><summary>${rest.length} unchanged</summary>${table}</details>`)}
+${left > 0 && html`<p class="minor">${left} more are not shown: the page would be too large.</p>`}`;
   })}`;
 }
 
@@ -29,11 +30,10 @@ function isChanged({ before, after }: ConfigRow): boolean {
   return before !== after;
 }
 
-function table(title: string, rows: readonly ConfigRow[], isDifference: boolean): Html {
-  const heads = isDifference ? ['Before', 'After'] : ['Value'];
+function tableOf(title: string, rows: readonly Html[], heads: readonly string[]): Html {
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="difference">
 <thead><tr><th scope="col">Name</th>${heads.map(head => html`<th scope="col">${head}</th>`)}</tr></thead>
-<tbody>${rows.map(row => (isDifference ? changedRow(row) : sameRow(row)))}</tbody></table></div>`;
+<tbody>${rows}</tbody></table></div>`;
 }
 
 function changedRow({ name, before, after }: ConfigRow): Html {
@@ -48,7 +48,7 @@ function sameRow({ name, after }: ConfigRow): Html {
 
 function value(text: string | undefined, kind: 'old' | 'new' | 'same'): Html {
   if (text === undefined) return html`<span class="minor">none</span>`;
-  const code = html`<code>${shownText(text, 1000)}</code>`;
+  const code = foldedText(text);
   if (kind === 'old') return html`<del>${code}</del>`;
   return kind === 'new' ? html`<ins>${code}</ins>` : code;
 }

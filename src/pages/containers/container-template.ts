@@ -2,6 +2,7 @@ import type { ContainerRequest } from '../../request/container-request.ts';
 import { shortName } from '../ask/use-commands.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
+import { pageRoom } from '../frame/page-room.ts';
 import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
 import { configTable } from './config-table.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
@@ -52,11 +53,12 @@ function contents(token: string, { platforms, platform, layers, config }: Contai
     one =>
       html`<li>${one === platform ? html`<strong aria-current="true">${visibleText(one, 80)}</strong>` : html`<a href="/view/containers/${token}?platform=${encodeURIComponent(one)}#layers">${visibleText(one, 80)}</a>`}</li>`,
   );
+  const room = pageRoom();
   return html`<h2 id="layers">Layers</h2>
 ${platforms.length > 1 && html`<nav aria-label="Platforms"><ul class="choices">${choices}</ul></nav>`}
-${layerStack(layers)}
+${layerStack(layers, room)}
 <h2>Configuration</h2>
-${configTable(config)}`;
+${configTable(config, room)}`;
 }
 
 function end({ token }: ContainerRequest): Html {

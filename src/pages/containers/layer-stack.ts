@@ -1,7 +1,7 @@
 import { scaleLinear } from 'd3-scale';
 import { byteText, shortDigest } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
-import { shownText } from '../frame/shown-text.ts';
+import { foldedText, type PageRoom } from '../frame/page-room.ts';
 import type { LayerOrigin, StackedLayer } from './container-data.ts';
 
 /** Names of the origins, and what they mean. */
@@ -25,7 +25,7 @@ const widest = 55;
 const mostSlabs = 24;
 
 /** Returns the stack of layers as a picture, the top layer first, its sums, and a table with the same. */
-export function layerStack(layers: readonly StackedLayer[]): Html {
+export function layerStack(layers: readonly StackedLayer[], room: PageRoom): Html {
   const total = layers.reduce((sum, { size }) => sum + size, 0);
   if (layers.length === 0) return html`<p class="minor">The image has no layers.</p>`;
   const slabs = slabsOf(layers).reverse();
@@ -38,18 +38,20 @@ export function layerStack(layers: readonly StackedLayer[]): Html {
     const { name, about } = origins[origin];
     return html`<li><svg class="swatch" width="16" height="16" aria-hidden="true"><rect class="slab ${origin}" width="16" height="16" rx="2"/></svg> <strong>${name}</strong>, ${about}: ${countOf(own.length)}, ${byteText(size)}</li>`;
   });
+  const numbered = layers.map((layer, at) => ({ layer, number: at + 1 })).reverse();
+  const { shown, left } = room.list(numbered, ({ layer, number }) => row(layer, number));
   return html`<p>${countOf(layers.length)}, ${byteText(total)} compressed. The top layer is the first.</p>
 <ul class="legend">${sums}</ul>
 ${picture(slabs)}
 <details class="table"><summary>The layers as a table</summary>
 <div class="wide" tabindex="0" role="region" aria-label="Layers"><table>
 <thead><tr><th scope="col" class="number">Layer</th><th scope="col">Origin</th><th scope="col" class="number">Size</th><th scope="col">Made by</th><th scope="col">Digest</th></tr></thead>
-<tbody>${layers.map((layer, at) => row(layer, at + 1)).reverse()}</tbody>
-</table></div></details>`;
+<tbody>${shown}</tbody>
+</table></div>${left > 0 && html`<p class="minor">${left} more are not shown.</p>`}</details>`;
 }
 
 function row({ origin, size, by, digest }: StackedLayer, number: number): Html {
-  return html`<tr><td class="number">${number}</td><td>${origins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`<code>${shownText(by, 200)}</code>`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
+  return html`<tr><td class="number">${number}</td><td>${origins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`${foldedText(by)}`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
 }
 
 function picture(slabs: readonly Slab[]): Html {

@@ -1,6 +1,7 @@
 import { byteText, countText, shortDigest, timeElement } from '../frame/formats.ts';
 import { type Html, html, safeAddress } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
+import { foldedText, type PageRoom, pageRoom } from '../frame/page-room.ts';
 import { visibleText } from '../frame/shown-text.ts';
 import type { ConfigView, HistoryStep } from './image-config-view.ts';
 import type { Referrers, ReferrerView } from './image-referrers.ts';
@@ -39,16 +40,17 @@ function imageForm(image: string): Html {
 /** Returns the page about an image. */
 export function imagePage(image: string, view: ImageView, referrers: Referrers): Page {
   const name = visibleText(image, 200);
+  const room = pageRoom();
   return {
     title: name,
     content: html`${imageForm(image)}
 <h1>${name}</h1>
 ${platformLinks(image, view)}
 ${overview(view)}
-${view.config && configuration(view.config)}
-${view.config ? layerTable(view) : artifactFiles(view)}
-${referrerTable(image, referrers)}
-${textTable('Annotations', Object.entries(view.annotations))}`,
+${view.config && configuration(view.config, room)}
+${view.config ? layerTable(view, room) : artifactFiles(view, room)}
+${referrerTable(image, referrers, room)}
+${textTable('Annotations', Object.entries(view.annotations), room)}`,
   };
 }
 
@@ -84,69 +86,74 @@ function dateOf(text: string): Html | string {
   return Number.isNaN(at) ? visibleText(text, 60) : timeElement(at);
 }
 
-const mostRows = 200;
-
-function configuration(config: ConfigView): Html {
-  const list = (texts: readonly string[]) =>
-    html`<code>${texts.slice(0, mostRows).map(text => html`${visibleText(text, 2000)} `)}</code>`;
-  const words = (texts: readonly string[]) =>
-    html`<code>${visibleText(JSON.stringify(texts), 4000)}</code>`;
+function configuration(config: ConfigView, room: PageRoom): Html {
+  const words = (texts: readonly string[]) => foldedText(JSON.stringify(texts));
   const { entrypoint, command, user, workingDirectory, ports, volumes, healthCheck } = config;
   const environment = config.environment.map((entry): [string, string] => {
     const equals = entry.indexOf('=');
     return equals < 0 ? [entry, ''] : [entry.slice(0, equals), entry.slice(equals + 1)];
   });
+  const facts: readonly (readonly [name: string, value: Html | string | undefined])[] = [
+    ['Entrypoint', entrypoint.length > 0 ? words(entrypoint) : 'none'],
+    ['Command', command.length > 0 ? words(command) : 'none'],
+    ['User', user ? foldedText(user) : 'root'],
+    ['Working directory', foldedText(workingDirectory ?? '/')],
+    ['Ports', ports.length > 0 ? foldedText(ports.join(' ')) : undefined],
+    ['Volumes', volumes.length > 0 ? foldedText(volumes.join(' ')) : undefined],
+    ['Health check', healthCheck.length > 0 ? words(healthCheck) : undefined],
+    ['Stop signal', config.stopSignal && foldedText(config.stopSignal)],
+  ];
+  const present = facts.flatMap(([name, value]) => (value ? [fact(name, value)] : []));
   return html`<h2>Configuration</h2>
-<dl class="facts">
-${fact('Entrypoint', entrypoint.length > 0 ? words(entrypoint) : 'none')}
-${fact('Command', command.length > 0 ? words(command) : 'none')}
-${fact('User', user ? html`<code>${visibleText(user)}</code>` : 'root')}
-${fact('Working directory', html`<code>${visibleText(workingDirectory ?? '/')}</code>`)}
-${ports.length > 0 && fact('Ports', list(ports))}
-${volumes.length > 0 && fact('Volumes', list(volumes))}
-${healthCheck.length > 0 && fact('Health check', words(healthCheck))}
-${config.stopSignal && fact('Stop signal', html`<code>${visibleText(config.stopSignal)}</code>`)}
-</dl>
-${textTable('Environment', environment, 'h3')}
-${textTable('Labels', config.labels, 'h3')}`;
+<dl class="facts">${room.list(present, one => one).shown}</dl>
+${textTable('Environment', environment, room, 'h3')}
+${textTable('Labels', config.labels, room, 'h3')}`;
 }
 
 function textTable(
   title: string,
   rows: readonly (readonly [name: string, value: string])[],
+  room: PageRoom,
   level: 'h2' | 'h3' = 'h2',
 ): Html | false {
   if (rows.length === 0) return false;
   const heading = level === 'h2' ? html`<h2>${title}</h2>` : html`<h3>${title}</h3>`;
+  const { shown, left } = room.list(
+    rows,
+    ([name, value]) => html`<dt>${foldedText(name)}</dt><dd>${textOrLink(value)}</dd>`,
+  );
   return html`${heading}
-<dl class="facts names">${rows
-    .slice(0, mostRows)
-    .map(
-      ([name, value]) =>
-        html`<dt><code>${visibleText(name, 300)}</code></dt><dd>${textOrLink(value)}</dd>`,
-    )}</dl>
-${rows.length > mostRows && html`<p class="minor">${countText(rows.length - mostRows)} more are not shown.</p>`}`;
+<dl class="facts names">${shown}</dl>
+${leftOut(left)}`;
+}
+
+function leftOut(count: number): Html | false {
+  return (
+    count > 0 &&
+    html`<p class="minor">${countText(count)} more ${count === 1 ? 'is' : 'are'} not shown: the page would be too large.</p>`
+  );
 }
 
 function textOrLink(text: string): Html {
-  const address = text.length <= 500 ? safeAddress(text) : undefined;
-  const shown = visibleText(text, 1000);
+  const address = text.length <= 400 ? safeAddress(text) : undefined;
   return address
-    ? html`<a href="${address}" rel="noreferrer nofollow">${shown}</a>`
-    : html`<code>${shown}</code>`;
+    ? html`<a href="${address}" rel="noreferrer nofollow">${visibleText(text)}</a>`
+    : foldedText(text);
 }
 
-function layerTable({ layers, history, layerBytes }: ImageView): Html {
+function layerTable({ layers, history, layerBytes }: ImageView, room: PageRoom): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
+  const { shown, left } = room.list(history, step => {
+    const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
+    return stepRow(step, layer, layerBytes, largest);
+  });
   return html`<h2 id="layers">History and layers</h2>
 <p class="minor">From the lowest layer to the highest. A step without a layer changed the configuration only.</p>
 <div class="wide" tabindex="0"><table class="layers">
 <thead><tr><th scope="col">Step</th><th scope="col">Layer</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
-<tbody>${history.slice(0, 500).map(step => {
-    const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
-    return stepRow(step, layer, layerBytes, largest);
-  })}</tbody>
-</table></div>`;
+<tbody>${shown}</tbody>
+</table></div>
+${leftOut(left)}`;
 }
 
 function stepRow(
@@ -157,33 +164,32 @@ function stepRow(
 ): Html {
   const command = createdBy.replace(/^\/bin\/sh -c (?:#\(nop\)\s*)?/, '');
   const what = html`<td class="step">${
-    command === ''
-      ? html`<span class="minor">No history</span>`
-      : html`<code>${visibleText(command, 600)}</code>`
-  }${comment && html`<br><span class="minor">${visibleText(comment, 200)}</span>`}</td>`;
+    command === '' ? html`<span class="minor">No history</span>` : foldedText(command)
+  }${comment && html`<div class="minor">${visibleText(comment, 200)}</div>`}</td>`;
   if (!layer) {
-    return html`<tr class="empty">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
+    return html`<tr class="unchanged">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
   }
   const { number, digest, size } = layer;
   const share = total > 0 ? size / total : 0;
   return html`<tr>${what}<td>Layer ${number}<br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %</span></td></tr>`;
 }
 
-function artifactFiles({ layers, layerBytes }: ImageView): Html {
+function artifactFiles({ layers, layerBytes }: ImageView, room: PageRoom): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
+  const { shown, left } = room.list(
+    layers,
+    ({ title, digest, mediaType, size }) =>
+      html`<tr><td>${foldedText(title ?? shortDigest(digest))}</td><td><code>${visibleText(mediaType, 200)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}</td></tr>`,
+  );
   return html`<h2>Files</h2>
 <p class="minor">This is an artifact, not a container image: its layers are not files of a root file system.</p>
 <div class="wide" tabindex="0"><table>
 <thead><tr><th scope="col">File</th><th scope="col">Type</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
-<tbody>${layers
-    .slice(0, 500)
-    .map(
-      ({ title, digest, mediaType, size }) =>
-        html`<tr><td><code>${title === undefined ? shortDigest(digest) : visibleText(title, 300)}</code></td><td><code>${visibleText(mediaType, 200)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}</td></tr>`,
-    )}</tbody></table></div>`;
+<tbody>${shown}</tbody></table></div>
+${leftOut(left)}`;
 }
 
-function referrerTable(image: string, { found, isPartial }: Referrers): Html {
+function referrerTable(image: string, { found, isPartial }: Referrers, room: PageRoom): Html {
   const missing =
     isPartial &&
     html`<p class="minor">The registry did not list all of them: reload the page to ask again.</p>`;
@@ -191,11 +197,13 @@ function referrerTable(image: string, { found, isPartial }: Referrers): Html {
     return html`<h2>Signatures and attestations</h2>
 ${missing || html`<p class="minor">Nothing refers to this image: no signature, no bill of materials, no provenance.</p>`}`;
   }
+  const { shown, left } = room.list(found, referrer => referrerRow(image, referrer));
   return html`<h2>Signatures and attestations</h2>
 ${missing}
 <div class="wide" tabindex="0"><table>
 <thead><tr><th scope="col">What</th><th scope="col">Type</th><th scope="col">Digest</th><th scope="col" class="number">Size</th></tr></thead>
-<tbody>${found.map(referrer => referrerRow(image, referrer))}</tbody></table></div>`;
+<tbody>${shown}</tbody></table></div>
+${leftOut(left)}`;
 }
 
 function referrerRow(image: string, { kind, type, digest, size, annotations }: ReferrerView): Html {
