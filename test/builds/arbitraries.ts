@@ -33,6 +33,10 @@ const wanted: fc.Arbitrary<CondaSource['wanted']> = fc.oneof(
     }),
   ),
   fc.record({ form: fc.constant('lock' as const), urls: lists, pip: lists }),
+  fc.record({
+    form: fc.constant('locks' as const),
+    platforms: fc.array(fc.record({ subdir: texts, urls: lists, pip: lists })),
+  }),
   fc.record({ form: fc.constant('lockUrl' as const), url: texts }),
 );
 

@@ -214,6 +214,19 @@ test('every member of a Conda source changes the key', () => {
     { ...source, wanted: { form: 'lock', urls: ['a'], pip: [] } },
     { ...source, wanted: { form: 'lock', urls: [], pip: ['a'] } },
     { ...source, wanted: { form: 'lockUrl', url: 'a' } },
+    ...[
+      [{ subdir: 'x', urls: ['a'], pip: [] }],
+      [{ subdir: 'y', urls: ['a'], pip: [] }],
+      [{ subdir: 'x', urls: [], pip: ['a'] }],
+      [
+        { subdir: 'x', urls: ['a'], pip: [] },
+        { subdir: 'y', urls: [], pip: [] },
+      ],
+      [
+        { subdir: 'x', urls: [], pip: [] },
+        { subdir: 'y', urls: ['a'], pip: [] },
+      ],
+    ].map(platforms => ({ ...source, wanted: { form: 'locks' as const, platforms } })),
     { ...source, options: { ...options, mambaImage: 'x' } },
     { ...source, options: { ...options, baseImage: 'x' } },
     { ...source, options: { ...options, basePackages: [] } },

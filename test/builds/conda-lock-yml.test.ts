@@ -81,10 +81,9 @@ test('its key is the key of the explicit lock file', () => {
     planBuild({ condaFile: base64(text), containerPlatform }, places).key;
   const explicit = `@EXPLICIT\n${url('linux-aarch64', 'samtools')}#${md5('b')}\n`;
   assert.equal(keyOf(lock, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
-  assert.throws(
-    () => keyOf(lock, 'linux/amd64,linux/arm64'),
-    /'condaFile'.*send a request for each/,
-  );
+  const both = keyOf(lock, 'linux/arm64,linux/amd64');
+  assert.equal(both, keyOf(lock, 'linux/amd64,linux/arm64'));
+  assert.ok(![keyOf(lock, 'linux/amd64'), keyOf(lock, 'linux/arm64')].includes(both));
   const other = lock.replaceAll('linux-64', 'osx-64');
   assert.throws(
     () => keyOf(other, 'linux/amd64'),
@@ -97,4 +96,41 @@ test('a large file is read at once', () => {
   const began = performance.now();
   readBuildSource({ packages: { type: 'CONDA', entries: [many] } });
   assert.ok(performance.now() - began < 1000);
+});
+
+test('each of several platforms has its own packages, with Sluice and with BuildKit', () => {
+  const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+  const planOf = (text: string, more: object = {}) => {
+    const packages = { type: 'CONDA', environment: base64(text), ...more };
+    return planBuild({ packages, containerPlatform: 'linux/amd64,linux/arm64' }, places).origin;
+  };
+  const withoutPip = lock.replace(/- name: rich[^]*?optional: false\n/, '');
+  const native = planOf(withoutPip);
+  assert.ok(native.kind === 'recipe' && native.builderReasons === undefined);
+  const one = (subdir: string, name: string, digit: string) => `${url(subdir, name)}#${md5(digit)}`;
+  assert.deepEqual(native.native?.wanted, {
+    form: 'locks',
+    platforms: [
+      {
+        subdir: 'linux-64',
+        urls: [one('linux-64', 'samtools', 'a'), one('linux-64', 'zlib', 'c')],
+        pip: [],
+      },
+      { subdir: 'linux-aarch64', urls: [one('linux-aarch64', 'samtools', 'b')], pip: [] },
+    ],
+  });
+  const built = planOf(lock);
+  assert.ok(built.kind === 'recipe');
+  assert.deepEqual(built.builderReasons, ["the 'pip' packages"]);
+  assert.match(
+    built.dockerfile,
+    /^ARG TARGETARCH\nCOPY conda-\$\{TARGETARCH\}\.lock \/sluice\/conda\.lock$/m,
+  );
+  assert.deepEqual(Object.keys(built.files), ['conda-amd64.lock', 'conda-arm64.lock', 'solve.sh']);
+  assert.match(built.files['conda-amd64.lock'] ?? '', /^# pip rich @ /m);
+  assert.doesNotMatch(built.files['conda-arm64.lock'] ?? '', /^# pip|linux-64/m);
+  assert.throws(
+    () => planOf(withoutPip.replaceAll('linux-aarch64', 'osx-64')),
+    /no package for linux-aarch64, only for linux-64, osx-64/,
+  );
 });

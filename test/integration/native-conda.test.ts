@@ -313,6 +313,18 @@ suite('native Conda images', () => {
     assert.equal(amd64.filter(digest => arm64.includes(digest)).length, 2);
     const local = nativeSubdir === 'linux-64' ? 'linux-64' : 'linux-aarch64';
     assert.equal(await run(built, 'cat', '/opt/conda/share/native'), `made for ${local}\n`);
+    for (const format of ['explicit', 'pixi', 'conda-lock']) {
+      await logOf(built);
+      const lock = await text(`/v1alpha1/builds/${built.buildId}/lock?format=${format}`);
+      const again = (await sluice.request({
+        ...bodyOf({ environment: environment([lock]) }, { basePackages: '' }),
+        containerPlatform: 'linux/amd64,linux/arm64',
+      })) as unknown as Answer;
+      assert.match(await logOf(again), /The build succeeded/);
+      const digestOf = async ({ buildId }: Answer) =>
+        (JSON.parse(await text(`/v1alpha1/builds/${buildId}`)) as { digest: string }).digest;
+      assert.equal(await digestOf(again), await digestOf(built), format);
+    }
     const { message } = await refused({
       ...bodyOf({ entries: ['samtools'] }, { basePackages: '' }),
       containerPlatform: 'linux/amd64,linux/arm64',

@@ -5,7 +5,7 @@ import type { DefinitionRuntime } from '../../images/sif/definition/definition-r
 import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
 import { parseReference } from '../../oci/reference.ts';
-import type { CondaMaker, CondaSource } from '../recipe/conda/conda-source.ts';
+import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
@@ -193,9 +193,9 @@ function condaDefinition({ wanted, channels, options }: CondaSource): Definition
   const packages =
     wanted.form === 'environment'
       ? wanted.packages
-      : wanted.form === 'lock'
-        ? wanted.urls
-        : [wanted.url];
+      : wanted.form === 'lockUrl'
+        ? [wanted.url]
+        : packageUrlsIn(wanted);
   const lines = [
     `base image ${options.baseImage}`,
     ...channels.map(channel => `channel ${channel}`),

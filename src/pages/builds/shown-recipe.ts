@@ -1,6 +1,7 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { PlatformLayers } from '../../builds/logs/build-step.ts';
 import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../builds/plan/build-plan.ts';
+import { packageUrlsIn } from '../../builds/recipe/conda/conda-source.ts';
 import { parseDockerfile } from '../../builds/recipe/dockerfile/instructions.ts';
 import { recipeKindNamed } from '../../builds/recipe/recipe-kinds.ts';
 import { type InstructionPlace, placeKey, placesOf } from './instruction-places.ts';
@@ -56,9 +57,9 @@ function nativeRecipe(recipe: RecipeOrigin): ShownRecipe {
   const texts =
     wanted.form === 'environment'
       ? [...wanted.packages, ...options.basePackages]
-      : wanted.form === 'lock'
-        ? wanted.urls
-        : [wanted.url];
+      : wanted.form === 'lockUrl'
+        ? [wanted.url]
+        : packageUrlsIn(wanted);
   return {
     title: wanted.form === 'environment' ? 'Conda packages' : 'Conda lock file',
     lines: texts.map(text => plainLine(maskAddresses(text))),

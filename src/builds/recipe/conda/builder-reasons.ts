@@ -1,6 +1,6 @@
 import type { RecipeOptions } from '../recipe-kind.ts';
 import { defaultMambaImage } from './conda-options.ts';
-import type { CondaSource } from './conda-source.ts';
+import { type CondaSource, packageUrlsIn, pipIn } from './conda-source.ts';
 
 /**
  * Returns what only a builder can do for a source, in words that name the fields of the request; empty for an image that
@@ -11,14 +11,11 @@ export function builderReasons(
   { labels = {}, annotations = {}, created }: RecipeOptions,
 ): readonly string[] {
   const { mambaImage, commands } = options;
-  const pip = wanted.form === 'lockUrl' ? [] : wanted.pip;
-  const urls =
-    wanted.form === 'environment' ? wanted.packages : wanted.form === 'lock' ? wanted.urls : [];
   const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
     ["'condaOpts.commands'", commands.length > 0],
     [`'condaOpts.mambaImage' ${mambaImage}`, mambaImage !== defaultMambaImage],
-    ["the 'pip' packages", pip.length > 0],
-    ["a package of a 'file' URL", urls.some(url => url.startsWith('file:'))],
+    ["the 'pip' packages", pipIn(wanted).length > 0],
+    ["a package of a 'file' URL", packageUrlsIn(wanted).some(url => url.startsWith('file:'))],
     [
       "a channel of a 'file' or 'oci' URL",
       channels.some(channel => /^(?:file|oci):/.test(channel)),

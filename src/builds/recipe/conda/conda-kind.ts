@@ -69,6 +69,12 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
       ];
     case 'lock':
       return [list('locked', wanted.urls), list('lockedPip', wanted.pip)];
+    case 'locks':
+      return wanted.platforms.flatMap(({ subdir, urls, pip }) => [
+        text('lockedFor', subdir),
+        list('locked', urls),
+        list('lockedPip', pip),
+      ]);
     case 'lockUrl':
       return [text('lockUrl', wanted.url)];
   }

@@ -1,3 +1,5 @@
+import { isPackageUrl } from './package-spec.ts';
+
 /** What makes images of Conda packages: `auto` requires a builder only for what Sluice cannot do itself. */
 export type CondaMaker = 'auto' | 'native' | 'buildkit';
 
@@ -10,7 +12,7 @@ export interface CondaSource {
   readonly options: CondaOptions;
 }
 
-export type CondaWanted = CondaEnvironment | CondaLock | CondaLockUrl;
+export type CondaWanted = CondaEnvironment | CondaLock | CondaLocks | CondaLockUrl;
 
 /** An environment that the package manager has to solve. */
 export interface CondaEnvironment {
@@ -34,6 +36,19 @@ export interface CondaLock {
   readonly pip: readonly string[];
 }
 
+/** The content of a lock file with other packages for each of several platforms. */
+export interface CondaLocks {
+  readonly form: 'locks';
+  /** At least two, sorted by their platforms. */
+  readonly platforms: readonly PlatformLock[];
+}
+
+/** The packages of one platform. */
+export interface PlatformLock extends Pick<CondaLock, 'urls' | 'pip'> {
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+}
+
 /** A lock file that the builder fetches. */
 export interface CondaLockUrl {
   readonly form: 'lockUrl';
@@ -49,4 +64,31 @@ export interface CondaOptions {
   readonly basePackages: readonly string[];
   /** Final steps in the image, in the given order: lines of a Dockerfile. */
   readonly commands: readonly string[];
+}
+
+/** Returns the URLs of packages in a source, as they are requested. */
+export function packageUrlsIn(wanted: CondaWanted): readonly string[] {
+  switch (wanted.form) {
+    case 'environment':
+      return wanted.packages.filter(isPackageUrl);
+    case 'lock':
+      return wanted.urls;
+    case 'locks':
+      return wanted.platforms.flatMap(({ urls }) => urls);
+    case 'lockUrl':
+      return [];
+  }
+}
+
+/** Returns the requirements for pip in a source; those in a lock file at an address are unknown. */
+export function pipIn(wanted: CondaWanted): readonly string[] {
+  switch (wanted.form) {
+    case 'environment':
+    case 'lock':
+      return wanted.pip;
+    case 'locks':
+      return wanted.platforms.flatMap(({ pip }) => pip);
+    case 'lockUrl':
+      return [];
+  }
 }

@@ -1,7 +1,6 @@
 import { formatPlatform, type Platform } from '../../../oci/platform.ts';
 import { refuse, shown } from '../text/refuse.ts';
-import type { CondaSource } from './conda-source.ts';
-import { isPackageUrl } from './package-spec.ts';
+import { type CondaSource, packageUrlsIn } from './conda-source.ts';
 
 const subdirs: Readonly<Record<string, string>> = {
   'linux/amd64': 'linux-64',
@@ -14,13 +13,23 @@ export function subdirOf(platform: Platform): string {
   return subdirs[name] ?? name;
 }
 
+/** Returns the architecture of one of conda's platforms, as BuildKit calls it. */
+export function architectureOf(subdir: string): string {
+  const [platform = subdir] = Object.entries(subdirs).find(([, name]) => name === subdir) ?? [];
+  return platform.replace(/^.*\//, '');
+}
+
 /**
  * Throws a `Fault` when the source names a package for a platform other than the target platform: it would be
  * installed, but would not run. The content of a lock file given by its address is unknown before the build.
  */
 export function checkPlatforms(source: CondaSource, platforms: readonly Platform[]): void {
-  const urls = packageUrls(source);
+  const { wanted } = source;
   for (const platform of platforms.map(formatPlatform)) {
+    const urls =
+      wanted.form === 'locks'
+        ? (wanted.platforms.find(({ subdir }) => subdir === subdirs[platform])?.urls ?? [])
+        : packageUrlsIn(wanted);
     const stray = urls.find(url => {
       const subdir = /\/((?:linux|osx|win|emscripten|wasi)-[a-z0-9_]+)\/[^/]+$/.exec(url)?.[1];
       return subdir !== undefined && subdir !== subdirs[platform];
@@ -29,16 +38,5 @@ export function checkPlatforms(source: CondaSource, platforms: readonly Platform
     refuse(
       `The package ${shown(stray)} is not for ${platform}: ask for its platform alone with 'containerPlatform', or for packages by name`,
     );
-  }
-}
-
-function packageUrls(source: CondaSource): readonly string[] {
-  switch (source.wanted.form) {
-    case 'environment':
-      return source.wanted.packages.filter(isPackageUrl);
-    case 'lock':
-      return source.wanted.urls;
-    case 'lockUrl':
-      return [];
   }
 }

@@ -69,6 +69,10 @@ export async function findCondaPackages(
     }
     case 'lock':
       return withBase(await readUrls(wanted.urls));
+    case 'locks': {
+      const own = wanted.platforms.find(({ subdir }) => subdir === system.subdir);
+      return withBase(await readUrls(own?.urls ?? []));
+    }
     case 'lockUrl': {
       const { url } = wanted;
       const text =

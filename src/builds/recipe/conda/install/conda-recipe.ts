@@ -1,9 +1,16 @@
 import type { BuildkitRecipe } from '../../recipe-kind.ts';
 import { quoteEnv, quoteShell } from '../../text/quote.ts';
 import { sortedOnce } from '../../text/sorted.ts';
-import type { CondaEnvironment, CondaLock, CondaLockUrl, CondaSource } from '../conda-source.ts';
+import type {
+  CondaEnvironment,
+  CondaLock,
+  CondaLocks,
+  CondaLockUrl,
+  CondaSource,
+} from '../conda-source.ts';
 import { pipLock } from '../lock/pip-lock.ts';
 import { isPackageUrl, parsePackage } from '../package-spec.ts';
+import { architectureOf } from '../platform-fit.ts';
 import { condaYaml } from './conda-yaml.ts';
 import { pretendedCuda } from './cuda.ts';
 import { solveScript } from './solve-script.ts';
@@ -76,6 +83,8 @@ function installationOf(
       return installEnvironment(wanted, channels, basePackages);
     case 'lock':
       return installLock(wanted, channels, basePackages);
+    case 'locks':
+      return installLocks(wanted, channels, basePackages);
     case 'lockUrl':
       return installLockUrl(wanted, channels, basePackages);
   }
@@ -117,10 +126,7 @@ function installLock(
   channels: readonly string[],
   basePackages: readonly string[],
 ): Installation {
-  const missing = basePackages.filter(spec => {
-    const name = parsePackage(spec)?.name;
-    return name === undefined || !urls.some(url => packageOf(url) === name.toLowerCase());
-  });
+  const missing = missingIn(urls, basePackages);
   const files = new Map([['conda.lock', lockText(urls, pip)], ...solverFor(missing)]);
   const lines = [
     copyOf(files),
@@ -129,6 +135,40 @@ function installLock(
     exportLock(pip.length > 0 ? [keepPip] : []),
   ];
   return { lines, files };
+}
+
+/** Each platform has its own lock file: the builder copies the one of the platform that it builds for. */
+function installLocks(
+  { platforms }: CondaLocks,
+  channels: readonly string[],
+  basePackages: readonly string[],
+): Installation {
+  const missing = basePackages.filter(spec =>
+    platforms.some(({ urls }) => missingIn(urls, [spec]).length > 0),
+  );
+  const hasPip = platforms.some(({ pip }) => pip.length > 0);
+  const solver = solverFor(missing);
+  const locks = platforms.map(
+    ({ subdir, urls, pip }) =>
+      [`conda-${architectureOf(subdir)}.lock`, lockText(urls, pip)] as const,
+  );
+  const lines = [
+    'ARG TARGETARCH',
+    `COPY conda-\${TARGETARCH}.lock ${folder}/conda.lock`,
+    ...(solver.size > 0 ? [copyOf(solver)] : []),
+    ...installLocked(hasPip),
+    ...addBase(missing, channels),
+    exportLock(hasPip ? [keepPip] : []),
+  ];
+  return { lines, files: new Map([...locks, ...solver]) };
+}
+
+/** Returns the base packages that a lock file does not list. */
+function missingIn(urls: readonly string[], basePackages: readonly string[]): readonly string[] {
+  return basePackages.filter(spec => {
+    const name = parsePackage(spec)?.name;
+    return name === undefined || !urls.some(url => packageOf(url) === name.toLowerCase());
+  });
 }
 
 /** Installs from a lock file that the builder fetches: its pip lines are not known in advance. */

@@ -2,7 +2,13 @@ import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entri
 import { readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, plainUrl } from '../../text/web-address.ts';
-import type { CondaLock, CondaLockUrl, CondaSource } from '../conda-source.ts';
+import type {
+  CondaLock,
+  CondaLocks,
+  CondaLockUrl,
+  CondaSource,
+  PlatformLock,
+} from '../conda-source.ts';
 import { isPackageUrl, readPackageUrl } from '../package-spec.ts';
 import { readPipRequirement } from '../pip-requirement.ts';
 
@@ -13,23 +19,31 @@ export function isLockUrl(item: string): boolean {
 }
 
 /**
- * Reads the packages of one platform from a lock file: explicit, of conda-lock or of pixi. Throws a `Fault` (400) that names
- * the line.
+ * Reads the packages of each platform from a lock file: explicit, of conda-lock or of pixi. Throws a `Fault` (400) that
+ * names the line, or the platform that the file does not lock.
  *
  * @param subdirs the platforms of the build, by their conda names
  */
-export function readLockFile(field: string, text: string, subdirs: readonly string[]): CondaLock {
-  const [subdir = '', ...others] = subdirs;
+export function readLockFile(
+  field: string,
+  text: string,
+  subdirs: readonly string[],
+): CondaLock | CondaLocks {
+  const [first = '', ...others] = subdirs;
   // One part may be for several platforms: packages for no architecture are.
   const isForOne = !isExplicitLock(text) || hasParts(text);
-  if (others.length > 0 && isForOne) {
-    refuse(
-      `'${field}' is a lock file with packages of several platforms, and an image can have those of one platform only: send a request for each, with 'containerPlatform'`,
-    );
+  if (others.length === 0 || !isForOne) {
+    const { urls, pip } = platformLock(field, text, first);
+    return { form: 'lock', urls, pip };
   }
+  const platforms = subdirs.toSorted().map(subdir => platformLock(field, text, subdir));
+  return { form: 'locks', platforms };
+}
+
+function platformLock(field: string, text: string, subdir: string): PlatformLock {
   const { archives, pip } = readLockEntries(field, text, subdir);
   return {
-    form: 'lock',
+    subdir,
     urls: archives.map(({ at, line }) => readPackageUrl(at, line)),
     pip: pip.map(({ at, requirement }) => readPipRequirement(at, requirement)),
   };
