@@ -115,11 +115,15 @@ export async function checkLooks(
       await tab.page.goto(url);
       await prepare(tab.page);
       await requireAccessible(tab.page);
-      const folder = process.env.SLUICE_SCREENSHOTS;
-      if (folder === undefined) continue;
-      await mkdir(folder, { recursive: true });
-      const path = join(folder, `${name}-${width}-${isDark ? 'dark' : 'light'}.png`);
-      await tab.page.screenshot({ path, fullPage: true });
+      await keepPicture(tab.page, `${name}-${width}-${isDark ? 'dark' : 'light'}`);
     }
   }
+}
+
+/** Keeps a picture of a page in the folder that SLUICE_SCREENSHOTS names, if it names one. */
+export async function keepPicture(page: Page, name: string): Promise<void> {
+  const folder = process.env.SLUICE_SCREENSHOTS;
+  if (folder === undefined) return;
+  await mkdir(folder, { recursive: true });
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
 }

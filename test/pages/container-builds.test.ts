@@ -53,7 +53,7 @@ suite('the page of a container that is built', () => {
     await one.page.getByText(`docker run --rm -it ${first.targetImage}`).waitFor();
     await requireAccessible(one.page);
     await requireAccessible(two.page);
-    const copy = one.page.locator('#use').getByRole('button', { name: 'Copy' }).first();
+    const copy = one.page.getByRole('button', { name: 'Copy the name' });
     await copy.focus();
 
     await one.page.locator('#state').getByText('Ready').waitFor();

@@ -112,7 +112,7 @@ ${offeredPlatforms.map(
   one =>
     html`<label><input type="checkbox" name="platform" value="${one}"${platforms.includes(one) && html` checked`}> ${one}</label>`,
 )}
-<p class="hint">${form.by === 'image' ? 'None: those of the image' : 'None: linux/amd64'}</p>
+<p class="hint">${form.by === 'image' ? 'Nothing checked: those of the image.' : 'Nothing checked: linux/amd64.'}</p>
 ${problemPlace('platform', problem)}
 </fieldset>
 <fieldset><legend>Life time</legend>

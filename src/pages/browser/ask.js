@@ -128,7 +128,19 @@ async function showFound(more, looks = 0) {
   // A list that somebody walks through with the keyboard stays as it is.
   if (looks > 0 && found.contains(document.activeElement)) return;
   found.innerHTML = piece;
-  lookAgain(more, looks);
+  if (!addWanted()) lookAgain(more, looks);
+}
+
+/** The name for which Enter was pressed. It is added when the search has found it. */
+let wanted = '';
+const writtenName = () => search?.value.trim() ?? '';
+
+function addWanted() {
+  const first = found?.querySelector('button[name="add"]');
+  const isFound = first instanceof HTMLButtonElement && first.value === wanted;
+  if (wanted === '' || wanted !== writtenName() || !isFound) return false;
+  choose({ add: wanted });
+  return true;
 }
 
 /**
@@ -163,6 +175,7 @@ async function chooseNow(change) {
   if (piece === undefined || !chosen || !search || !found) return;
   chosen.innerHTML = piece;
   if ('add' in change) {
+    wanted = '';
     clearTimeout(again);
     search.value = '';
     found.replaceChildren();
@@ -187,7 +200,9 @@ form.addEventListener('submit', event => {
   if (name === 'do' && value === 'ask') {
     // A second click would make a second request.
     setTimeout(() => {
-      if (button) button.disabled = true;
+      if (!button) return;
+      button.disabled = true;
+      button.textContent = 'Asking…';
     });
     return;
   }
@@ -200,16 +215,19 @@ form.addEventListener('submit', event => {
     showFound({ versions: value });
     return;
   }
-  const first = found?.querySelector('button[name="add"]');
-  const text = search?.value.trim() ?? '';
-  if (/[=<>~![:/]/.test(text)) choose({ add: text });
-  else if (first instanceof HTMLButtonElement && first.value === text) choose({ add: text });
-  else showFound();
+  wanted = writtenName();
+  if (/[=<>~![:/]/.test(wanted)) choose({ add: wanted });
+  else if (!addWanted()) showFound();
 });
 
-// A page that comes back from the history has its buttons again.
+// A page that comes back from the history has its button again.
 addEventListener('pageshow', () => {
-  for (const button of form.querySelectorAll('button')) button.disabled = false;
+  const button = /** @type {HTMLButtonElement | null} */ (
+    form.querySelector('button[value="ask"]')
+  );
+  if (!button?.disabled) return;
+  button.disabled = false;
+  button.textContent = 'Get the container';
 });
 
 search?.addEventListener('focus', prepare, { once: true });

@@ -23,19 +23,27 @@ function addButton(place) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'quiet';
-  button.textContent = 'Copy';
+  const what = place.getAttribute('data-what');
+  const invite = () => {
+    button.textContent = 'Copy';
+    if (what) button.ariaLabel = `Copy ${what}`;
+  };
+  /** @param {string} result */
+  const report = result => {
+    button.textContent = result;
+    button.ariaLabel = null;
+    setTimeout(invite, 2000);
+  };
+  invite();
   button.addEventListener('click', async () => {
     try {
       await navigator.clipboard.writeText(text.textContent ?? '');
-      button.textContent = 'Copied';
+      report('Copied');
     } catch {
       // A page without TLS may not use the clipboard: select the text instead.
       getSelection()?.selectAllChildren(text);
-      button.textContent = 'Press Ctrl+C';
+      report('Press Ctrl+C');
     }
-    setTimeout(() => {
-      button.textContent = 'Copy';
-    }, 2000);
   });
   place.append(button);
 }
