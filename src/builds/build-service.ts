@@ -2,6 +2,7 @@ import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
 import type { ChannelAccess } from '../conda/channels/channel-access.ts';
 import type { PackageLayers } from '../conda/layers/package-layers.ts';
 import { closeInTurn } from '../foundation/closing.ts';
+import type { RemoteHealth } from '../foundation/telemetry/remote-health.ts';
 import type { Tally } from '../foundation/telemetry/tally.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
@@ -22,7 +23,7 @@ import type { FetchToken } from '../upstream/auth/fetch-token.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { createBuilderTls } from './builder/builder-tls.ts';
-import { createBuilders } from './builder/builders.ts';
+import { type BuilderState, createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
@@ -49,6 +50,8 @@ export interface BuildService {
   readonly solutionOf: SolutionOf;
   /** Throws a `Fault` when there is no builder for callers with a login, or for those without. */
   requireBuilder(hasLogin: boolean): Promise<void>;
+  /** Returns the builders that were used since the start. */
+  builderStates(): readonly BuilderState[];
   close(): Promise<void>;
 }
 
@@ -112,12 +115,13 @@ export interface BuildServiceDeps {
   readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
   readonly tally: Tally;
+  readonly health: RemoteHealth;
 }
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
   const { store, registry, documents, found, log, ownHost, limits } = deps;
   const logs = createBuildLogs(deps.logDirectory);
-  const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log));
+  const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log), deps.health);
 
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
@@ -211,6 +215,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     solutionOf: createSolutionOf({ findSolution, layers: deps.conda.layers, rightsOf }),
     requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
+    builderStates: builders.states,
     async close() {
       await closeInTurn(
         [

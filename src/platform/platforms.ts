@@ -1,3 +1,4 @@
+import type { RemoteHealth } from '../foundation/telemetry/remote-health.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { PairingStore } from '../storage/rows/people/pairing-rows.ts';
 import type { TokenPairStore } from '../storage/rows/people/token-pair-rows.ts';
@@ -57,6 +58,7 @@ export interface PlatformClientDeps {
   readonly pairings: PairingStore;
   readonly box: SecretBox;
   readonly log: Logger;
+  readonly health: RemoteHealth;
   /** Contains `AWS_ENDPOINT_URL` and similar variables, which redirect the AWS SDK. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
@@ -95,7 +97,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
   const pairs = createTokenPairs({ store: deps.tokenPairs, box, keptMs: deps.tokenPairsKeptMs });
   const remote = createRemotePlatform({
     endpoints,
-    calls: createCalls({ carrier, line, retry, timeoutMs }),
+    calls: createCalls({ carrier, line, retry, timeoutMs, health: deps.health }),
     pairs,
     cache: createGrantCache(),
     pairingKey: keys.of,

@@ -1,6 +1,7 @@
 import Koa from 'koa';
 import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
+import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
 import { describeJsonApi, jsonApi } from '../http/api/json-api.ts';
 import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
@@ -98,6 +99,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     reportVersion: config.reportVersion,
     isStopping: () => isDraining,
     openapi: describeJsonApi(version.version),
+    remoteMetrics: createRemoteMetrics(state.remotes),
     ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
   };
 
@@ -151,6 +153,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     previewLimiter: createLimiter('dry runs and searches'),
     operation: operationOf(config),
     figures: state.rows,
+    remotes: state.remotes,
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Fault } from '../../src/foundation/fault.ts';
+import { noRemoteHealth } from '../../src/foundation/telemetry/remote-health.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import {
   createPlatformClient,
@@ -65,6 +66,7 @@ export async function makePlatformWorld(
     pairings: createPairingStore(database),
     box: createSecretBox(Buffer.alloc(32, 7)),
     log: createLogger('debug', sink),
+    health: noRemoteHealth,
     environment: {},
   });
   return {

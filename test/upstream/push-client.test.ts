@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
+import { noRemoteHealth } from '../../src/foundation/telemetry/remote-health.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
@@ -30,6 +31,7 @@ function clientsOf(...hosts: string[]) {
   const registries = new Map(hosts.map(host => [host, settings]));
   const transport = createTransport(registries, { connectMs: 2000, headersMs: 2000, idleMs: 2000 });
   const exchange = createExchange({
+    health: noRemoteHealth,
     transport,
     authorizer: createAuthorizer(transport, registries, 30_000, retry),
     registries,

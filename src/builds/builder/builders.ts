@@ -1,5 +1,6 @@
-import { type BuildkitClient, connect, type TlsOptions } from '../../buildkit/index.ts';
+import { BuildError, type BuildkitClient, connect, type TlsOptions } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { noRemoteHealth, type RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { TlsOf } from './builder-tls.ts';
@@ -48,7 +49,21 @@ export interface Builders {
   untilThere(customer: Customer, signal: AbortSignal): Promise<void>;
   /** Throws like {@link use} when builds are not possible at all. */
   require(customer: Customer): Promise<void>;
+  /** Returns the builders that were used since the start. Asks them again in the background. */
+  states(): readonly BuilderState[];
   close(): Promise<void>;
+}
+
+interface BuilderAbout {
+  readonly version: string | undefined;
+  readonly platforms: readonly string[];
+}
+
+/** A builder that was used. Version and platforms are undefined until it has answered. */
+export interface BuilderState extends Partial<BuilderAbout> {
+  readonly address: string;
+  /** Builds that it runs now. */
+  readonly running: number;
 }
 
 /** A builder that was found. */
@@ -77,6 +92,8 @@ interface Builder {
   readonly client: BuildkitClient;
   readonly tls: TlsOptions | undefined;
   load: number;
+  about?: BuilderAbout;
+  askedAt?: number;
   /** The platforms that the builder reported. */
   told?: { readonly at: number; readonly platforms: Promise<readonly string[]> };
 }
@@ -88,6 +105,7 @@ export function createBuilders(
   { find, isComing, troubles }: BuilderSource,
   log: Logger,
   tlsOf: TlsOf = () => undefined,
+  health: RemoteHealth = noRemoteHealth,
 ): Builders {
   const builders = new Map<string, Builder>();
   // Builders whose certificates have been replaced, while they still build.
@@ -137,12 +155,17 @@ export function createBuilders(
     { client }: Builder,
     signal?: AbortSignal,
   ): Promise<boolean | { readonly trouble: string }> => {
+    const began = performance.now();
     try {
-      return await canPush(client, { timeoutMs: healthMs, signal });
+      const isAbleTo = await canPush(client, { timeoutMs: healthMs, signal });
+      health.success('builder', client.address, performance.now() - began);
+      return isAbleTo;
     } catch (err) {
       signal?.throwIfAborted();
       log.warn({ builder: client.address, err }, 'the builder does not answer');
-      return { trouble: await troubleOf(client.address, err) };
+      const trouble = await troubleOf(client.address, err);
+      health.failure('builder', client.address, trouble);
+      return { trouble };
     }
   };
 
@@ -184,8 +207,14 @@ export function createBuilders(
 
     async use(wish, signal, work) {
       const builder = await choose(wish, signal);
+      askAbout(builder);
       try {
         return await work(builder.client);
+      } catch (error) {
+        if (error instanceof BuildError && error.kind === 'unavailable' && !signal.aborted) {
+          health.failure('builder', builder.client.address, 'the connection was lost in a build');
+        }
+        throw error;
       } finally {
         builder.load -= 1;
       }
@@ -201,10 +230,33 @@ export function createBuilders(
       if (able.every(answer => answer === false)) throw classicStore();
     },
 
+    states: () =>
+      [...builders.values()].map(builder => {
+        askAbout(builder);
+        const { client, load, about } = builder;
+        return { address: client.address, running: load, ...about };
+      }),
+
     async close() {
       for (const { client } of [...builders.values(), ...leaving]) client.close();
     },
   };
+}
+
+/** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the answer. */
+function askAbout(builder: Builder): void {
+  const now = performance.now();
+  if (builder.askedAt !== undefined && now - builder.askedAt < toldMs) return;
+  builder.askedAt = now;
+  const options = { timeoutMs: healthMs };
+  Promise.all([builder.client.info(options), builder.client.listWorkers(options)]).then(
+    ([{ version }, workers]) => {
+      const platforms = [...new Set(workers.flatMap(worker => worker.platforms))];
+      builder.about = { version, platforms };
+    },
+    // Its health has the failures of builds.
+    () => {},
+  );
 }
 
 /** Returns how well each builder suits the platforms; 0 is best. A builder that does not answer is tried last. */

@@ -16,6 +16,8 @@ export interface RemoteState {
   readonly failures: number;
   /** Median time of the successful ones (ms); undefined without any. */
   readonly medianMs: number | undefined;
+  /** Requests since the host was first used, or used again after a long time. */
+  readonly total: { readonly successes: number; readonly failures: number };
 }
 
 /** Remembers how other hosts answered lately, in bounded memory: callers may name any number of hosts. */
@@ -31,6 +33,8 @@ const mostRemotes = 300;
 const slotMs = 600_000;
 const slots = 7;
 const mostWords = 400;
+// A host name has at most 253 characters, a socket's path 108.
+const longestName = 300;
 
 interface Slot {
   number: number;
@@ -44,10 +48,14 @@ interface Remote {
   readonly kind: RemoteKind;
   readonly name: string;
   readonly slots: Slot[];
+  readonly total: { successes: number; failures: number };
   succeededAt?: number;
   failedAt?: number;
   failure?: string;
 }
+
+/** For commands and tests, which remember nothing. */
+export const noRemoteHealth: RemoteHealth = { success() {}, failure() {}, list: () => [] };
 
 export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
   const remotes = boundedCache<string, Remote>(mostRemotes);
@@ -63,7 +71,10 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
   };
   const remoteOf = (kind: RemoteKind, name: string): Remote => {
     const key = `${kind} ${name}`;
-    const remote = remotes.get(key) ?? { kind, name, slots: [] };
+    const remote = remotes.get(key) ?? {
+      ...{ kind, name: name.slice(0, longestName), slots: [] },
+      total: { successes: 0, failures: 0 },
+    };
     remotes.set(key, remote);
     return remote;
   };
@@ -72,6 +83,7 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
     success(kind, name, ms) {
       const remote = remoteOf(kind, name);
       remote.succeededAt = now();
+      remote.total.successes += 1;
       const slot = slotOf(remote);
       slot.requests += 1;
       const bucket = bucketOf(ms);
@@ -81,6 +93,7 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
     failure(kind, name, sentence) {
       const remote = remoteOf(kind, name);
       remote.failedAt = now();
+      remote.total.failures += 1;
       remote.failure = sentence.slice(0, mostWords);
       const slot = slotOf(remote);
       slot.requests += 1;
@@ -89,7 +102,7 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
 
     list() {
       const since = Math.floor(now() / slotMs) - slots + 1;
-      return [...remotes.values()].map(({ kind, name, slots: all, ...last }) => {
+      return [...remotes.values()].map(({ kind, name, slots: all, total, ...last }) => {
         const recent = all.filter(slot => slot !== undefined && slot.number >= since);
         const times = new Map<number, number>();
         for (const slot of recent) {
@@ -103,6 +116,7 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
           requests: recent.reduce((sum, { requests }) => sum + requests, 0),
           failures: recent.reduce((sum, { failures }) => sum + failures, 0),
           medianMs: quantile(times, 0.5),
+          total: { ...total },
         };
       });
     },

@@ -17,6 +17,8 @@ export interface ServiceDeps {
   /** Returns true once the server has begun to stop. */
   readonly isStopping: () => boolean;
   readonly metrics: Registry;
+  /** Metrics of other hosts, for operators. */
+  readonly remoteMetrics: Registry;
   readonly openapi: OpenApi;
 }
 
@@ -82,6 +84,15 @@ export const serviceRoutes = [
     summary: 'Metrics in the format of Prometheus',
     answers: { 200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] } },
     run: (_, { metrics }: ServiceDeps) => metrics.metrics(),
+  }),
+  apiRoute({
+    ...{ method: 'get', tag: 'Service', access: 'administrator' },
+    id: 'getHostMetrics',
+    path: '/metrics/hosts',
+    summary:
+      'Metrics of the registries, builders and platforms that the server talked to, by host, in the format of Prometheus',
+    answers: { 200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] } },
+    run: (_, { remoteMetrics }: ServiceDeps) => remoteMetrics.metrics(),
   }),
   apiRoute({
     ...shared,

@@ -2,8 +2,11 @@ import { byteText, countText, durationText, timeElement } from '../frame/formats
 import { type Html, html } from '../frame/html.ts';
 import { shownText } from '../frame/shown-text.ts';
 
-/** What a column holds: text from anywhere, a count, a part of 1, ms, bytes, or a moment (ms since the epoch). */
-export type ColumnKind = 'text' | 'count' | 'share' | 'ms' | 'bytes' | 'time';
+/**
+ * What a column holds: text from anywhere, the state of something, a count, a part of 1, ms, bytes, or a moment (ms since
+ * the epoch).
+ */
+export type ColumnKind = 'text' | 'state' | 'count' | 'share' | 'ms' | 'bytes' | 'time';
 
 export interface Column {
   readonly name: string;
@@ -25,8 +28,11 @@ const longestText = 400;
 const dayForm = /^\d{4}-\d\d-\d\d(?: \d\d:\d\d)?$/;
 
 /** Returns a table as a page shows it. */
-export function tableHtml({ title, columns, rows }: FigureTable): Html {
-  if (rows.length === 0) return html`<p class="minor">None in this range.</p>`;
+export function tableHtml(
+  { title, columns, rows }: FigureTable,
+  empty = 'None in this range.',
+): Html {
+  if (rows.length === 0) return html`<p class="minor">${empty}</p>`;
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="figures">
 <thead><tr>${columns.map(({ name, kind }) => html`<th scope="col"${!isText(kind) && html` class="number"`}>${name}</th>`)}</tr></thead>
 <tbody>${rows.map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>`;
@@ -42,16 +48,23 @@ export function tableRows({ columns, rows }: FigureTable): Array<readonly (strin
 }
 
 function isText(kind: ColumnKind): boolean {
-  return kind === 'text' || kind === 'time';
+  return kind === 'text' || kind === 'state' || kind === 'time';
 }
 
 function cellHtml(cell: Cell, kind: ColumnKind): Html {
   if (cell === undefined) return html`<td class="minor${!isText(kind) && ' number'}">–</td>`;
+  if (kind === 'state')
+    return html`<td><span class="badge ${badgeOf(String(cell))}">${cell}</span></td>`;
   if (typeof cell === 'string') {
     return html`<td${dayForm.test(cell) && html` class="day"`}>${shownText(cell, longestText)}</td>`;
   }
-  if (kind === 'time') return html`<td>${timeElement(cell)}</td>`;
+  if (kind === 'time') return html`<td class="day">${timeElement(cell)}</td>`;
   return html`<td class="number">${numberText(cell, kind)}</td>`;
+}
+
+function badgeOf(state: string): string {
+  if (state.startsWith('Fail')) return 'bad';
+  return state.includes('failed') ? 'wait' : 'good';
 }
 
 function numberText(value: number, kind: ColumnKind): string {

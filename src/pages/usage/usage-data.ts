@@ -1,8 +1,10 @@
 import { statfs } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
+import type { BuildService } from '../../builds/build-service.ts';
 import type { Builds } from '../../builds/builds.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
@@ -49,7 +51,9 @@ export interface UsagePageDeps {
   readonly usage: Pick<UsageStore, 'ofDay'>;
   readonly builds: Pick<Builds, 'load'>;
   readonly metrics: Registry;
-  readonly readiness: { forAll(): Promise<void> };
+  readonly readiness: { forAll(): Promise<void>; forReading(): Promise<void> };
+  readonly remotes: Pick<RemoteHealth, 'list'>;
+  readonly builderStates: BuildService['builderStates'];
   readonly figures: Pick<Rows, 'dayCounts' | 'queue'>;
   readonly operation: {
     readonly directory: string;

@@ -4,12 +4,13 @@ import { pageRoute } from '../frame/page-route.ts';
 import { buildsTab } from './builds/builds-tab.ts';
 import { csvText } from './csv-text.ts';
 import { tableRows } from './figure-table.ts';
+import { healthTab } from './health-tab.ts';
 import { limitsTab } from './limits-tab.ts';
 import { overviewTab } from './overview-tab.ts';
 import { rangeOf, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
 import { tabPage } from './usage-tab.ts';
 
-const tabs = [overviewTab, buildsTab, limitsTab];
+const tabs = [overviewTab, buildsTab, limitsTab, healthTab];
 const range = { from: z.string().max(10).optional(), to: z.string().max(10).optional() };
 const csvQuery = z.object({ ...range, metric: z.enum(shownMetrics).default('pulls') });
 

@@ -27,6 +27,8 @@ export interface Section {
   readonly intro?: Html | undefined;
   readonly chart?: Html | undefined;
   readonly table: FigureTable;
+  /** What stands in place of an empty table. Default: none in this range. */
+  readonly empty?: string;
   /** True for a long table below a chart, which opens on demand. */
   readonly isFolded?: boolean;
 }
@@ -59,11 +61,12 @@ function rangePart(path: string, { from, to }: DayRange): Html {
 <p class="hint">Days are those of UTC, at most 366.</p>`;
 }
 
-function sectionPart({ title, intro, chart, table, isFolded }: Section, query: string): Html {
+function sectionPart(section: Section, query: string): Html {
+  const { title, intro, chart, table, empty, isFolded } = section;
   return html`<section class="figure"><h2>${title}</h2>
 ${intro}
 ${table.rows.length > 0 && chart}
-${isFolded ? html`<details><summary>${table.title} as a table</summary>${tableHtml(table)}</details>` : tableHtml(table)}
+${isFolded && table.rows.length > 0 ? html`<details><summary>${table.title} as a table</summary>${tableHtml(table)}</details>` : tableHtml(table, empty)}
 ${table.rows.length > 0 && html`<p><a href="/view/usage/${table.name}.csv?${query}">${table.title} (CSV)</a></p>`}
 </section>`;
 }

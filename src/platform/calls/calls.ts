@@ -1,4 +1,5 @@
 import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { type Answer, readAll } from '../../upstream/exchange/answer.ts';
 import {
   type RetryPolicy,
@@ -48,6 +49,7 @@ export interface CallsDeps {
   readonly retry: RetryPolicy;
   /** Timeout for the first response byte (ms). */
   readonly timeoutMs: number;
+  readonly health: RemoteHealth;
 }
 
 const apiVersion = '1';
@@ -57,7 +59,7 @@ const answerShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 50
 const longestWords = 300;
 
 /** Source: platform specification, sections 4, 5 and 7. */
-export function createCalls({ carrier, line, retry, timeoutMs }: CallsDeps): Calls {
+export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDeps): Calls {
   const attempt = async (call: Call): Promise<Answer & { readonly text: Buffer }> => {
     const leave = await line.enter(tokenKey(call.endpoint, call.onBehalfOf));
     try {
@@ -72,20 +74,29 @@ export function createCalls({ carrier, line, retry, timeoutMs }: CallsDeps): Cal
 
   return async call => {
     const { host } = call.endpoint;
+    const began = performance.now();
     let text: Buffer = Buffer.alloc(0);
     const answer = await withRetries(retry, undefined, async () => {
       const whole = await attempt(call);
       text = whole.text;
       return whole;
     }).catch(error => {
-      throw faultOfFailedCall(error, host);
+      const fault = faultOfFailedCall(error, host);
+      // A call that waited for its turn too long never reached the platform.
+      if (fault.kind !== 'too-many-requests') health.failure('platform', host, fault.message);
+      throw fault;
     });
     const { status, headers } = answer;
     const document = parseJson(text);
     const isReply = (status >= 200 && status < 300) || [401, 403, 404].includes(status);
+    if (isReply || status === 400) health.success('platform', host, performance.now() - began);
     if (isReply) return { status, headers, document };
     const secrets = [call.token, call.onBehalfOf, ...Object.values(call.form ?? {})];
-    throw faultOfReply(status, wordsOf(document, secrets), host, retryAfterSeconds(answer));
+    const fault = faultOfReply(
+      ...([status, wordsOf(document, secrets), host, retryAfterSeconds(answer)] as const),
+    );
+    if (status !== 400) health.failure('platform', host, fault.message);
+    throw fault;
   };
 }
 

@@ -120,6 +120,7 @@ export function createContainers(
     maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,
     tally: state.tally,
+    health: state.remotes,
   });
   const logUrlOf = (id: string) => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href;
   const building = { ...service, logUrlOf };

@@ -14,7 +14,7 @@ const dayMs = 24 * 3_600_000;
 
 export function createPeople(
   { config, publicUrl, log }: AppDeps,
-  { rows, secrets }: State,
+  { rows, secrets, remotes }: State,
   registries: RegistryAccess,
   places: BuildPlaces,
 ) {
@@ -32,6 +32,7 @@ export function createPeople(
     pairings: rows.pairings,
     box: secrets,
     log,
+    health: remotes,
     environment: process.env,
   });
   const identities = createIdentities({

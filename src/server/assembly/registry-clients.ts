@@ -29,7 +29,7 @@ const longestRetryMs = 3000;
 
 export function createRegistries(
   { config, publicUrl, dockerAuthConfig, log, proxyFor }: AppDeps,
-  { content, slabs, hosted: store, signingKey, audit }: State,
+  { content, slabs, hosted: store, signingKey, audit, remotes }: State,
 ) {
   const settings = configuredRegistries(config, publicUrl);
   const credentials = configuredCredentials(settings, config, dockerAuthConfig);
@@ -63,6 +63,7 @@ export function createRegistries(
     // A mirror serves all callers.
     mirrorCredentials: anonymous,
     retry,
+    health: remotes,
     onMirrorFailure: (mirror, registry, err) => {
       // A mirror has only some of the images of the registry.
       const level = err.status === 404 ? 'debug' : 'warn';

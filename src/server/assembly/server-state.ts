@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
@@ -76,6 +77,7 @@ export async function openState(
     rows,
     // The stores that most parts use.
     usage: rows.usage,
+    remotes: createRemoteHealth(),
     tally: withMetrics(rows.dayCounts, metrics),
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Access } from '../access.ts';
 import type { Authorizer } from '../auth/authorizer.ts';
 import { parseChallenges } from '../auth/challenge.ts';
@@ -24,6 +25,7 @@ export interface ExchangeDeps {
   readonly retry: RetryPolicy;
   /** Called when a mirror fails to answer, before the next one is tried. */
   readonly onMirrorFailure: (mirror: string, registry: string, error: Fault) => void;
+  readonly health: RemoteHealth;
 }
 
 const maxRedirects = 5;
@@ -32,7 +34,7 @@ const selfEvident = new Set([404, 410, 429]);
 
 /** Combines what every request needs: mirrors, authentication, redirects, retries, faults. */
 export function createExchange(deps: ExchangeDeps): Exchange {
-  const { transport, authorizer, registries, retry } = deps;
+  const { transport, authorizer, registries, retry, health } = deps;
 
   const send = async (hop: Hop, question: Question): Promise<Answer> =>
     question.isBlob && hop.method === 'GET' ? transport.sendBlob(hop) : transport.send(hop);
@@ -99,14 +101,26 @@ export function createExchange(deps: ExchangeDeps): Exchange {
   };
 
   const askOne = async (access: Access, question: Question): Promise<Answer> => {
+    const began = performance.now();
+    const answered = () => health.success('registry', access.registry, performance.now() - began);
     let answer: Answer;
     try {
       answer = await ask(access, question);
     } catch (error) {
-      throw faultOfError(error, access, question);
+      const fault = faultOfError(error, access, question);
+      // A client that went away says nothing about the registry.
+      if (!question.signal?.aborted) health.failure('registry', access.registry, fault.message);
+      throw fault;
     }
-    if (answer.status < 400 || question.answers?.includes(answer.status)) return answer;
-    throw await faultOfStatus(await worded(answer, access, question), access, question);
+    if (answer.status < 400 || question.answers?.includes(answer.status)) {
+      answered();
+      return answer;
+    }
+    const fault = await faultOfStatus(await worded(answer, access, question), access, question);
+    // A registry that refuses a request works.
+    if (answer.status < 500 && answer.status !== 429) answered();
+    else health.failure('registry', access.registry, fault.message);
+    throw fault;
   };
 
   /** Returns the same failure with a body: a failed HEAD is repeated once as a GET, which says why. */
