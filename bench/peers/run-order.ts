@@ -5,11 +5,17 @@ import type { CondaPackage as SolvedPackage } from '../../src/conda/conda-packag
 import { type CondaPackage, packPackage } from '../../test/world/conda-package.ts';
 import type { MakerOrder, MakerReport } from './layer-maker.ts';
 
+/** Compiled code that a server keeps, which its threads load: see `bin/sluice.js`. */
+const compileCache = fileURLToPath(new URL('../../node_modules/.cache/sluice', import.meta.url));
+
 /** Makes the layers of environments in a process of its own, with the options of a server. */
 export async function makeLayers(order: MakerOrder): Promise<MakerReport> {
   const program = fileURLToPath(new URL('layer-maker.ts', import.meta.url));
   const args = ['--max-semi-space-size=4', program];
-  const env = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072' };
+  const env = {
+    ...{ ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072' },
+    NODE_COMPILE_CACHE: compileCache,
+  };
   return JSON.parse(await runOrder(process.execPath, args, order, env)) as MakerReport;
 }
 

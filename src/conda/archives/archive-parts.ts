@@ -1,10 +1,10 @@
-import { createReadStream, readSync } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
-import { constants, crc32, createZstdDecompress } from 'node:zlib';
+import { readSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
 import { maxWindowLog } from './archive-limits.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
 import { readZipMembers, type ZipMember } from './zip-members.ts';
+import { ZstdDecoder } from './zstd/zstd-decoder.ts';
 
 /** Receives the bytes of a tar file. */
 export interface TarSink {
@@ -13,20 +13,14 @@ export interface TarSink {
   end(): void;
 }
 
-const chunkBytes = 64 * 1024;
 const maxMetadataBytes = 64 * 1024;
 const formatVersion = 2;
 
 /**
- * Reads the tar files of a `.conda` archive, the metadata of the package first. Throws `ArchiveProblem`, or an error of
- * zlib, for a damaged archive. Source: conda, Package specification, version 2.
+ * Reads the tar files of a `.conda` archive, the metadata of the package first. Throws `ArchiveProblem` for a damaged
+ * archive. Source: conda, Package specification, version 2.
  */
-export async function readCondaParts(
-  fd: number,
-  path: string,
-  sink: TarSink,
-  signal: AbortSignal,
-): Promise<void> {
+export function readCondaParts(fd: number, sink: TarSink, signal: AbortSignal): void {
   const members = readZipMembers(fd);
   checkFormat(fd, members);
   for (const kind of ['info', 'pkg']) {
@@ -35,7 +29,7 @@ export async function readCondaParts(
     if (member === undefined || found.length > 1 || !member.name.endsWith('.tar.zst')) {
       throw new ArchiveProblem(`must have one member ${kind}-*.tar.zst`);
     }
-    await readMember(path, member, sink, signal);
+    readMember(fd, member, sink, signal);
     sink.end();
   }
 }
@@ -44,15 +38,15 @@ export async function readCondaParts(
  * Reads the tar file of a `.tar.bz2` archive. Throws `ArchiveProblem` for a damaged one. Source: conda, Package
  * specification, version 1.
  */
-export async function readBzip2Tar(
-  _fd: number,
-  path: string,
-  sink: TarSink,
-  signal: AbortSignal,
-): Promise<void> {
-  const decoder = new Bzip2Decoder();
-  for await (const chunk of createReadStream(path, { highWaterMark: chunkBytes, signal })) {
-    for (const bytes of decoder.write(chunk)) sink.write(bytes);
+export function readBzip2Tar(fd: number, sink: TarSink, signal: AbortSignal): void {
+  using decoder = new Bzip2Decoder();
+  for (let position = 0; ; ) {
+    signal.throwIfAborted();
+    const { input } = decoder;
+    const read = readSync(fd, input, 0, input.length, position);
+    if (read === 0) break;
+    position += read;
+    for (const bytes of decoder.decompress(read)) sink.write(bytes);
   }
   decoder.end();
   sink.end();
@@ -78,31 +72,25 @@ function checkFormat(fd: number, members: readonly ZipMember[]): void {
   }
 }
 
-async function readMember(
-  path: string,
+function readMember(
+  fd: number,
   { name, start, size, crc32: expected }: ZipMember,
   sink: TarSink,
   signal: AbortSignal,
-): Promise<void> {
+): void {
   if (size === 0) throw new ArchiveProblem(`has an empty member, ${showPath(name)}`);
+  using decoder = new ZstdDecoder(maxWindowLog);
   let sum = 0;
-  const file = createReadStream(path, { start, end: start + size - 1, highWaterMark: chunkBytes });
-  await pipeline(
-    file,
-    async function* (chunks: AsyncIterable<Buffer>) {
-      for await (const chunk of chunks) {
-        sum = crc32(chunk, sum);
-        yield chunk;
-      }
-    },
-    createZstdDecompress({
-      chunkSize: chunkBytes,
-      params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog },
-    }),
-    async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) sink.write(chunk);
-    },
-    { signal },
-  );
+  for (let position = 0; position < size; ) {
+    signal.throwIfAborted();
+    const { input } = decoder;
+    const most = Math.min(input.length, size - position);
+    const read = readSync(fd, input, 0, most, start + position);
+    if (read === 0) throw new ArchiveProblem(`has a cut member, ${showPath(name)}`);
+    sum = crc32(input.subarray(0, read), sum);
+    position += read;
+    for (const bytes of decoder.decompress(read)) sink.write(bytes);
+  }
+  decoder.end();
   if (sum !== expected) throw new ArchiveProblem(`has a damaged zip member, ${showPath(name)}`);
 }

@@ -4,23 +4,11 @@ import { TarError } from '../../images/sif/tar/tar-error.ts';
 export class ArchiveProblem extends Error {}
 
 /**
- * Returns what is wrong with an archive if the error says so: a problem, a malformed tar file, or compressed data that
- * cannot be decompressed. Returns undefined for every other error.
+ * Returns what is wrong with an archive if the error says so: a problem, or a malformed tar file. Returns undefined for
+ * every other error.
  */
 export function problemOf(error: unknown): string | undefined {
-  if (error instanceof ArchiveProblem || error instanceof TarError) return error.message;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (code === 'ZSTD_error_frameParameter_windowTooLarge') {
-    return 'requires a larger zstd window than is allowed';
-  }
-  if (
-    code.startsWith('ZSTD_error_') ||
-    code.startsWith('Z_') ||
-    code === 'ERR_TRAILING_JUNK_AFTER_STREAM_END'
-  ) {
-    return 'has damaged compressed data';
-  }
-  return undefined;
+  return error instanceof ArchiveProblem || error instanceof TarError ? error.message : undefined;
 }
 
 /** Formats a path of an archive for a message: short, quoted, without control characters. */

@@ -3,9 +3,15 @@ import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
 const memoryBytes = 4 * 1024 * 1024;
+const readBytes = 1024 * 1024;
+
+interface Memory {
+  readonly written: Buffer;
+  readonly read: Buffer;
+}
 
 /** Memory of the last package on this thread: each package would leave as much for the garbage collector. */
-let spare: Buffer | undefined;
+let spare: Memory | undefined;
 
 /**
  * Bytes that are written once in order and read in any order: few of them in memory, many in a file without a name,
@@ -14,6 +20,7 @@ let spare: Buffer | undefined;
 export class ScratchBytes implements Disposable {
   readonly #directory: string;
   readonly #memory: Buffer;
+  readonly #read: Buffer;
   #inMemory = 0;
   #written = 0;
   #fd: number | undefined;
@@ -21,7 +28,8 @@ export class ScratchBytes implements Disposable {
   /** @param directory where the file is made */
   constructor(directory: string) {
     this.#directory = directory;
-    this.#memory = spare ?? Buffer.allocUnsafeSlow(memoryBytes);
+    this.#memory = spare?.written ?? Buffer.allocUnsafeSlow(memoryBytes);
+    this.#read = spare?.read ?? Buffer.allocUnsafeSlow(readBytes);
     spare = undefined;
   }
 
@@ -41,8 +49,24 @@ export class ScratchBytes implements Disposable {
     }
   }
 
-  /** Copies the bytes from a position on, which must be written already. */
-  read(position: number, bytes: Buffer): void {
+  /**
+   * Returns the bytes from a position on, which must be written already. Up to 1 MiB of them are a view that is valid until
+   * the next call.
+   */
+  read(position: number, length: number): Buffer {
+    const bytes =
+      length <= this.#read.length ? this.#read.subarray(0, length) : Buffer.allocUnsafe(length);
+    this.#copy(position, bytes);
+    return bytes;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+    spare = { written: this.#memory, read: this.#read };
+  }
+
+  #copy(position: number, bytes: Buffer): void {
     const { length } = bytes;
     const fromFile = Math.min(length, Math.max(0, this.#written - position));
     for (let at = 0; at < fromFile; ) {
@@ -55,12 +79,6 @@ export class ScratchBytes implements Disposable {
       if (start + length - fromFile > this.#inMemory) throw new RangeError('reads past the end');
       this.#memory.copy(bytes, fromFile, start, start + length - fromFile);
     }
-  }
-
-  [Symbol.dispose](): void {
-    if (this.#fd !== undefined) closeSync(this.#fd);
-    this.#fd = undefined;
-    spare = this.#memory;
   }
 
   #flush(): void {

@@ -44,25 +44,25 @@ export interface UnpackOptions {
 /** The files of an archive, with those of its metadata below `info/`. */
 export interface UnpackedArchive extends Disposable {
   readonly entries: ReadonlyMap<string, UnpackedEntry>;
-  /** Returns a part of a content, copied to the beginning of `into` if there is room. Default: a new buffer. */
-  read(content: UnpackedContent, offset: number, length: number, into?: Buffer): Buffer;
+  /** Returns a part of a content. Up to 1 MiB of it are a view that is valid until the next call. */
+  read(content: UnpackedContent, offset: number, length: number): Buffer;
 }
 
 /**
- * Unpacks a package archive. Returns its entries, whose content is in a scratch file. Throws `ArchiveProblem`, `TarError`
- * or an error of zlib for a damaged or harmful archive, and errors of the file system.
+ * Unpacks a package archive. Returns its entries, whose content is in a scratch file. Throws `ArchiveProblem` or
+ * `TarError` for a damaged or harmful archive, and errors of the file system. Blocks its thread for long.
  *
  * @param format the end of its file name
  */
-export async function unpackArchive(
+export function unpackArchive(
   path: string,
   format: ArchiveFormat,
   options: UnpackOptions,
-): Promise<UnpackedArchive> {
+): UnpackedArchive {
   const fd = openSync(path, 'r');
   const unpacking = new Unpacking(fstatSync(fd).size, options);
   try {
-    await readers[format](fd, path, unpacking, options.signal);
+    readers[format](fd, unpacking, options.signal);
     return unpacking;
   } catch (error) {
     unpacking[Symbol.dispose]();
@@ -109,12 +109,9 @@ class Unpacking implements UnpackedArchive, TarSink {
     this.#reader = this.#open();
   }
 
-  read({ size, position }: UnpackedContent, offset: number, length: number, into?: Buffer): Buffer {
+  read({ size, position }: UnpackedContent, offset: number, length: number): Buffer {
     if (offset + length > size) throw new RangeError('reads past the end of a content');
-    const hasRoom = into !== undefined && into.length >= length;
-    const bytes = hasRoom ? into.subarray(0, length) : Buffer.allocUnsafe(length);
-    this.#scratch.read(position + offset, bytes);
-    return bytes;
+    return this.#scratch.read(position + offset, length);
   }
 
   [Symbol.dispose](): void {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { closeSync, openSync, readSync } from 'node:fs';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { type ArchiveLimits, archiveLimits } from '../archives/archive-limits.ts';
 import { ArchiveProblem, problemOf } from '../archives/archive-problem.ts';
@@ -19,6 +19,7 @@ import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { type PlannedPath, planPaths } from './planned-path.ts';
 
+const sumBytes = 128 * 1024;
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];
 
 export interface InstallOptions {
@@ -72,10 +73,10 @@ async function install(
   sink: TarOutput,
   { signal, scratch, limits = archiveLimits, onSize }: InstallOptions,
 ): Promise<InstalledPackage> {
-  const sums = await sumsOf(archivePath, signal);
+  const sums = sumsOf(archivePath);
   checkSums(it, sums);
   const format = formatOf(it);
-  using archive = await unpackArchive(archivePath, format, { limits, scratch, signal });
+  using archive = unpackArchive(archivePath, format, { limits, scratch, signal });
   const documents = documentsOf(archive, limits);
   const { index, about } = documents;
   checkIndex(index, it);
@@ -107,13 +108,22 @@ function pythonOf({ python }: InstallPlace) {
   throw new ArchiveProblem('is a package for Python, and the environment has no Python');
 }
 
-async function sumsOf(path: string, signal: AbortSignal): Promise<ArchiveSums> {
+function sumsOf(path: string): ArchiveSums {
   const [sha256, md5] = [createHash('sha256'), createHash('md5')];
+  const buffer = Buffer.allocUnsafeSlow(sumBytes);
+  const fd = openSync(path, 'r');
   let size = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 64 * 1024, signal })) {
-    sha256.update(chunk);
-    md5.update(chunk);
-    size += chunk.length;
+  try {
+    for (;;) {
+      const read = readSync(fd, buffer, 0, buffer.length, size);
+      if (read === 0) break;
+      const chunk = buffer.subarray(0, read);
+      sha256.update(chunk);
+      md5.update(chunk);
+      size += read;
+    }
+  } finally {
+    closeSync(fd);
   }
   return { sha256: sha256.digest('hex'), md5: md5.digest('hex'), size };
 }

@@ -17,6 +17,7 @@ const types = { file: '0', link: '1', symlink: '2', directory: '5' } as const;
 const nameBytes = 100;
 const prefixBytes = 155;
 const maxOctalSize = 8 ** 11;
+const zeros = Buffer.alloc(tarBlockSize);
 const isAscii = /^[\x20-\x7e]*$/;
 
 /**
@@ -40,7 +41,7 @@ export function layerTarHeader({ path, kind, mode, mtime, size, link }: LayerTar
 
 /** Returns the zeros after content, which is stored in whole blocks. */
 export function layerTarPadding(size: number): Buffer {
-  return Buffer.alloc(paddedSize(size) - size);
+  return zeros.subarray(0, paddedSize(size) - size);
 }
 
 function fits(text: string): boolean {
@@ -84,7 +85,8 @@ interface Fields {
 }
 
 function ustarBlock(type: string, { name, prefix, mode, mtime, size, link }: Fields): Buffer {
-  const block = Buffer.alloc(tarBlockSize);
+  // Unlike memory from `alloc`, this is part of a larger piece: a package has a block for each of its files.
+  const block = Buffer.allocUnsafe(tarBlockSize).fill(0);
   block.write(name, 0, 'latin1');
   writeOctal(block, 100, 8, mode);
   writeOctal(block, 108, 8, 0);

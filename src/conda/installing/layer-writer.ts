@@ -9,13 +9,7 @@ import type { RecordedPath } from './metadata/package-record.ts';
 import { entryPointScript } from './metadata/python-command.ts';
 import type { PlannedFile, PlannedPath } from './planned-path.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
-import {
-  type ByteSource,
-  chunkBytes,
-  patchedChunks,
-  patchedSize,
-  readOnce,
-} from './prefix/patched-bytes.ts';
+import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
 
 /** Receives the bytes of a layer. */
@@ -56,8 +50,6 @@ export class LayerWriter {
   /** Where the content of a file was written first. */
   readonly #written = new Map<UnpackedContent, string>();
   readonly #patchedTime: number;
-  /** What is read at once of a large file, with a placeholder that ends behind it. */
-  readonly #buffer = Buffer.allocUnsafeSlow(2 * chunkBytes);
 
   constructor(input: LayerWriterInput) {
     this.#input = input;
@@ -156,7 +148,7 @@ export class LayerWriter {
     const { archive, place, limits } = this.#input;
     const source = readOnce({
       size: content.size,
-      read: (offset, length) => archive.read(content, offset, length, this.#buffer),
+      read: (offset, length) => archive.read(content, offset, length),
     });
     const { placeholder } = listed;
     const find = placeholder?.mode === 'binary' ? binaryPatches : textPatches;

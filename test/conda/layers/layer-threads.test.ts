@@ -21,7 +21,11 @@ async function run(
   order: LayerOrder,
 ): Promise<{ layer: Buffer; tarDigest: string }> {
   const pieces: Uint8Array[] = [];
-  const { tarDigest } = await threads.run(order, async piece => void pieces.push(piece), never);
+  const { tarDigest } = await threads.run(
+    order,
+    async piece => void pieces.push(piece.slice()),
+    never,
+  );
   return { layer: Buffer.concat(pieces), tarDigest };
 }
 

@@ -23,36 +23,35 @@ interface Bunzip {
 const streamEnd = 4;
 
 let compiled: object | undefined;
+/** The last instance of this thread: each stream would leave its memory for the garbage collector. */
+let spare: Bunzip | undefined;
 
 /** Decompresses bzip2 as its bytes arrive, with about 5 MB of memory: about 40 MB a second on the thread that calls it. */
-export class Bzip2Decoder {
+export class Bzip2Decoder implements Disposable {
   readonly #bunzip: Bunzip;
   #isOpen = false;
   #isEmpty = true;
 
   constructor() {
     compiled ??= new WebAssembly.Module(readFileSync(new URL('./bunzip.wasm', import.meta.url)));
-    this.#bunzip = new WebAssembly.Instance(compiled).exports as Bunzip;
+    this.#bunzip = spare ?? (new WebAssembly.Instance(compiled).exports as Bunzip);
+    spare = undefined;
   }
 
-  /** Yields what the next bytes decompress to: views that are valid until the next one. Throws `ArchiveProblem`. */
-  *write(bytes: Uint8Array): Generator<Buffer> {
-    const most = this.#bunzip.bufferBytes();
-    for (let at = 0; at < bytes.length; at += most) {
-      const piece = bytes.subarray(at, at + most);
-      new Uint8Array(this.#bunzip.memory.buffer).set(piece, this.#bunzip.input());
-      this.#bunzip.fill(piece.length);
-      yield* this.#drain(most);
-    }
+  /** Where to put the next bytes for {@link decompress}: valid until then. */
+  get input(): Buffer {
+    const { memory, input, bufferBytes } = this.#bunzip;
+    return Buffer.from(memory.buffer, input(), bufferBytes());
   }
 
-  /** Ends the input. Throws `ArchiveProblem` if it is incomplete. */
-  end(): void {
-    if (this.#isOpen || this.#isEmpty) throw new ArchiveProblem('ends in the middle of bzip2 data');
-  }
-
-  *#drain(most: number): Generator<Buffer> {
+  /**
+   * Yields what the first bytes of the input decompress to: views that are valid until the next one. Throws
+   * `ArchiveProblem`.
+   */
+  *decompress(bytes: number): Generator<Buffer> {
     const bunzip = this.#bunzip;
+    const most = bunzip.bufferBytes();
+    bunzip.fill(bytes);
     for (let written = 0; bunzip.left() > 0 || written === most; ) {
       if (!this.#isOpen) {
         // Streams follow each other without anything between them.
@@ -67,5 +66,15 @@ export class Bzip2Decoder {
       written = bunzip.written();
       if (written > 0) yield Buffer.from(bunzip.memory.buffer, bunzip.output(), written);
     }
+  }
+
+  /** Ends the input. Throws `ArchiveProblem` if it is incomplete. */
+  end(): void {
+    if (this.#isOpen || this.#isEmpty) throw new ArchiveProblem('ends in the middle of bzip2 data');
+  }
+
+  [Symbol.dispose](): void {
+    // One that has failed may be in any state.
+    if (!this.#isOpen) spare = this.#bunzip;
   }
 }

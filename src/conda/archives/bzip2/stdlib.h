@@ -1,4 +1,5 @@
-/* What libbz2 uses of the standard library. */
+/* What libbz2 and libzstd use of the standard library. */
 #include <stddef.h>
 void *malloc(size_t bytes);
+void *calloc(size_t count, size_t bytes);
 void free(void *memory);

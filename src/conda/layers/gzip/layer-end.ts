@@ -11,9 +11,11 @@ let member: Buffer | undefined;
  */
 export function layerEnd(): Buffer {
   if (member === undefined) {
-    const gzip = createGzipWriter();
+    using gzip = createGzipWriter(bytes => {
+      member = Buffer.from(bytes);
+    });
     gzip.write(tarEnd);
-    member = gzip.end() as Buffer;
+    gzip.end();
   }
-  return member;
+  return member as unknown as Buffer;
 }

@@ -1,5 +1,6 @@
 import type { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
+import { mostMemberBytes } from '../gzip/gzip-writer.ts';
 import type { LayerSubject } from '../layer-key.ts';
 
 /** Work for a thread that makes layers. */
@@ -53,18 +54,32 @@ export interface PackageAbout {
 /** What a thread is started with for each order. */
 export interface OrderMessage {
   readonly order: LayerOrder;
-  /** One number: how many pieces the main thread has taken. The thread waits when it is far ahead. */
-  readonly taken: Int32Array;
+  readonly pieces: PieceRing;
   /** Receives how far the layer of a package is, as in `PackageProgress`. */
   readonly written?: Float64Array | undefined;
 }
 
+/** Pieces of a layer on their way from the thread to the main thread: memory that both share, so nothing is left over. */
+export interface PieceRing {
+  /** Room for {@link mostAhead} pieces of at most {@link mostMemberBytes}. */
+  readonly bytes: Uint8Array;
+  /** One number: how many pieces the main thread has taken. The thread waits when there is no room for another one. */
+  readonly taken: Int32Array;
+}
+
 /** What a thread answers: any number of pieces of the layer, then one of the others. */
 export type LayerAnswer =
-  | { readonly piece: Uint8Array }
+  /** Bytes of the next piece in the ring. */
+  | { readonly piece: number }
   | { readonly made: MadeLayer }
   | { readonly fault: Pick<Fault, 'kind' | 'phase' | 'message'> }
   | { readonly error: unknown };
 
-/** Pieces, of up to 1 MiB each, that a thread may be ahead. */
-export const mostAhead = 2;
+/** Pieces that a thread may be ahead. */
+export const mostAhead = 3;
+
+/** Returns the bytes of a piece in a ring. */
+export function pieceIn({ bytes }: PieceRing, count: number, size: number): Uint8Array {
+  const start = (count % mostAhead) * mostMemberBytes;
+  return bytes.subarray(start, start + size);
+}

@@ -2,13 +2,23 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
-import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+import { mostMemberBytes } from '../gzip/gzip-writer.ts';
+import {
+  type LayerAnswer,
+  type LayerOrder,
+  type MadeLayer,
+  mostAhead,
+  type OrderMessage,
+  type PieceRing,
+  pieceIn,
+} from './layer-orders.ts';
 
 /** Threads that make layers. They end when they have nothing to do. */
 export interface LayerThreads {
   /**
-   * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece; the next call comes when it has
-   * resolved. Throws a {@link Fault} for a package that cannot be installed, the error of `take`, and the reason of the signal.
+   * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece: views that are valid until it
+   * resolves, when the next call comes. Throws a {@link Fault} for a package that cannot be installed, the error of `take`,
+   * and the reason of the signal.
    *
    * @param written shared memory that receives how far the layer of a package is, as in `PackageProgress`
    */
@@ -30,8 +40,13 @@ const heapMb = 256;
 // The young generation is collected often, and with it the buffers that the files pass through.
 const youngHeapMb = 2;
 
-interface Idle {
+interface Thread {
   readonly worker: Worker;
+  readonly bytes: Uint8Array;
+}
+
+interface Idle {
+  readonly thread: Thread;
   readonly timer: NodeJS.Timeout;
 }
 
@@ -44,7 +59,7 @@ export function createLayerThreads(
   const all = new Set<Worker>();
   let isClosed = false;
 
-  const start = (): Worker => {
+  const start = (): Thread => {
     const worker = new Worker(new URL('./layer-worker.ts', import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
     });
@@ -53,38 +68,42 @@ export function createLayerThreads(
     worker.on('error', () => {});
     worker.on('exit', () => {
       all.delete(worker);
-      const at = idle.findIndex(one => one.worker === worker);
+      const at = idle.findIndex(one => one.thread.worker === worker);
       for (const { timer } of at < 0 ? [] : idle.splice(at, 1)) clearTimeout(timer);
     });
-    return worker;
+    return { worker, bytes: new Uint8Array(new SharedArrayBuffer(mostAhead * mostMemberBytes)) };
   };
-  const takeIdle = (): Worker | undefined => {
+  const takeIdle = (): Thread | undefined => {
     const found = idle.pop();
     if (!found) return undefined;
     clearTimeout(found.timer);
-    found.worker.ref();
-    return found.worker;
+    found.thread.worker.ref();
+    return found.thread;
   };
-  const rest = (worker: Worker): void => {
-    const timer = setTimeout(() => void worker.terminate(), idleMs).unref();
-    worker.unref();
-    idle.push({ worker, timer });
+  const rest = (thread: Thread): void => {
+    const timer = setTimeout(() => void thread.worker.terminate(), idleMs).unref();
+    thread.worker.unref();
+    idle.push({ thread, timer });
   };
 
   const runOn = async (
-    worker: Worker,
+    { worker, bytes }: Thread,
     order: LayerOrder,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
     written: Float64Array | undefined,
   ): Promise<MadeLayer> => {
     const taken = new Int32Array(new SharedArrayBuffer(4));
+    const pieces: PieceRing = { bytes, taken };
+    let received = 0;
     const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
     let writing: Promise<void> = Promise.resolve();
     const answered = (answer: LayerAnswer): void => {
       if ('piece' in answer) {
+        const piece = pieceIn(pieces, received, answer.piece);
+        received += 1;
         writing = writing.then(async () => {
-          await take(answer.piece);
+          await take(piece);
           Atomics.add(taken, 0, 1);
           Atomics.notify(taken, 0);
         });
@@ -98,7 +117,7 @@ export function createLayerThreads(
     worker.on('message', answered).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
-      worker.postMessage({ order, taken, written } satisfies OrderMessage);
+      worker.postMessage({ order, pieces, written } satisfies OrderMessage);
       return await promise;
     } finally {
       worker.off('message', answered).off('error', failed).off('exit', exited);
@@ -111,14 +130,14 @@ export function createLayerThreads(
       turns.run(async () => {
         signal.throwIfAborted();
         if (isClosed) throw lostThread(undefined);
-        const worker = takeIdle() ?? start();
+        const thread = takeIdle() ?? start();
         try {
-          const made = await runOn(worker, order, take, signal, written);
-          rest(worker);
+          const made = await runOn(thread, order, take, signal, written);
+          rest(thread);
           return made;
         } catch (error) {
           // It may be at work still, or may wait for the pieces to be taken.
-          await worker.terminate();
+          await thread.worker.terminate();
           throw error;
         }
       }),

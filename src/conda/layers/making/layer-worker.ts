@@ -7,20 +7,20 @@ import {
   type MadeLayer,
   mostAhead,
   type OrderMessage,
+  type PieceRing,
+  pieceIn,
 } from './layer-orders.ts';
-import { LayerOutput } from './layer-output.ts';
+import { LayerOutput, type PutPiece } from './layer-output.ts';
 import { packPackage } from './pack-package.ts';
 
-type Put = (piece: Uint8Array<ArrayBuffer>) => void;
-
-async function make(order: LayerOrder, put: Put, written?: Float64Array): Promise<MadeLayer> {
+async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): Promise<MadeLayer> {
   switch (order.kind) {
     case 'package':
       return packPackage(order, put, written);
     case 'shared':
       return joinLayers(order.layers, put);
     case 'tar': {
-      const output = new LayerOutput(put);
+      using output = new LayerOutput(put);
       output.write(order.tar);
       const tarDigest = output.end();
       return { tarDigest, tarBytes: output.tarBytes };
@@ -28,27 +28,28 @@ async function make(order: LayerOrder, put: Put, written?: Float64Array): Promis
   }
 }
 
-function answer(message: LayerAnswer, moved: readonly ArrayBuffer[] = []): void {
-  parentPort?.postMessage(message, [...moved]);
+function answer(message: LayerAnswer): void {
+  parentPort?.postMessage(message);
 }
 
-/** Returns a function that sends pieces. It blocks this thread while it is too far ahead of the main thread. */
-function sender(taken: Int32Array): Put {
+/** Returns a function that sends pieces. It blocks this thread while the ring has no room. */
+function sender(pieces: PieceRing): PutPiece {
   let sent = 0;
   return piece => {
-    answer({ piece }, [piece.buffer]);
-    sent += 1;
     for (;;) {
-      const now = Atomics.load(taken, 0);
-      if (sent - now <= mostAhead) return;
-      Atomics.wait(taken, 0, now);
+      const now = Atomics.load(pieces.taken, 0);
+      if (sent - now < mostAhead) break;
+      Atomics.wait(pieces.taken, 0, now);
     }
+    pieceIn(pieces, sent, piece.length).set(piece);
+    sent += 1;
+    answer({ piece: piece.length });
   };
 }
 
-parentPort?.on('message', async ({ order, taken, written }: OrderMessage) => {
+parentPort?.on('message', async ({ order, pieces, written }: OrderMessage) => {
   try {
-    answer({ made: await make(order, sender(taken), written) });
+    answer({ made: await make(order, sender(pieces), written) });
   } catch (error) {
     if (error instanceof Fault) {
       const { kind, phase, message } = error;

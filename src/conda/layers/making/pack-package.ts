@@ -2,21 +2,20 @@ import { dirname } from 'node:path';
 import { archiveLimits } from '../../archives/archive-limits.ts';
 import { installPackage } from '../../installing/install-package.ts';
 import type { MadeLayer, PackageOrder } from './layer-orders.ts';
-import { LayerOutput } from './layer-output.ts';
+import { LayerOutput, type PutPiece } from './layer-output.ts';
 import { hashPaths, type PackageFacts, packPaths } from './package-facts.ts';
 
 /**
  * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful.
  *
- * @param put receives the layer piece by piece
  * @param written receives how far the layer is, as in `PackageProgress`
  */
 export async function packPackage(
   { subject, archive, limits }: PackageOrder,
-  put: (piece: Uint8Array<ArrayBuffer>) => void,
+  put: PutPiece,
   written: Float64Array = new Float64Array(2),
 ): Promise<MadeLayer> {
-  const output: LayerOutput = new LayerOutput(piece => {
+  using output: LayerOutput = new LayerOutput(piece => {
     written[0] = output.tarBytes;
     put(piece);
   });
