@@ -113,9 +113,9 @@ suite('the page of a build', () => {
     const { page } = tab;
     await page.goto(`${sluice.url}/view/builds/${id}`);
     const steps = await page.locator('.steps .name').allTextContents();
-    assert.deepEqual(steps.slice(0, 1), ['Solve the packages']);
-    assert.match(steps[1] ?? '', /^Fetch \d packages and make their layers$/);
-    assert.equal(steps[2], 'Push the image');
+    assert.deepEqual(steps.slice(0, 1), ['#1 Solve the packages']);
+    assert.match(steps[1] ?? '', /^#2 Fetch \d packages and make their layers$/);
+    assert.equal(steps[2], '#3 Push the image');
     assert.match((await page.locator('.recipe').textContent()) ?? '', /samtools/);
     const links = page.locator('#state dl a');
     const addresses = await links.evaluateAll(all =>
@@ -211,6 +211,32 @@ suite('the page of a build', () => {
     const text = await html(`/view/builds/${id}`);
     assert.match(text, /\[2\/2\] RUN echo old<\/span><\/th><td><span class="badge good">done</);
     assert.doesNotMatch(text, /<svg/);
+  });
+
+  test('the colours of programs are readable in the log, in light and dark', async () => {
+    const all = [0, 1, 2, 3, 4, 5, 6, 7];
+    const texts = [30, 90, 40, 100].map(first =>
+      all.map(one => `\\033[${first + one}m text ${first + one} \\033[0m`).join(''),
+    );
+    const more =
+      '\\033[1mbold\\033[0m \\033[7mreversed\\033[0m \\033[2mdim\\033[0m \\033[38;5;208morange\\033[0m';
+    const id = await request(
+      `FROM ${base}\nRUN printf '${texts.join('\\n')}\\n${more}\\n'; printf '10%%\\r20%%\\r\\033[32mall of it\\033[0m\\n'\n`,
+    );
+    await finished(id);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    const line = (text: string) => page.locator('.line', { hasText: text }).last();
+    assert.equal(await line('text 31').locator('.t-red').textContent(), ' text 31 ');
+    assert.equal(await line('text 104').locator('.on-blue').textContent(), ' text 104 ');
+    assert.equal(await line('orange').locator('.t-yellow').textContent(), 'orange');
+    assert.match((await line('all of it').textContent()) ?? '', /^\d+#5 [\d.]+ all of it$/);
+    const api = `/v1alpha1/builds/${id}/logs`;
+    assert.ok(!(await (await sluice.fetch(api)).text()).includes('\u001b'));
+    const coloured = await (await sluice.fetch(`${api}?colors=true`)).text();
+    assert.ok(coloured.includes('\u001b[0;32mall of it\u001b[0m\n'));
+    await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build-colours');
   });
 
   test('hostile texts in names of steps and in the log stay texts', async () => {

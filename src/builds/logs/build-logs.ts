@@ -1,16 +1,21 @@
 import { appendFile, mkdir, open, opendir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stripVTControlCharacters } from 'node:util';
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { StepRecord, StepWriter } from './build-step.ts';
 import { createLogIndexes } from './log-indexes.ts';
 import type { LogLines } from './log-lines.ts';
+import { LogText, type Mask } from './log-text.ts';
+import { plainPieces, withoutUnfinished } from './plain-pieces.ts';
 import { readSteps, recordSteps, removeSteps, type StepRecorder } from './step-record.ts';
 
 /** The log of one build while it is being written. */
 export interface LogWriter extends StepWriter {
-  /** Appends text. Leaves out text beyond the size limit, and says so in the log. */
-  write(text: string): void;
+  /**
+   * Appends text of whole lines. Leaves out text beyond the size limit, and says so in the log.
+   *
+   * @param mask replaces what nobody may read. Default: users and passwords in addresses
+   */
+  write(text: string, mask?: Mask): void;
   /** Resolves when all text so far is in the file, or is lost. */
   written(): Promise<void>;
   /** Returns the steps of the last attempt, each in its last state. */
@@ -19,14 +24,20 @@ export interface LogWriter extends StepWriter {
   end(): Promise<void>;
 }
 
+/** Options for reading a log as text. */
+export interface LogOptions {
+  /** With the sequences that colour text on a terminal, and no others. Default: plain text. */
+  readonly hasColours?: boolean | undefined;
+}
+
 /** The logs of builds, a file for each. */
 export interface BuildLogs {
   /** Opens the log of a build; appends to the log of a build that starts again. */
   begin(id: string): LogWriter;
   /** Returns the whole log so far; undefined for a build without a log. */
-  read(id: string): Promise<string | undefined>;
+  read(id: string, options?: LogOptions): Promise<string | undefined>;
   /** Yields the log from its beginning, until the build has ended or the signal is aborted. */
-  follow(id: string, signal: AbortSignal): AsyncGenerator<Buffer>;
+  follow(id: string, signal: AbortSignal, options?: LogOptions): AsyncGenerator<Buffer>;
   /** Returns the steps of a build so far; undefined for a build without a record of them. */
   steps(id: string): Promise<StepRecord | undefined>;
   /** Returns the log so far by lines; undefined for a build without a log. */
@@ -44,6 +55,8 @@ const suffix = '.log';
 const stepsSuffix = '.steps';
 const pieceBytes = 64 * 1024;
 
+type Written = { readonly raw: string; readonly mask: Mask } | 'restart';
+
 interface Writing {
   isEnded: boolean;
   changed: PromiseWithResolvers<void>;
@@ -56,6 +69,24 @@ export function createBuildLogs(directory: string): BuildLogs {
   const pathOf = (id: string) => join(directory, `${id}${suffix}`);
   const stepsOf = (id: string) => join(directory, `${id}${stepsSuffix}`);
 
+  async function* followed(id: string, signal: AbortSignal): AsyncGenerator<Buffer> {
+    const writing = writings.get(id);
+    const stopped = new Promise<void>(resolve => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    let position = 0;
+    while (!signal.aborted) {
+      const changed = writing?.changed.promise;
+      const isEnded = writing?.isEnded ?? true;
+      for await (const piece of piecesOf(pathOf(id), position)) {
+        position += piece.length;
+        yield piece;
+      }
+      if (isEnded) return;
+      await Promise.race([changed, stopped]);
+    }
+  }
+
   return {
     begin(id) {
       const writing: Writing = { isEnded: false, changed: Promise.withResolvers() };
@@ -65,14 +96,21 @@ export function createBuildLogs(directory: string): BuildLogs {
         writing.changed = Promise.withResolvers();
       };
       let size: number | undefined;
-      let pending = '';
+      let pending: Written[] = [];
+      const cleaner = new LogText();
       let isLost = false;
       let chain: Promise<void> = Promise.resolve();
       /** Writes all pending text; there may be a lot when the disk is slow. */
       const append = async () => {
-        const text = isLost && pending !== '' ? lostMark + pending : pending;
-        const bytes = Buffer.from(text);
-        pending = '';
+        const given = pending;
+        pending = [];
+        if (given.length === 0 || (size ?? 0) > maxBytes) return;
+        let text = '';
+        for (const one of given) {
+          if (one === 'restart') cleaner.restart();
+          else text += await cleaner.clean(one.raw, one.mask);
+        }
+        const bytes = Buffer.from(isLost && text !== '' ? lostMark + text : text);
         if (size === undefined) {
           await mkdir(directory, { recursive: true, mode: 0o700 });
           size = await sizeOf(pathOf(id));
@@ -80,7 +118,8 @@ export function createBuildLogs(directory: string): BuildLogs {
         const room = maxBytes - size;
         if (bytes.length === 0 || room < 0) return;
         const cut = bytes.subarray(0, room);
-        const kept = cut.length < bytes.length ? cut.toString() + cutMark : bytes;
+        const kept =
+          cut.length < bytes.length ? withoutUnfinished(cut.toString()) + cutMark : bytes;
         await appendFile(pathOf(id), kept, { mode: 0o600 });
         size += bytes.length;
         isLost = false;
@@ -93,9 +132,13 @@ export function createBuildLogs(directory: string): BuildLogs {
       const { written, ...steps } = recordSteps(stepsOf(id));
       return {
         ...steps,
-        write(text) {
-          // Everyone who knows the id of a build can read its log.
-          pending += maskAddresses(stripVTControlCharacters(text));
+        restartSteps() {
+          pending.push('restart');
+          steps.restartSteps();
+        },
+        // Everyone who knows the id of a build can read its log.
+        write(text, mask = maskAddresses) {
+          pending.push({ raw: text, mask });
           chain = chain.then(append).catch(lose);
         },
         async written() {
@@ -110,31 +153,22 @@ export function createBuildLogs(directory: string): BuildLogs {
       };
     },
 
-    async read(id) {
+    async read(id, { hasColours = false } = {}) {
       try {
-        return await readFile(pathOf(id), 'utf8');
+        if (hasColours) return await readFile(pathOf(id), 'utf8');
+        const pieces: Buffer[] = [];
+        await stat(pathOf(id));
+        for await (const piece of plainPieces(piecesOf(pathOf(id), 0))) pieces.push(piece);
+        return Buffer.concat(pieces).toString();
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
         return writings.has(id) ? '' : undefined;
       }
     },
 
-    async *follow(id, signal) {
-      const writing = writings.get(id);
-      const stopped = new Promise<void>(resolve => {
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
-      let position = 0;
-      while (!signal.aborted) {
-        const changed = writing?.changed.promise;
-        const isEnded = writing?.isEnded ?? true;
-        for await (const piece of piecesOf(pathOf(id), position)) {
-          position += piece.length;
-          yield piece;
-        }
-        if (isEnded) return;
-        await Promise.race([changed, stopped]);
-      }
+    follow(id, signal, { hasColours = false } = {}) {
+      const pieces = followed(id, signal);
+      return hasColours ? pieces : plainPieces(pieces);
     },
 
     steps: id => readSteps(stepsOf(id)),

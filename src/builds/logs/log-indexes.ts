@@ -2,11 +2,12 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { LogLine, LogLines } from './log-lines.ts';
+import { withoutColours, withoutUnfinished } from './plain-pieces.ts';
 import { StepLines } from './step-lines.ts';
 
 // Logs whose lines can be found without reading them again.
 const keptIndexes = 32;
-const pieceBytes = 64 * 1024;
+const pieceBytes = 256 * 1024;
 /** Lines between two of which the position is known. */
 const stride = 128;
 /** Bytes of a line that are read. */
@@ -65,9 +66,9 @@ class LogIndex implements LogLines {
     const lines: LogLine[] = [];
     for (const range of ranges) {
       const start = Math.floor(range.from / stride);
-      await this.#each(start * stride, this.#marks[start] ?? 0, (number, bytes, isCut) => {
+      await this.#each(start * stride, this.#marks[start] ?? 0, (number, line) => {
         if (number >= range.to) return false;
-        if (number >= range.from) lines.push(lineOf(number, bytes, isCut));
+        if (number >= range.from) lines.push(line());
         return number + 1 < range.to;
       });
     }
@@ -78,8 +79,8 @@ class LogIndex implements LogLines {
     const wanted = text.toLowerCase();
     const lines: LogLine[] = [];
     if (wanted === '') return lines;
-    await this.#each(0, 0, (number, bytes, isCut) => {
-      const line = lineOf(number, bytes, isCut);
+    await this.#each(0, 0, (_, lineAt) => {
+      const line = lineAt();
       if (line.text.toLowerCase().includes(wanted)) lines.push(line);
       return lines.length < most;
     });
@@ -93,11 +94,11 @@ class LogIndex implements LogLines {
       if (size < this.#size) {
         [this.#marks, this.#total, this.#size, this.#found] = [[0], 0, 0, new StepLines()];
       }
-      await eachLine(file, this.#size, (bytes, _, end) => {
-        this.#found.see(this.#total, bytes);
+      await eachLine(file, this.#size, (bytes, start, end, after) => {
+        this.#found.see(this.#total, bytes, start, end);
         this.#total += 1;
-        this.#size = end;
-        if (this.#total % stride === 0) this.#marks.push(end);
+        this.#size = after;
+        if (this.#total % stride === 0) this.#marks.push(after);
         return true;
       });
       return true;
@@ -111,19 +112,26 @@ class LogIndex implements LogLines {
   async #each(
     first: number,
     position: number,
-    visit: (number: number, bytes: Buffer, isCut: boolean) => boolean,
+    visit: (number: number, line: () => LogLine) => boolean,
   ): Promise<void> {
     await using file = await open(this.#path);
     let number = first;
-    await eachLine(file, position, (bytes, isCut) => visit(number++, bytes, isCut));
+    await eachLine(file, position, (bytes, start, end) => {
+      const at = number;
+      number += 1;
+      return visit(at, () => lineOf(at, bytes, start, end));
+    });
   }
 }
 
-/** Visits the whole lines of a file: their first bytes, whether there are more, and the position after them. */
+/**
+ * Visits the whole lines of a file until the visitor returns false: the bytes that contain a line, where it begins and
+ * ends in them, and the position after it in the file. A line longer than {@link maxLineBytes} ends a byte later.
+ */
 async function eachLine(
   file: FileHandle,
   from: number,
-  visit: (bytes: Buffer, isCut: boolean, end: number) => boolean,
+  visit: (bytes: Buffer, start: number, end: number, after: number) => boolean,
 ): Promise<void> {
   const buffer = Buffer.allocUnsafe(pieceBytes);
   let rest = Buffer.alloc(0);
@@ -132,13 +140,18 @@ async function eachLine(
     if (bytesRead === 0) return;
     const piece = buffer.subarray(0, bytesRead);
     let start = 0;
-    for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, start)) {
-      const line = piece.subarray(start, end);
-      const whole = rest.length === 0 ? line : Buffer.concat([rest, line]);
-      rest = Buffer.alloc(0);
+    for (let end = nextLineEnd(piece, 0); end >= 0; end = nextLineEnd(piece, start)) {
+      const after = position + end + 1;
+      let goesOn: boolean;
+      if (rest.length === 0) {
+        goesOn = visit(piece, start, Math.min(end, start + maxLineBytes + 1), after);
+      } else {
+        const whole = Buffer.concat([rest, piece.subarray(0, end)]);
+        rest = Buffer.alloc(0);
+        goesOn = visit(whole, 0, Math.min(whole.length, maxLineBytes + 1), after);
+      }
       start = end + 1;
-      const isCut = whole.length > maxLineBytes;
-      if (!visit(isCut ? whole.subarray(0, maxLineBytes) : whole, isCut, position + start)) return;
+      if (!goesOn) return;
     }
     // One byte more than is shown, so that the line counts as cut.
     rest = Buffer.concat([rest, piece.subarray(start)]).subarray(0, maxLineBytes + 1);
@@ -147,6 +160,14 @@ async function eachLine(
   }
 }
 
-function lineOf(number: number, bytes: Buffer, isCut: boolean): LogLine {
-  return { number: number + 1, text: bytes.toString().replace(/\r$/, ''), isCut };
+/** That of `Buffer` checks its arguments, which takes longer than most lines. */
+function nextLineEnd(bytes: Buffer, from: number): number {
+  return Uint8Array.prototype.indexOf.call(bytes, 10, from);
+}
+
+function lineOf(number: number, bytes: Buffer, start: number, end: number): LogLine {
+  const isCut = end - start > maxLineBytes;
+  const text = bytes.toString('utf8', start, isCut ? start + maxLineBytes : end);
+  const coloured = isCut ? withoutUnfinished(text) : text.replace(/\r$/, '');
+  return { number: number + 1, text: withoutColours(coloured), coloured, isCut };
 }

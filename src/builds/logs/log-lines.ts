@@ -2,7 +2,10 @@
 export interface LogLine {
   /** Counted from 1. */
   readonly number: number;
+  /** Without colours. */
   readonly text: string;
+  /** With the sequences that colour text on a terminal, and no others. */
+  readonly coloured: string;
   /** True for a line of which only the beginning is here. */
   readonly isCut: boolean;
 }

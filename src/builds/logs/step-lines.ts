@@ -1,8 +1,8 @@
+import { stripVTControlCharacters } from 'node:util';
 import type { LoggedStep } from './log-lines.ts';
 
 /** Lines of one step that follow one another: from `from` to before `to`, counted from 0. */
 interface Block {
-  readonly step: number;
   readonly from: number;
   to: number;
 }
@@ -24,41 +24,56 @@ const endings = new Set([...'DCE'].map(letter => letter.charCodeAt(0)));
 
 /** Finds the steps of the last attempt in the lines of a log, which it sees in their order. */
 export class StepLines {
-  #blocks: Block[] = [];
+  /** By step. */
+  #blocks = new Map<number, Block[]>();
+  #blockCount = 0;
   readonly #steps = new Map<number, FoundStep>();
 
   /**
    * @param line number of the line, counted from 0
-   * @param bytes its first bytes
+   * @param bytes contains the line
+   * @param start where the line begins in them
+   * @param end where the line, or what is read of it, ends in them
    */
-  see(line: number, bytes: Buffer): void {
-    if (bytes[0] !== hash) {
-      if (isNewAttempt(bytes)) {
-        this.#blocks = [];
+  see(line: number, bytes: Buffer, start: number, end: number): void {
+    if (bytes[start] !== hash || end === start) {
+      if (end > start && isNewAttempt(bytes.subarray(start, end))) {
+        this.#blocks.clear();
+        this.#blockCount = 0;
         this.#steps.clear();
       }
       return;
     }
-    let at = 1;
+    const latest = Math.min(start + 7, end);
+    let at = start + 1;
     let step = 0;
-    for (; at < 7; at += 1) {
+    for (; at < latest; at += 1) {
       const digit = bytes[at] ?? 0;
       if (digit < zero || digit > nine) break;
       step = step * 10 + digit - zero;
     }
-    if (step === 0 || bytes[at] !== space) return;
-    const last = this.#blocks.at(-1);
-    if (last?.step === step && last.to === line) last.to += 1;
-    else if (this.#blocks.length < maxBlocks) {
-      this.#blocks.push({ step, from: line, to: line + 1 });
-    }
+    if (step === 0 || at >= end || bytes[at] !== space) return;
+    this.#addTo(step, line);
     const known = this.#steps.get(step);
     if (!known) {
-      const name = bytes.subarray(at + 1, at + 1 + maxName).toString();
       if (this.#steps.size >= maxSteps) return;
+      const text = bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end));
+      const name = stripVTControlCharacters(text);
       this.#steps.set(step, { name, state: 'running', spentMs: undefined, line: line + 1 });
     } else if (endings.has(bytes[at + 1] ?? 0)) {
-      setEnd(known, bytes.subarray(at + 1, at + 40).toString());
+      setEnd(known, bytes.toString('utf8', at + 1, Math.min(at + 40, end)));
+    }
+  }
+
+  #addTo(step: number, line: number): void {
+    const blocks = this.#blocks.get(step);
+    const last = blocks?.at(-1);
+    if (last?.to === line) last.to += 1;
+    else if (this.#blockCount < maxBlocks) {
+      this.#blockCount += 1;
+      const block = { from: line, to: line + 1 };
+      if (blocks) blocks.push(block);
+      else this.#blocks.set(step, [block]);
     }
   }
 
@@ -85,8 +100,8 @@ export class StepLines {
     return ranges;
   }
 
-  #of(step: number): Block[] {
-    return this.#blocks.filter(block => block.step === step);
+  #of(step: number): readonly Block[] {
+    return this.#blocks.get(step) ?? [];
   }
 }
 

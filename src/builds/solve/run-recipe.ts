@@ -211,7 +211,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
     mask.add(Buffer.from(base64, 'base64'));
   // The log arrives in whole lines, so that no secret is split.
   const text = plainLog(
-    lines => log.write(mask.apply(lines)),
+    lines => log.write(lines, shown => mask.apply(shown)),
     logMs,
     steps => {
       for (const step of steps) log.step(recordedStep(step, mask));

@@ -8,7 +8,7 @@ import { againAddress } from './again-address.ts';
 import { buildPage, type ComparedBuild, type ViewerPart } from './build-page.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
-import { type LogPage, linesAtOnce, linesPart, mostFound } from './log-part.ts';
+import { type LogPage, linesAtOnce, linesPart, mostFound } from './log/log-part.ts';
 
 export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
   readonly watches: BuildWatches;

@@ -4,8 +4,8 @@ import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { statePart } from './build-state.ts';
 import type { BuildView } from './build-view.ts';
-import { type LogPage, logPart } from './log-part.ts';
-import { recipePart } from './recipe-part.ts';
+import { type LogPage, logPart } from './log/log-part.ts';
+import { recipePart } from './recipe/recipe-part.ts';
 
 /** What one viewer may see and do beyond what everyone may. */
 export interface ViewerPart {

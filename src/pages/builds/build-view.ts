@@ -7,7 +7,7 @@ import { lastLinesFollow } from '../../builds/solve/failures/build-fault.ts';
 import type { DocumentName } from '../../conda/bills/document-form.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { type UsedImage, type UsedImageDeps, usedImage } from '../ask/use-commands.ts';
-import { type ShownRecipe, shownRecipe } from './shown-recipe.ts';
+import { type ShownRecipe, shownRecipe } from './recipe/shown-recipe.ts';
 import { loggedSteps, recordedSteps, type ShownStep } from './shown-step.ts';
 
 /** What everyone who knows the id of a build may see of it. It is the same for all of them. */

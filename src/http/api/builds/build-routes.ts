@@ -5,7 +5,7 @@ import { maskAddresses } from '../../../buildkit/index.ts';
 
 import type { Cancellation } from '../../../builds/builds.ts';
 
-import type { BuildLogs } from '../../../builds/logs/build-logs.ts';
+import type { BuildLogs, LogOptions } from '../../../builds/logs/build-logs.ts';
 import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/reference.ts';
@@ -34,11 +34,15 @@ const params = { buildId: z.string().describe('`buildId` of the answer to the co
 const plainText = 'text/plain; charset=utf-8';
 const eventStream = 'text/event-stream';
 
-const followQuery = z.object({
+const logQuery = z.object({
   follow: z
     .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
     .optional()
     .describe('`true`: stream the log until the build is finished'),
+  colors: z
+    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
+    .optional()
+    .describe('`true`: keep the sequences that colour text on a terminal. Default: plain text'),
 });
 const platformQuery = z.object({
   towerEndpoint: z
@@ -91,15 +95,16 @@ export const buildRoutes = [
       'With `Accept: text/event-stream` the log is followed too, and each line is an event; the last event is `end`.',
     access: 'anybody',
     params,
-    query: followQuery,
+    query: logQuery,
     answers: { 200: { about: 'The log', types: [plainText, eventStream] } },
     faults: ['not-found'],
     async run({ ctx, params: { buildId }, query }, { builds, logs }: BuildRoutesDeps) {
       const { id } = await builds.get(buildId);
       const asEvents = ctx.get('accept').includes(eventStream);
       if (asEvents) ctx.type = eventStream;
-      if (asEvents || query.follow) return followed(logs, id, asEvents, ctx);
-      return (await logs.read(id)) ?? '';
+      const options = { hasColours: query.colors };
+      if (asEvents || query.follow) return followed(logs, id, { ...options, asEvents }, ctx);
+      return (await logs.read(id, options)) ?? '';
     },
   }),
   apiRoute({
@@ -139,12 +144,12 @@ export const buildRoutes = [
 function followed(
   logs: BuildLogs,
   id: string,
-  asEvents: boolean,
+  { asEvents, ...options }: LogOptions & { readonly asEvents: boolean },
   ctx: ParameterizedContext,
 ): Readable {
   const gone = new AbortController();
   ctx.res.once('close', () => gone.abort());
-  const pieces = logs.follow(id, gone.signal);
+  const pieces = logs.follow(id, gone.signal, options);
   ctx.set('cache-control', 'no-store');
   // Otherwise nginx buffers several kilobytes of lines.
   ctx.set('x-accel-buffering', 'no');

@@ -1,7 +1,8 @@
-import type { LogLine } from '../../builds/logs/log-lines.ts';
-import { countText, withoutHidden } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
-import type { BuildView } from './build-view.ts';
+import type { LogLine } from '../../../builds/logs/log-lines.ts';
+import { countText, withoutHidden } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import type { BuildView } from '../build-view.ts';
+import { colouredText } from './coloured-text.ts';
 
 /** Lines of a page of the log, and the most lines that a browser fetches at once. */
 export const linesAtOnce = 300;
@@ -60,7 +61,7 @@ function foundPart(id: string, { text, found }: NonNullable<LogPage['search']>):
   return html`<p>${count} ${found.length === 1 ? 'line contains' : 'lines contain'} “${text}”:</p>
 <ol class="found">${found.map(
     line =>
-      html`<li><a href="/view/builds/${id}?line=${line.number}#L${line.number}">Line ${line.number}</a> <code>${shown(line).slice(0, 300)}</code></li>`,
+      html`<li><a href="/view/builds/${id}?line=${line.number}#L${line.number}">Line ${line.number}</a> <code>${colouredText(line.coloured, 300)}</code></li>`,
   )}</ol>`;
 }
 
@@ -82,9 +83,7 @@ function kindOf(text: string): string {
   return word !== undefined || text.startsWith('The build failed:') ? ' bad' : '';
 }
 
-/** Programs overwrite a line to show progress: the last text counts. */
-function shown({ text, isCut }: LogLine): string {
-  const whole = withoutHidden(text.replace(/^.*\r(?=.)/s, ''));
-  const isLong = isCut || whole.length > mostChars;
-  return isLong ? `${whole.slice(0, mostChars)}… (the whole line is in the download)` : whole;
+function shown({ text, coloured, isCut }: LogLine): Html {
+  const isLong = isCut || text.length > mostChars;
+  return html`${colouredText(coloured, mostChars)}${isLong && '… (the whole line is in the download)'}`;
 }

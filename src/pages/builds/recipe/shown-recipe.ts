@@ -1,11 +1,11 @@
-import { maskAddresses } from '../../buildkit/index.ts';
-import type { PlatformLayers } from '../../builds/logs/build-step.ts';
-import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../builds/plan/build-plan.ts';
-import { packageUrlsIn } from '../../builds/recipe/conda/conda-source.ts';
-import { parseDockerfile } from '../../builds/recipe/dockerfile/instructions.ts';
-import { recipeKindNamed } from '../../builds/recipe/recipe-kinds.ts';
+import { maskAddresses } from '../../../buildkit/index.ts';
+import type { PlatformLayers } from '../../../builds/logs/build-step.ts';
+import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../../builds/plan/build-plan.ts';
+import { packageUrlsIn } from '../../../builds/recipe/conda/conda-source.ts';
+import { parseDockerfile } from '../../../builds/recipe/dockerfile/instructions.ts';
+import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
+import type { ShownStep } from '../shown-step.ts';
 import { type InstructionPlace, placeKey, placesOf } from './instruction-places.ts';
-import type { ShownStep } from './shown-step.ts';
 
 /** What an image is made from. */
 export interface ShownRecipe {

@@ -1,7 +1,7 @@
-import { byteText, durationText, withoutHidden } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import { byteText, durationText, withoutHidden } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import { stepWords } from '../steps-table.ts';
 import type { RecipeLine, ShownRecipe } from './shown-recipe.ts';
-import { stepWords } from './steps-table.ts';
 
 // Longer recipes are in the answer of the API.
 const mostLines = 600;

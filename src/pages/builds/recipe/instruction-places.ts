@@ -1,4 +1,4 @@
-import { type Instruction, plainWords } from '../../builds/recipe/dockerfile/instructions.ts';
+import { type Instruction, plainWords } from '../../../builds/recipe/dockerfile/instructions.ts';
 
 /** An instruction that is a step of its own. */
 export interface InstructionPlace {

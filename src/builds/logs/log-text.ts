@@ -1,0 +1,178 @@
+import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { TextStyle } from './text-style.ts';
+
+/** Replaces secrets in a text. */
+export type Mask = (text: string) => string;
+
+// Steps whose last colour is remembered.
+const maxStyles = 1000;
+// A line with more changes of colour keeps the first ones.
+const maxPieces = 2000;
+const maxTexts = 1000;
+const sliceChars = 64 * 1024;
+const pauseControls = 1000;
+const control = /[^\P{Cc}\t\n]/gu;
+const anyControl = /[^\P{Cc}\t\n]/u;
+const output = /^#(\d{1,6}) \d+\.\d+ /;
+const reset = '\u001b[0m';
+
+/**
+ * Makes the output of programs safe to keep: a line of a program stays one line, with its colours. What a program writes
+ * over its own line, such as the progress of a download, is replaced by what it writes last. All other sequences for
+ * terminals are removed. Each line with colours begins with its own and ends with a reset, so that lines of several
+ * steps can be read in any order.
+ */
+export class LogText {
+  /** Colours of steps whose last line did not reset them, by number. */
+  readonly #styles = new Map<string, TextStyle>();
+
+  /** Forgets the colours of steps: they are counted from 1 again. */
+  restart(): void {
+    this.#styles.clear();
+  }
+
+  /** Returns the text to keep. The mask is applied to what people will read. */
+  async clean(text: string, mask: Mask): Promise<string> {
+    let cleaned = '';
+    for (let at = 0; at < text.length; ) {
+      const end = text.indexOf('\n', at + sliceChars);
+      const slice = mask(text.slice(at, end < 0 ? undefined : end + 1));
+      const isPlain = this.#styles.size === 0 && !anyControl.test(slice);
+      cleaned += isPlain ? slice : await this.#lines(slice, mask);
+      at = end < 0 ? text.length : end + 1;
+      await pauseTurn();
+    }
+    return cleaned;
+  }
+
+  async #lines(text: string, mask: Mask): Promise<string> {
+    const lines: string[] = [];
+    for (const line of text.split('\n')) {
+      const [start = '', step] = output.exec(line) ?? [];
+      const style = (step && this.#styles.get(step)) || new TextStyle();
+      if (style.sequence === '' && !anyControl.test(line)) {
+        lines.push(line);
+        continue;
+      }
+      lines.push(start + (await styledText(line.slice(start.length), style, mask)));
+      if (step === undefined) continue;
+      this.#styles.delete(step);
+      if (style.sequence !== '' && this.#styles.size < maxStyles) this.#styles.set(step, style);
+    }
+    return lines.join('\n');
+  }
+}
+
+interface Piece {
+  readonly style: string;
+  /** Parts of its text: one long text would be copied for each part and each backspace. */
+  readonly texts: string[];
+}
+
+/** Returns what a terminal shows at the end, with colours unless the mask changes the text. */
+async function styledText(line: string, style: TextStyle, mask: Mask): Promise<string> {
+  const shown: { readonly style: string; readonly text: string }[] = [];
+  for (const piece of await shownPieces(line, style)) {
+    shown.push({ style: piece.style, text: piece.texts.join('') });
+    await pauseTurn();
+  }
+  const plain = shown.map(({ text }) => text).join('');
+  // A colour within a secret hides the secret from the mask.
+  const masked = mask(plain);
+  if (masked !== plain) return masked;
+  let open = '';
+  const texts = shown.map(one => {
+    const change = one.style === open ? '' : one.style === '' ? reset : one.style;
+    open = one.style;
+    return change + one.text;
+  });
+  return texts.join('') + (open === '' ? '' : reset);
+}
+
+// Sequences after ESC or in one character (C1). Source: ECMA-48, 5.3 to 5.6 and 8.3.
+const csi = /([0-?]*)[ -/]*([@-~])/y;
+const short = /[ -/]*[0-~]/y;
+const stringEnd = new RegExp(['\u0007', '\u009c', '\u001b\\\\'].join('|'), 'g');
+const strings = 'P]X^_';
+
+/** Reads a line as a terminal does, and returns what is visible at its end. */
+async function shownPieces(line: string, style: TextStyle): Promise<readonly Piece[]> {
+  let pieces: Piece[] = [];
+  let covered: Piece[] = [];
+  let at = 0;
+  let hasStringEnd = true;
+  const add = (text: string) => {
+    const last = pieces.at(-1);
+    const own = pieces.length < maxPieces ? style.sequence : '';
+    if (text === '') return;
+    if (last?.style === own && last.texts.length < maxTexts) last.texts.push(text);
+    else pieces.push({ style: own, texts: [text] });
+  };
+  const erase = () => {
+    if (isVisible(pieces)) covered = pieces;
+    pieces = [];
+  };
+  const back = (count: number) => {
+    for (let left = Math.min(count, 1000); left > 0; left -= 1) {
+      const last = pieces.at(-1);
+      if (!last) return;
+      const text = last.texts.pop()?.slice(0, -1) ?? '';
+      if (text !== '') last.texts.push(text);
+      else if (last.texts.length === 0) pieces.pop();
+    }
+  };
+  const command = (parameters: string, name: string) => {
+    const count = Number.parseInt(parameters, 10) || 1;
+    if (name === 'm') {
+      if (/^[\d;:]*$/.test(parameters)) style.apply(parameters);
+    } else if (name === 'D') back(count);
+    else if (name === 'C' || (name === 'G' && count > 1)) add(' ');
+    else if ('ABEFGHdfu'.includes(name) || (name === 'K' && /^[12]$/.test(parameters))) erase();
+  };
+  /** Skips the sequence after its introducer. Returns false for one that is not whole. */
+  const skip = (introducer: string): boolean => {
+    if (introducer === '[') {
+      csi.lastIndex = at;
+      const [all, parameters = '', name = ''] = csi.exec(line) ?? [];
+      if (all === undefined) return false;
+      at += all.length;
+      command(parameters, name);
+      return true;
+    }
+    if (strings.includes(introducer)) {
+      stringEnd.lastIndex = at;
+      hasStringEnd &&= stringEnd.test(line);
+      if (hasStringEnd) at = stringEnd.lastIndex;
+      return hasStringEnd;
+    }
+    return false;
+  };
+
+  for (let count = 1; ; count += 1) {
+    if (count % pauseControls === 0) await pauseTurn();
+    control.lastIndex = at;
+    const found = control.exec(line);
+    if (!found) break;
+    add(line.slice(at, found.index));
+    at = found.index + 1;
+    const code = line.charCodeAt(found.index);
+    if (code === 13) erase();
+    else if (code === 8) back(1);
+    else if (code === 0x1b) {
+      const introducer = line[at] ?? ' ';
+      if (introducer === '[' || strings.includes(introducer)) {
+        at += 1;
+        if (!skip(introducer)) add('\ufffd');
+      } else {
+        short.lastIndex = at;
+        if (short.test(line)) at = short.lastIndex;
+      }
+    } else if (code < 0x80 || !skip(String.fromCharCode(code - 0x40))) add('\ufffd');
+  }
+  add(line.slice(at));
+  return isVisible(pieces) ? pieces : covered.length > 0 ? covered : pieces;
+}
+
+function isVisible(pieces: readonly Piece[]): boolean {
+  return pieces.some(({ texts }) => texts.some(text => /\S/.test(text)));
+}
