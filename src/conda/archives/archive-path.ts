@@ -38,14 +38,22 @@ export function textOf(bytes: string): string {
 }
 
 /**
- * Resolves the target of a symbolic link at a path, both relative to the same root. Returns undefined for a target
- * outside the root. An absolute target is inside if it is below `root`.
+ * Checks the target of a symbolic link. It may lead anywhere, since nothing is read or written through it. Throws
+ * {@link ArchiveProblem} for a target that a link cannot have on Linux.
  */
-export function resolveLink(path: string, target: string, root: string): string | undefined {
-  const isAbsolute = target.startsWith('/');
-  if (isAbsolute && !`${target}/`.startsWith(`${root}/`)) return undefined;
-  const names = isAbsolute ? [] : path.split('/').slice(0, -1);
-  for (const name of (isAbsolute ? target.slice(root.length) : target).split('/')) {
+export function checkTarget(path: string, target: string): void {
+  const length = Buffer.byteLength(target);
+  if (length > 0 && length < maxPathBytes) return;
+  throw new ArchiveProblem(
+    `has a link ${showPath(path)} with an impossible target, ${showPath(target)}`,
+  );
+}
+
+/** Returns the path that a symbolic link of an archive leads to; undefined for one outside the archive. */
+export function resolveLink(path: string, target: string): string | undefined {
+  if (target.startsWith('/')) return undefined;
+  const names = path.split('/').slice(0, -1);
+  for (const name of target.split('/')) {
     if (name === '' || name === '.') continue;
     if (name !== '..') names.push(name);
     else if (names.pop() === undefined) return undefined;

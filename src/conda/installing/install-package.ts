@@ -43,7 +43,6 @@ export interface InstallOptions {
  * - Records have mode 0644, not 0600: every user of the image may read them. `packageRecord` describes their content.
  * - What rattler writes with the time of the installation has a fixed time: commands, records.
  * - `CACHEDIR.TAG` is not written: the environment is no cache. `conda-meta/history` belongs to the environment.
- * - Links that lead out of the environment are refused.
  *
  * Files keep their times, so that the byte code in a package is valid; nothing is compiled.
  *

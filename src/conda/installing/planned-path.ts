@@ -1,4 +1,4 @@
-import { resolveLink } from '../archives/archive-path.ts';
+import { checkTarget, resolveLink } from '../archives/archive-path.ts';
 import { ArchiveProblem, showPath } from '../archives/archive-problem.ts';
 import type {
   UnpackedArchive,
@@ -58,7 +58,7 @@ const ownPath = /^conda-meta(?:$|\/history(?:$|\/)|\/.*\.json(?:$|\/))/;
 
 /**
  * Returns the paths of a package in the environment, sorted name by name. Throws `ArchiveProblem` for a listed path that
- * the archive does not contain, a link that leads out of the prefix, and a path below a link or file of the package.
+ * the archive does not contain, and a path below a link or file of the package.
  */
 export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): PlannedPath[] {
   const { archive, place, python } = input;
@@ -71,7 +71,7 @@ export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): P
   const commands = new Map(entryPoints.map(one => [`bin/${one.command}`, one]));
   const files = listed.flatMap(one => {
     const path = python ? pythonPath(one.path, python) : one.path;
-    return commands.has(path) ? [] : [at(path, sourceOf(one, path, archive, place.prefix))];
+    return commands.has(path) ? [] : [at(path, sourceOf(one, path, archive))];
   });
   const scripts = [...commands].map(([path, entryPoint]) =>
     at(path, { kind: 'script', entryPoint }),
@@ -99,7 +99,6 @@ function sourceOf(
   listed: ListedPath,
   path: string,
   archive: UnpackedArchive,
-  prefix: string,
 ): PlannedPath['source'] {
   const entry = archive.entries.get(listed.path);
   if (entry === undefined) {
@@ -117,11 +116,7 @@ function sourceOf(
     return { kind: 'file', listed, content: linkedContent(entry, archive) };
   }
   if (listed.placeholder !== undefined) throw mislisted(listed);
-  if (resolveLink(path, link, prefix) === undefined) {
-    throw new ArchiveProblem(
-      `has a link ${showPath(path)} that leads out of the environment, to ${showPath(link)}`,
-    );
-  }
+  checkTarget(path, link);
   return { kind: 'symlink', listed, link, mtime };
 }
 
@@ -140,8 +135,8 @@ function checkContent({ path, sha256, size }: ListedPath, content: UnpackedConte
 function linkedContent(entry: UnpackedEntry, archive: UnpackedArchive): UnpackedContent {
   let current: UnpackedEntry | undefined = entry;
   for (let count = 0; current?.kind === 'symlink' && count < maxLinks; count += 1) {
-    const target: string | undefined = resolveLink(current.path, current.link, '/');
-    current = current.link.startsWith('/') ? undefined : archive.entries.get(target ?? '');
+    const target: string | undefined = resolveLink(current.path, current.link);
+    current = target === undefined ? undefined : archive.entries.get(target);
   }
   if (current?.content) return current.content;
   throw new ArchiveProblem(

@@ -46,19 +46,43 @@ const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
   'an absolute path': [{ files: rawTar([{ name: '/etc/passwd' }]) }, /unsafe path/],
   'a listed path with dots': [{ paths: [listed('../x')] }, /unsafe path, "\.\.\/x"/],
   'a listed absolute path': [{ paths: [listed('/etc/passwd')] }, /unsafe path/],
-  'a link that climbs out': [
+  'a file to copy through a link that climbs out': [
     {
-      files: rawTar([{ name: 'lib/out', type: '2', link: '../../../etc' }]),
-      paths: [listed('lib/out', 'softlink')],
+      files: rawTar([{ name: 'lib/out', type: '2', link: '../../../etc/passwd' }]),
+      paths: [listed('lib/out', 'softlink', { no_link: true })],
     },
-    /a link "lib\/out" that leads out of the environment, to "\.\.\/\.\.\/\.\.\/etc"/,
+    /a link "lib\/out" that leads to no file of the package/,
   ],
-  'an absolute link': [
+  'a file to copy through an absolute link': [
     {
       files: rawTar([{ name: 'out', type: '2', link: '/etc/passwd' }]),
+      paths: [listed('out', 'softlink', { no_link: true })],
+    },
+    /a link "out" that leads to no file of the package/,
+  ],
+  'a prefix to replace through a link': [
+    {
+      files: rawTar([{ name: 'out', type: '2', link: '/etc/passwd' }]),
+      paths: [listed('out', 'softlink', { prefix_placeholder: 'root', file_mode: 'text' })],
+    },
+    /lists "out" as a softlink, which it is not/,
+  ],
+  'a file below a link that leads out': [
+    {
+      files: rawTar([
+        { name: 'out', type: '2', link: '/etc' },
+        { name: 'out/passwd', body: 'x' },
+      ]),
+      paths: [listed('out', 'softlink'), listed('out/passwd')],
+    },
+    /"out\/passwd" below a file or link/,
+  ],
+  'a link to nothing at all': [
+    {
+      files: rawTar([{ name: 'out', type: '2', link: '' }]),
       paths: [listed('out', 'softlink')],
     },
-    /leads out of the environment/,
+    /a link "out" with an impossible target, ""/,
   ],
   'a file below a link': [
     {

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 export function treeOf(root: string, timeOf: (seconds: number) => number): Record<string, string> {
   const tree: Record<string, string> = {};
   const firsts = new Map<number, string>();
-  const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
+  const names = namesIn(root);
   for (const name of names.toSorted()) {
     const path = join(root, name);
     const stat = lstatSync(path);
@@ -27,4 +27,12 @@ export function treeOf(root: string, timeOf: (seconds: number) => number): Recor
     }
   }
   return tree;
+}
+
+/** Returns the paths of all that is in a directory. Node's own recursive listing follows links to directories. */
+function namesIn(root: string, below = ''): string[] {
+  return readdirSync(join(root, below), { withFileTypes: true }).flatMap(entry => {
+    const path = join(below, entry.name);
+    return entry.isDirectory() ? [path, ...namesIn(root, path)] : [path];
+  });
 }

@@ -1,6 +1,6 @@
 /** Environments become layers: each package once, the same bytes everywhere, from channels that really answer. */
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
 import type { CondaPackage as SolvedPackage } from '../../../src/conda/conda-package.ts';
@@ -173,6 +173,33 @@ suite('layers of packages', () => {
     const made = await Promise.all(others);
     assert.equal(world.channels.requests.length, 2);
     assert.equal(new Set(made.map(one => digestsOf(one).join())).size, 1);
+  });
+
+  test('no package is installed through a link of another', async t => {
+    const linked: CondaPackage = {
+      ...{ name: 'linked', version: '1' },
+      files: [
+        { name: 'share/out', link: '/etc' },
+        { name: 'share/up', link: '../../../etc' },
+      ],
+    };
+    const below: CondaPackage = {
+      ...{ name: 'below', version: '1' },
+      files: ['out', 'up'].map(name => ({ name: `share/${name}/passwd`, content: 'harm' })),
+    };
+    const world = await worldOf(t, [linked, below]);
+    for (const packages of [world.all, world.all.toReversed()]) {
+      await using root = await makeTempDir('layers-root');
+      await mkdir(root.join('etc'));
+      const { layers } = await world.make(packages);
+      await unpackLayers(world.content, layers, root.path);
+      assert.deepEqual(await readdir(root.join('etc')), []);
+      for (const name of ['out', 'up']) {
+        const place = root.join('opt/conda/share', name);
+        const isLink = (await lstat(place)).isSymbolicLink();
+        assert.deepEqual(isLink ? [] : await readdir(place), isLink ? [] : ['passwd']);
+      }
+    }
   });
 
   test('too many packages, and two of one name, are refused', async t => {
