@@ -2,6 +2,7 @@ import Koa from 'koa';
 import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
 import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
+import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
 import { describeJsonApi, jsonApi } from '../http/api/json-api.ts';
 import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
@@ -69,6 +70,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { identities, platform, client } = people;
   const { building } = containers;
   const { usage, content, space } = state;
+  addLoadMetric(metrics, building.builds.load);
 
   let isDraining = false;
   const readiness = createReadiness({ ...state, directory: state.pathOf('content') });
@@ -154,6 +156,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     operation: operationOf(config),
     figures: state.rows,
     remotes: state.remotes,
+    diskUse: state.diskUse.latest,
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,
@@ -206,9 +209,21 @@ function noRoute(list: string): never {
 }
 
 /** Returns the limits that the page for operators shows. */
-function operationOf({ data, disk, builds }: AppDeps['config']) {
+function operationOf(config: AppDeps['config']) {
+  const { data, disk, builds, hosted, anonymous, conda } = config;
   return {
     ...{ directory: data, lowBytes: disk.minFreeBytes },
     ...{ maxRunning: builds.concurrent, maxWaiting: builds.maxWaiting },
+    limits: {
+      cacheBytes: config.cacheBytes,
+      hostedBytes: hosted.maxTotalBytes,
+      repositoryBytes: hosted.maxRepositoryBytes,
+      blobBytes: hosted.maxBlobBytes,
+      contextBytes: hosted.maxContextBytes,
+      anonymousBytes: anonymous.maxBytes,
+      anonymousBuildBytes: anonymous.maxBuildBytes,
+      repodataBytes: conda.repodata.maxBytes,
+      builderBytes: builds.builderDisk,
+    },
   };
 }

@@ -1,4 +1,4 @@
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Tally, TallyKind } from './tally.ts';
 import { msOfBucket } from './time-buckets.ts';
 
@@ -68,4 +68,22 @@ export function withMetrics(tally: Tally, registry: Registry): Tally {
       notes[kind]?.(name, count);
     },
   };
+}
+
+/** Adds a metric of the builds that run and wait now. */
+export function addLoadMetric(
+  registry: Registry,
+  load: () => { readonly running: number; readonly waiting: number },
+): void {
+  new Gauge({
+    name: 'sluice_builds',
+    help: 'Builds that run and wait now',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      const { running, waiting } = load();
+      this.set({ state: 'running' }, running);
+      this.set({ state: 'waiting' }, waiting);
+    },
+  });
 }

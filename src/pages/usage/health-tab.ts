@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { RemoteKind, RemoteState } from '../../foundation/telemetry/remote-health.ts';
 import { html } from '../frame/html.ts';
 import { visibleText } from '../frame/shown-text.ts';
-import type { Cell, Column } from './figure-table.ts';
+import type { Cell, Column } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { Section, UsageTab } from './usage-tab.ts';
 

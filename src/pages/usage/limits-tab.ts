@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { html } from '../frame/html.ts';
 import { type Series, stackedChart } from './charts/stacked-chart.ts';
 import { type DayCounts, readDayCounts, sumsOf } from './day-counts.ts';
-import type { Cell } from './figure-table.ts';
+import type { Cell } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { UsageTab } from './usage-tab.ts';
 

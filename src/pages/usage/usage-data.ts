@@ -4,6 +4,7 @@ import type { BuildService } from '../../builds/build-service.ts';
 import type { Builds } from '../../builds/builds.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import type { DiskUse } from '../../foundation/telemetry/disk-figures.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
@@ -47,6 +48,19 @@ export interface ServerNow {
   readonly trouble: string | undefined;
 }
 
+/** Limits of the configuration, in bytes; undefined for no limit. */
+export interface StorageLimits {
+  readonly cacheBytes: number;
+  readonly hostedBytes: number | undefined;
+  readonly repositoryBytes: number | undefined;
+  readonly blobBytes: number | undefined;
+  readonly contextBytes: number | undefined;
+  readonly anonymousBytes: number | undefined;
+  readonly anonymousBuildBytes: number | undefined;
+  readonly repodataBytes: number;
+  readonly builderBytes: number | undefined;
+}
+
 export interface UsagePageDeps {
   readonly usage: Pick<UsageStore, 'ofDay'>;
   readonly builds: Pick<Builds, 'load'>;
@@ -54,12 +68,14 @@ export interface UsagePageDeps {
   readonly readiness: { forAll(): Promise<void>; forReading(): Promise<void> };
   readonly remotes: Pick<RemoteHealth, 'list'>;
   readonly builderStates: BuildService['builderStates'];
-  readonly figures: Pick<Rows, 'dayCounts' | 'queue'>;
+  readonly figures: Pick<Rows, 'dayCounts' | 'queue' | 'cachedBlobs' | 'hosted' | 'anonymousUse'>;
+  readonly diskUse: () => DiskUse | undefined;
   readonly operation: {
     readonly directory: string;
     readonly lowBytes: number;
     readonly maxRunning: number;
     readonly maxWaiting: number;
+    readonly limits: StorageLimits;
   };
 }
 
@@ -118,7 +134,7 @@ export async function usageOf(
 /** Returns the state of the server now. */
 export async function serverNow(deps: UsagePageDeps): Promise<ServerNow> {
   const { builds, readiness, operation } = deps;
-  const { directory, ...limits } = operation;
+  const { directory, limits: _, ...limits } = operation;
   const [disk, trouble] = await Promise.all([
     statfs(directory),
     readiness.forAll().then(

@@ -2,15 +2,16 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { buildsTab } from './builds/builds-tab.ts';
-import { csvText } from './csv-text.ts';
-import { tableRows } from './figure-table.ts';
+import { diskTab } from './disk/disk-tab.ts';
 import { healthTab } from './health-tab.ts';
 import { limitsTab } from './limits-tab.ts';
 import { overviewTab } from './overview-tab.ts';
+import { csvText } from './tables/csv-text.ts';
+import { tableRows } from './tables/figure-table.ts';
 import { rangeOf, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
 import { tabPage } from './usage-tab.ts';
 
-const tabs = [overviewTab, buildsTab, limitsTab, healthTab];
+const tabs = [overviewTab, buildsTab, diskTab, limitsTab, healthTab];
 const range = { from: z.string().max(10).optional(), to: z.string().max(10).optional() };
 const csvQuery = z.object({ ...range, metric: z.enum(shownMetrics).default('pulls') });
 

@@ -1,6 +1,6 @@
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type FigureTable, tableHtml } from './figure-table.ts';
+import { type FigureTable, tableHtml } from './tables/figure-table.ts';
 import type { DayRange } from './usage-data.ts';
 
 /** One page of figures. */

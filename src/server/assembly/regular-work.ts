@@ -17,6 +17,7 @@ const flushMs = 1000;
 const figuresMs = 10_000;
 const sampleMs = 2000;
 const samplesMs = 600_000;
+const diskUseMs = 600_000;
 const lookMs = 1000;
 const accountsMs = 1000;
 const purgeMs = 3_600_000;
@@ -59,6 +60,10 @@ export function startRegularWork(
       { name: 'write what the queue was', everyMs: samplesMs, run: rows.queue.flush },
       { name: 'check the account files', everyMs: accountsMs, run: accountFiles.look },
       { name: 'check the disk space', everyMs: lookMs, run: space.look },
+      {
+        ...{ name: 'look what takes the disk', everyMs: diskUseMs, atStart: true },
+        run: state.diskUse.look,
+      },
       {
         name: 'remove abandoned uploads',
         everyMs: Math.min(longestExpireMs, uploadLife),

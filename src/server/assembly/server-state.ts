@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { addDiskMetrics } from '../../foundation/telemetry/disk-figures.ts';
 import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
@@ -17,6 +18,7 @@ import { makePrivate } from '../../storage/directory/private-modes.ts';
 import { openRows } from '../../storage/rows/rows.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
+import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
 
@@ -66,6 +68,8 @@ export async function openState(
       ),
   });
   const opened = content;
+  const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
+  addDiskMetrics(metrics, diskUse.latest);
   // Removes content that the last process had not received completely.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   await removeSifLeftovers(pathOf('sif'));
@@ -75,6 +79,7 @@ export async function openState(
     space,
     content,
     rows,
+    diskUse,
     // The stores that most parts use.
     usage: rows.usage,
     remotes: createRemoteHealth(),

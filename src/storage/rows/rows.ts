@@ -1,4 +1,5 @@
 import { type Database, openDatabase, type ServerUse } from './database.ts';
+import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';
 import { createDayCountStore, type DayCountStore } from './figures/day-count-rows.ts';
 import { createQueueStore, type QueueStore } from './figures/queue-rows.ts';
 import { type ClockReadingStore, createClockReadingStore } from './file/clock-readings.ts';
@@ -45,6 +46,7 @@ export interface Rows {
   readonly usage: UsageStore;
   readonly dayCounts: DayCountStore;
   readonly queue: QueueStore;
+  readonly contentUse: ContentUseStore;
   readonly users: UserStore;
   readonly accessTokens: AccessTokenStore;
   readonly workspaces: WorkspaceStore;
@@ -90,6 +92,7 @@ export function rowsOf(database: Database): Rows {
     usage: createUsageStore(database),
     dayCounts: createDayCountStore(database),
     queue: createQueueStore(database),
+    contentUse: createContentUseStore(database),
     users: createUserStore(database),
     accessTokens: createAccessTokenStore(database),
     workspaces: createWorkspaceStore(database),

@@ -3,7 +3,7 @@ import { durationText } from '../../frame/formats.ts';
 import { html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
 import type { DayCounts } from '../day-counts.ts';
-import type { Cell, Column } from '../figure-table.ts';
+import type { Cell, Column } from '../tables/figure-table.ts';
 import type { Section } from '../usage-tab.ts';
 
 type Phase = 'waiting' | 'running';

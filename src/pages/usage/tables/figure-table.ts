@@ -1,12 +1,12 @@
-import { byteText, countText, durationText, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
-import { shownText } from '../frame/shown-text.ts';
+import { byteText, countText, durationText, timeElement } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import { shownText } from '../../frame/shown-text.ts';
 
 /**
- * What a column holds: text from anywhere, the state of something, a count, a part of 1, ms, bytes, or a moment (ms since
+ * What a column holds: text from anywhere, the state of something, a count, a part of 1 with or without a bar, ms, bytes, or a moment (ms since
  * the epoch).
  */
-export type ColumnKind = 'text' | 'state' | 'count' | 'share' | 'ms' | 'bytes' | 'time';
+export type ColumnKind = 'text' | 'state' | 'count' | 'share' | 'bar' | 'ms' | 'bytes' | 'time';
 
 export interface Column {
   readonly name: string;
@@ -48,7 +48,7 @@ export function tableRows({ columns, rows }: FigureTable): Array<readonly (strin
 }
 
 function isText(kind: ColumnKind): boolean {
-  return kind === 'text' || kind === 'state' || kind === 'time';
+  return kind === 'text' || kind === 'state' || kind === 'time' || kind === 'bar';
 }
 
 function cellHtml(cell: Cell, kind: ColumnKind): Html {
@@ -59,6 +59,10 @@ function cellHtml(cell: Cell, kind: ColumnKind): Html {
     return html`<td${dayForm.test(cell) && html` class="day"`}>${shownText(cell, longestText)}</td>`;
   }
   if (kind === 'time') return html`<td class="day">${timeElement(cell)}</td>`;
+  if (kind === 'bar') {
+    const width = Math.min(100, cell * 100).toFixed(2);
+    return html`<td><svg class="share" width="100%" height="12" aria-hidden="true"><rect class="rest" width="100%" height="12"/><rect class="bar" width="${width}%" height="12"/></svg>${numberText(cell, 'share')}</td>`;
+  }
   return html`<td class="number">${numberText(cell, kind)}</td>`;
 }
 
@@ -77,5 +81,5 @@ function plain(cell: Cell, kind: ColumnKind | undefined): string | number {
   if (cell === undefined) return '';
   if (typeof cell === 'string') return cell;
   if (kind === 'time') return new Date(cell).toISOString();
-  return kind === 'share' ? Number(cell.toFixed(4)) : Math.round(cell);
+  return kind === 'share' || kind === 'bar' ? Number(cell.toFixed(4)) : Math.round(cell);
 }

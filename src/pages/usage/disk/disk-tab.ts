@@ -1,0 +1,80 @@
+import { statfs } from 'node:fs/promises';
+import type { DiskUse } from '../../../foundation/telemetry/disk-figures.ts';
+import { byteText, durationText, timeElement } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import type { Cell } from '../tables/figure-table.ts';
+import type { UsagePageDeps } from '../usage-data.ts';
+import type { UsageTab } from '../usage-tab.ts';
+import { diskLimits } from './disk-limits.ts';
+
+/** What takes space on the disk, and the limits for it. */
+export const diskTab: UsageTab<UsagePageDeps> = {
+  path: '/view/usage/disk',
+  title: 'Disk',
+  hasDays: false,
+  tables: ['disk', 'disk-limits'],
+  async read(_, deps) {
+    const { operation, diskUse } = deps;
+    const use = diskUse();
+    const disk = await statfs(operation.directory);
+    return {
+      now: nowPart(disk.bavail * disk.bsize, disk.blocks * disk.bsize, operation.lowBytes),
+      sections: [
+        {
+          title: 'Content of the disk',
+          intro: use && measuredPart(use),
+          table: {
+            name: 'disk',
+            title: 'Content of the disk',
+            columns: [
+              { name: 'Content', kind: 'text' },
+              { name: 'Files', kind: 'count' },
+              { name: 'Size', kind: 'bytes' },
+              { name: 'Share', kind: 'bar' },
+            ],
+            rows: use ? contentRows(use) : [],
+          },
+          empty: 'The server is looking at the disk: reload the page in a moment.',
+        },
+        {
+          title: 'Limits in force',
+          table: {
+            name: 'disk-limits',
+            title: 'Limits of the disk',
+            columns: [
+              { name: 'What', kind: 'text' },
+              { name: 'Setting', kind: 'text' },
+              { name: 'Used', kind: 'bytes' },
+              { name: 'Limit', kind: 'bytes' },
+              { name: 'Share', kind: 'bar' },
+            ],
+            rows: await diskLimits(deps),
+          },
+        },
+      ],
+    };
+  },
+};
+
+function nowPart(freeBytes: number, diskBytes: number, lowBytes: number): Html {
+  return html`<p><strong>${byteText(freeBytes)}</strong> of ${byteText(diskBytes)} are free.${freeBytes < lowBytes && html` <span class="badge bad">Low</span>`} Writes stop below ${byteText(lowBytes)}, or 5 % of the disk if that is less (<code>disk.minFreeBytes</code>).</p>`;
+}
+
+function measuredPart({ at, tookMs, figures }: DiskUse): Html {
+  const isWhole = figures.every(figure => figure.isWhole);
+  return html`<p class="minor">Measured in the background, ${timeElement(at)}; it took ${durationText(tookMs)}. Content that several things refer to counts once, for the first of them in this list. Unreferenced content is removed when nothing has used it for <code>sweep.grace</code>.${!isWhole && ' Some folders have more files than were counted.'}</p>`;
+}
+
+function contentRows({ figures, diskBytes, freeBytes }: DiskUse): Cell[][] {
+  const own = figures.reduce((sum, { bytes }) => sum + bytes, 0);
+  const others = Math.max(0, diskBytes - freeBytes - own);
+  const share = (bytes: number) => (diskBytes === 0 ? 0 : bytes / diskBytes);
+  return [
+    ...figures.map(({ content, files, bytes, isWhole }): Cell[] => [
+      `${content.charAt(0).toUpperCase()}${content.slice(1)}${isWhole ? '' : ' (at least)'}`,
+      ...[files, bytes, share(bytes)],
+    ]),
+    ['Other files, and the reserve of the file system', undefined, others, share(others)],
+    ['Free', undefined, freeBytes, share(freeBytes)],
+  ];
+}

@@ -1,0 +1,106 @@
+import { statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type {
+  DiskContent,
+  DiskFigure,
+  DiskUse,
+} from '../../../foundation/telemetry/disk-figures.ts';
+import { diskContents } from '../../../foundation/telemetry/disk-figures.ts';
+import { contextPrefix } from '../../../hosted/uploads/context-repository.ts';
+import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { UsedContent } from '../../../storage/rows/figures/content-use-rows.ts';
+import type { Rows } from '../../../storage/rows/rows.ts';
+import { eachRow } from '../../../storage/rows/small-steps.ts';
+import { createDigestFilter } from '../sweep/digest-filter.ts';
+import { markBuilds, markRequests } from '../sweep/marks.ts';
+import { bytesBelow, type FileBytes } from './bytes-below.ts';
+
+/** What takes space in the data directory, measured in the background. */
+export interface DiskUseWatch {
+  /** Returns the last look; undefined before the first one has ended. */
+  latest(): DiskUse | undefined;
+  /** Looks again, unless the last look is recent for the time that it took. */
+  look(signal?: AbortSignal): Promise<void>;
+}
+
+export interface DiskUseDeps {
+  readonly directory: string;
+  readonly content: ContentStore;
+  readonly rows: Pick<Rows, 'contentUse' | 'requests' | 'builds'>;
+}
+
+const hourMs = 3_600_000;
+/** A look may take one part in so many of the time. */
+const largestShare = 50;
+
+/** Folders and files by what they are for. */
+const places: ReadonlyArray<readonly [DiskContent, readonly string[]]> = [
+  ['repository data of Conda', ['conda']],
+  ['logs of builds', ['logs']],
+  ['database', ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']],
+  ['builder', ['buildkit']],
+  ['unfinished and damaged content', ['content/tmp', 'content/journal', 'content/damaged', 'sif']],
+];
+
+export function createDiskUseWatch({ directory, content, rows }: DiskUseDeps): DiskUseWatch {
+  let last: DiskUse | undefined;
+
+  /** Counts all content once, by what refers to it. */
+  const contents = async (signal?: AbortSignal): Promise<Map<DiskContent, FileBytes>> => {
+    const served = createDigestFilter();
+    await markRequests(content, rows.requests, Date.now(), served, signal);
+    await markBuilds(content, rows.builds, served, signal);
+    const sums = new Map<DiskContent, FileBytes>();
+    let after = '';
+    const all = eachRow(async limit => {
+      const page = await rows.contentUse.after(after, limit);
+      after = page.at(-1)?.digest ?? after;
+      return page;
+    }, signal);
+    for await (const one of all) {
+      const kind = useOf(one, served.mayHave(one.digest));
+      const { files, bytes } = sums.get(kind) ?? { files: 0, bytes: 0 };
+      sums.set(kind, { files: files + 1, bytes: bytes + one.size, isWhole: true });
+    }
+    return sums;
+  };
+
+  return {
+    latest: () => last,
+
+    async look(signal) {
+      const age = last ? Date.now() - last.at : Number.POSITIVE_INFINITY;
+      // A clock that goes back makes a look old as well.
+      if (age >= 0 && age < Math.max(hourMs, largestShare * (last?.tookMs ?? 0))) return;
+      const began = performance.now();
+      const sums = await contents(signal);
+      for (const [kind, names] of places) {
+        const paths = names.map(name => join(directory, name));
+        sums.set(kind, await bytesBelow(paths, signal));
+      }
+      const { blocks, bavail, bsize } = await statfs(directory);
+      const none = { files: 0, bytes: 0, isWhole: true };
+      const figures = diskContents.map(
+        (kind): DiskFigure => ({ content: kind, ...(sums.get(kind) ?? none) }),
+      );
+      last = {
+        ...{ at: Date.now(), tookMs: performance.now() - began, figures },
+        ...{ diskBytes: blocks * bsize, freeBytes: bavail * bsize },
+      };
+    },
+  };
+}
+
+function useOf(
+  { repository, artifactType, isPackageLayer, isCached }: UsedContent,
+  isServed: boolean,
+): DiskContent {
+  if (repository?.startsWith(contextPrefix)) return 'build contexts';
+  if (isPackageLayer) return 'layers of Conda packages';
+  if (repository !== null) {
+    const isSif = artifactType?.includes('.sylabs.sif.') ?? false;
+    return isSif ? 'Singularity images in repositories' : 'hosted repositories';
+  }
+  if (isCached) return 'cache of registries';
+  return isServed ? 'served images and injected layers' : 'unreferenced content';
+}

@@ -1,0 +1,54 @@
+import type { Digest } from '../../../oci/digest.ts';
+import type { Database } from '../database.ts';
+
+/** Content, and what refers to it. */
+export interface UsedContent {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  readonly isCached: boolean;
+  readonly isPackageLayer: boolean;
+  /** One of the hosted repositories that have it; null if none has. */
+  readonly repository: string | null;
+  /** The type of one of the manifests that refer to it there. */
+  readonly artifactType: string | null;
+}
+
+export interface ContentUseStore {
+  /** Returns up to so many contents after a digest, in the order of their digests. */
+  after(digest: string, limit: number): Promise<UsedContent[]>;
+}
+
+type StoredUse = Omit<UsedContent, 'isCached' | 'isPackageLayer'> & {
+  readonly isCached: number;
+  readonly isPackageLayer: number;
+};
+
+export function createContentUseStore(database: Database): ContentUseStore {
+  // One repository and one manifest are enough: content may be in any number of them.
+  const after = database.prepare(
+    `SELECT c.digest, c.size,
+       EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest) AS isCached,
+       EXISTS (SELECT 1 FROM package_layers WHERE digest = c.digest) AS isPackageLayer,
+       COALESCE(
+         (SELECT r.name FROM hosted_blobs b CROSS JOIN repositories r ON r.id = b.repository
+          WHERE b.digest = c.digest LIMIT 1),
+         (SELECT r.name FROM hosted_manifests m CROSS JOIN repositories r ON r.id = m.repository
+          WHERE m.digest = c.digest LIMIT 1)) AS repository,
+       (SELECT m.artifact_type FROM hosted_blobs b
+          CROSS JOIN hosted_parts p ON p.repository = b.repository AND p.part = b.digest
+          CROSS JOIN hosted_manifests m ON m.repository = p.repository AND m.digest = p.manifest
+        WHERE b.digest = c.digest LIMIT 1) AS artifactType
+     FROM contents c WHERE c.digest > ? ORDER BY c.digest LIMIT ?`,
+  );
+  return {
+    async after(digest, limit) {
+      const rows = after.all(digest, limit) as StoredUse[];
+      return rows.map(row => ({
+        ...row,
+        isCached: row.isCached === 1,
+        isPackageLayer: row.isPackageLayer === 1,
+      }));
+    },
+  };
+}
