@@ -27,6 +27,7 @@ export class StepLines {
   /** By step. */
   #blocks = new Map<number, Block[]>();
   #blockCount = 0;
+  readonly #counts = new Map<number, number>();
   readonly #steps = new Map<number, FoundStep>();
 
   /**
@@ -39,6 +40,7 @@ export class StepLines {
     if (bytes[start] !== hash || end === start) {
       if (end > start && isNewAttempt(bytes.subarray(start, end))) {
         this.#blocks.clear();
+        this.#counts.clear();
         this.#blockCount = 0;
         this.#steps.clear();
       }
@@ -68,8 +70,10 @@ export class StepLines {
   #addTo(step: number, line: number): void {
     const blocks = this.#blocks.get(step);
     const last = blocks?.at(-1);
+    if (last?.to !== line && this.#blockCount >= maxBlocks) return;
+    this.#counts.set(step, this.countOf(step) + 1);
     if (last?.to === line) last.to += 1;
-    else if (this.#blockCount < maxBlocks) {
+    else {
       this.#blockCount += 1;
       const block = { from: line, to: line + 1 };
       if (blocks) blocks.push(block);
@@ -83,7 +87,7 @@ export class StepLines {
   }
 
   countOf(step: number): number {
-    return this.#of(step).reduce((sum, { from, to }) => sum + to - from, 0);
+    return this.#counts.get(step) ?? 0;
   }
 
   /** Returns the lines between two positions among the lines of a step, as ranges of the whole log. */

@@ -1,9 +1,12 @@
 /** The page of a build: follows it while it runs, and scrolls through the whole of its log. */
 import { improve } from './common.js';
+import { openFolds } from './log-folds.js';
 import { openLog } from './log-lines.js';
 
-const place = /** @type {HTMLElement} */ (document.getElementById('lines'));
-const log = openLog(place);
+const box = document.getElementById('lines');
+const place = /** @type {HTMLElement} */ (box ?? document.getElementById('folds'));
+const folds = box ? undefined : openFolds(place);
+const log = folds ?? openLog(place);
 
 /**
  * Replaces a part of the page. What has the focus keeps it.
@@ -34,7 +37,10 @@ if (place.dataset.live !== undefined) {
   /** @param {Event} event */
   const dataOf = event => JSON.parse(/** @type {MessageEvent} */ (event).data);
   for (const id of ['state', 'recipe']) {
-    events.addEventListener(id, event => replace(id, dataOf(event)));
+    events.addEventListener(id, event => {
+      replace(id, dataOf(event));
+      folds?.update();
+    });
   }
   events.addEventListener('lines', event => log.add(dataOf(event)));
   events.addEventListener('end', () => {

@@ -6,7 +6,8 @@ const size = 200;
 const mostLines = 700_000;
 const kept = 8;
 
-/** @typedef {{ total: number, from: number, html: string }} NewLines */
+/** `counts` has the number of lines of each step that has changed. */
+/** @typedef {{ total: number, from: number, html: string, counts: Record<string, number> }} NewLines */
 
 /**
  * @param {HTMLElement} box with the lines that the server has put there
@@ -57,13 +58,6 @@ export function openLog(box) {
     }
   };
 
-  /** @param {string} html */
-  const linesIn = html => {
-    const template = document.createElement('template');
-    template.innerHTML = html;
-    return [...template.content.children];
-  };
-
   const mark = () => {
     for (const line of sheet.querySelectorAll('.marked')) line.classList.remove('marked');
     const line = /^#L\d+$/.test(location.hash) && sheet.querySelector(location.hash);
@@ -74,6 +68,8 @@ export function openLog(box) {
   const fetchPart = async at => {
     if (fetching.has(at)) return;
     fetching.add(at);
+    const before = parts.get(at)?.childElementCount ?? 0;
+    let isStale = false;
     try {
       const from = at * size;
       const filter = step === undefined ? '' : `&step=${step}`;
@@ -84,9 +80,12 @@ export function openLog(box) {
       const lines = linesIn(await answer.text());
       partAt(at).replaceChildren(...lines);
       mark();
+      isStale = lines.length < wholeOf(at) && lines.length > before;
     } finally {
       fetching.delete(at);
     }
+    // Lines were added in the meantime.
+    if (isStale) show();
   };
 
   const first = () => Math.floor(box.scrollTop / row);
@@ -155,15 +154,38 @@ export function openLog(box) {
 
   return {
     add(added) {
-      // Lines of other steps do not count here: what is shown is fetched again with the page.
-      if (step !== undefined || added.total <= total) return;
+      const all = linesIn(added.html);
+      const own = step === undefined ? all : all.filter(line => isOf(line, step));
+      const next = step === undefined ? added.total : (added.counts[step] ?? total);
+      if (next === total) return;
       const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - row;
-      const known = Math.max(total - added.from, 0);
-      total = added.total;
+      const from = step === undefined ? added.from : next - own.length;
+      if (next < total) {
+        // The build has begun again, and so has the step.
+        for (const part of parts.values()) part.remove();
+        parts.clear();
+      }
+      const known = Math.max(Math.min(total, next) - from, 0);
+      total = next;
       setHeight();
-      put(added.from + known, linesIn(added.html).slice(known));
+      put(from + known, own.slice(known));
       if (isAtEnd) box.scrollTop = box.scrollHeight;
       show();
     },
   };
+}
+
+/**
+ * @param {Element} line
+ * @param {string} step
+ */
+export function isOf(line, step) {
+  return line instanceof HTMLElement && line.dataset.step === step;
+}
+
+/** @param {string} html */
+export function linesIn(html) {
+  const template = document.createElement('template');
+  template.innerHTML = html;
+  return [...template.content.children];
 }

@@ -8,7 +8,9 @@ import { againAddress } from './again-address.ts';
 import { buildPage, type ComparedBuild, type ViewerPart } from './build-page.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
-import { type LogPage, linesAtOnce, linesPart, mostFound } from './log/log-part.ts';
+import { foldsOf } from './log/log-folds.ts';
+import { type LogPage, mostFound } from './log/log-part.ts';
+import { linesAtOnce, linesPart } from './log/shown-lines.ts';
 
 export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
   readonly watches: BuildWatches;
@@ -24,6 +26,8 @@ const pageQuery = z.object({
   from: optional(position),
   line: optional(position),
   find: optional(z.string().max(200)),
+  view: optional(z.enum(['lines', 'steps'])),
+  open: optional(position),
   done: optional(z.enum(['cancelled', 'others-wait', 'over'])),
 });
 const linesQuery = z.object({ from: position, to: position, step: optional(position) });
@@ -98,7 +102,7 @@ function idOf(text: string): string {
 
 async function logPage(
   { lines, steps }: BuildView,
-  { step: wanted, from, line, find }: z.output<typeof pageQuery>,
+  { step: wanted, from, line, find, view, open }: z.output<typeof pageQuery>,
 ): Promise<LogPage> {
   const step =
     line === undefined && steps.some(({ number }) => number === wanted) ? wanted : undefined;
@@ -108,9 +112,11 @@ async function logPage(
   // Positions in addresses are counted from 1. A step is read from its beginning, a log from its end.
   const start = first === undefined ? (step === undefined ? last : 0) : Math.max(0, first - 1);
   const begin = Math.min(start, last);
+  const isBySteps = view === 'steps' && first === undefined && step === undefined;
   return {
     ...{ step, total, from: begin },
-    lines: (await lines?.read(begin, begin + linesAtOnce, step)) ?? [],
+    lines: isBySteps ? [] : ((await lines?.read(begin, begin + linesAtOnce, step)) ?? []),
+    folds: isBySteps ? await foldsOf({ steps, lines }, open) : undefined,
     search:
       find === undefined
         ? undefined

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { html } from '../frame/html.ts';
 import { statePart } from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
-import { linesAtOnce, linesPart } from './log/log-part.ts';
+import { linesAtOnce, linesPart } from './log/shown-lines.ts';
 import { recipePart } from './recipe/recipe-part.ts';
 
 /** Streams of server-sent events about running builds. All watchers of a build share one reader and one rendering. */
@@ -31,6 +31,8 @@ interface Watch {
   state: string;
   recipe: string;
   total: number;
+  /** Number of lines by step. */
+  counts: ReadonlyMap<number, number>;
   /** What a new watcher gets first; undefined after a change. */
   first: Promise<Buffer> | undefined;
 }
@@ -48,9 +50,13 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
     const recipe = recipePart(view.recipe).toString();
     if (recipe !== watch.recipe) events.push(eventOf('recipe', recipe));
     const total = view.lines?.total ?? 0;
-    if (total !== watch.total) events.push(await linesEvent(view, Math.min(watch.total, total)));
+    const counts = countsIn(view);
+    if (total !== watch.total) {
+      const changed = [...counts].filter(([step, count]) => watch.counts.get(step) !== count);
+      events.push(await linesEvent(view, Math.min(watch.total, total), changed));
+    }
     const isFirst = watch.view === undefined;
-    Object.assign(watch, { view, state, recipe, total });
+    Object.assign(watch, { view, state, recipe, total, counts });
     if (events.length > 0) {
       watch.first = undefined;
       if (!isFirst) send(watch, Buffer.from(events.join('')));
@@ -84,7 +90,7 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
       const isNew = !watch;
       watch ??= {
         ...{ readers: new Set(), view: undefined, first: undefined },
-        ...{ state: '', recipe: '', total: 0 },
+        ...{ state: '', recipe: '', total: 0, counts: new Map() },
       };
       const { readers } = watch;
       const reader = new Readable({
@@ -113,7 +119,7 @@ async function greet(watch: Watch, reader: Readable): Promise<void> {
     const events = [
       eventOf('state', state),
       eventOf('recipe', recipe),
-      await linesEvent(view, from),
+      await linesEvent(view, from, [...watch.counts]),
     ];
     return Buffer.from(events.join(''));
   })();
@@ -132,12 +138,29 @@ function send({ readers }: Watch, bytes: Buffer): void {
   }
 }
 
-/** Returns the event for the lines from a position on: the last ones, if they are many. */
-async function linesEvent({ lines }: BuildView, since: number): Promise<string> {
+/** Returns the number of lines of each step. */
+function countsIn({ lines }: BuildView): ReadonlyMap<number, number> {
+  const steps = lines?.steps ?? [];
+  return new Map(steps.map(({ number }) => [number, lines?.countOf(number) ?? 0]));
+}
+
+/**
+ * Returns the event for the lines from a position on: the last ones, if they are many.
+ *
+ * @param counts number of lines of the steps that have changed
+ */
+async function linesEvent(
+  { lines }: BuildView,
+  since: number,
+  counts: readonly (readonly [number, number])[],
+): Promise<string> {
   const total = lines?.total ?? 0;
   const from = Math.max(since, total - linesAtOnce);
   const shown = (await lines?.read(from, total)) ?? [];
-  return eventOf('lines', { total, from, html: html`${linesPart(shown)}`.toString() });
+  return eventOf('lines', {
+    ...{ total, from, counts: Object.fromEntries(counts) },
+    html: html`${linesPart(shown)}`.toString(),
+  });
 }
 
 function eventOf(name: string, data: unknown): string {

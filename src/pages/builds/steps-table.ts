@@ -13,6 +13,13 @@ export const stepWords: Readonly<Record<ShownStep['state'], string>> = {
   cancelled: 'cancelled',
 };
 
+const badges = { failed: 'bad', running: 'wait', done: 'good', cached: '', cancelled: '' };
+
+/** Returns the state of a step as a word in its colour. */
+export function stepBadge({ state }: Pick<ShownStep, 'state'>): Html {
+  return html`<span class="badge ${badges[state]}">${stepWords[state]}</span>`;
+}
+
 // Units across the picture; it is stretched to the width of its cell.
 const width = 1000;
 const height = 12;
@@ -48,10 +55,9 @@ export function stepsTable(view: BuildView, now: number): Html {
       number === undefined
         ? name
         : html`<a href="/view/builds/${id}?step=${number}#log">#${number}</a> ${name}`;
-    const badge = { failed: 'bad', running: 'wait', done: 'good', cached: '', cancelled: '' };
-    return html`<tr class="${step.state}"><th scope="row"><span class="name" title="${name}">${label}</span></th>${
+    return html`<tr class="${step.state}"${number !== undefined && html` data-step="${number}"`}><th scope="row"><span class="name" title="${name}">${label}</span></th>${
       !isFromLog && html`<td class="span">${bar(step)}</td>`
-    }<td><span class="badge ${badge[step.state]}">${stepWords[step.state]}</span>${
+    }<td>${stepBadge(step)}${
       error !== undefined && html` <span class="sr">${withoutHidden(error)}</span>`
     }</td><td class="number">${spentMs === undefined ? '' : durationText(spentMs)}</td></tr>`;
   }

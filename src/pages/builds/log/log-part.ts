@@ -3,10 +3,8 @@ import { countText, withoutHidden } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { BuildView } from '../build-view.ts';
 import { colouredText } from './coloured-text.ts';
-
-/** Lines of a page of the log, and the most lines that a browser fetches at once. */
-export const linesAtOnce = 300;
-const mostChars = 2000;
+import { type Fold, foldsPart } from './log-folds.ts';
+import { linesAtOnce, linesPart } from './shown-lines.ts';
 
 /** What part of a log is shown. */
 export interface LogPage {
@@ -17,15 +15,17 @@ export interface LogPage {
   /** Position of the first shown line, counted from 0. */
   readonly from: number;
   readonly lines: readonly LogLine[];
+  /** The log by its steps; undefined to show it line by line. */
+  readonly folds: readonly Fold[] | undefined;
   readonly search: { readonly text: string; readonly found: readonly LogLine[] } | undefined;
 }
 
 export const mostFound = 200;
 
 /** Returns the log of a build: a page of it, links to the others, and what scripts need to scroll through it. */
-export function logPart({ id, steps, lines, state }: BuildView, page: LogPage): Html {
-  const { step, total, from, search } = page;
-  const isOver = state === 'succeeded' || state === 'failed';
+export function logPart(view: BuildView, page: LogPage): Html {
+  const { id, steps } = view;
+  const { step, search, folds } = page;
   const numbered = steps.filter(({ number }) => number !== undefined);
   return html`<h2 id="log">Log</h2>
 <form class="tools" method="get" action="/view/builds/${id}#log">
@@ -41,17 +41,25 @@ ${
 <a class="button quiet" href="/v1alpha1/builds/${id}/logs" download="${id}.log">Download</a>
 </form>
 ${search && foundPart(id, search)}
-${
-  total === 0
-    ? html`<p class="minor">${lines === undefined && isOver ? 'The log is not kept any more.' : 'The log is empty.'}</p>`
-    : html`<p class="pages">${pagesPart(id, page)}</p>`
-}
-<div class="log" id="lines" tabindex="0" role="region" aria-label="Lines of the log" data-build="${id}" data-total="${total}" data-from="${from}"${step !== undefined && html` data-step="${step}"`}${!isOver && html` data-live`}><div class="sheet">${linesPart(page.lines)}</div></div>`;
+${numbered.length > 0 && viewsPart(id, folds !== undefined)}
+${folds ? foldsPart(view, folds) : linesBox(view, page)}`;
 }
 
-/** Returns lines of a log; their numbers are links to them. */
-export function linesPart(lines: readonly LogLine[]): Html {
-  return html`${lines.map(line => html`<div class="line${kindOf(line.text)}" id="L${line.number}"><a href="?line=${line.number}#L${line.number}">${line.number}</a><span>${shown(line)}</span></div>`)}`;
+function viewsPart(id: string, isBySteps: boolean): Html {
+  const link = (query: string, text: string, isHere: boolean) =>
+    html`<a href="/view/builds/${id}${query}#log"${isHere && html` aria-current="page"`}>${text}</a>`;
+  return html`<nav class="views" aria-label="Views of the log">${link('', 'Line by line', !isBySteps)} ${link('?view=steps', 'Step by step', isBySteps)}</nav>`;
+}
+
+function linesBox({ id, lines, state }: BuildView, page: LogPage): Html {
+  const { step, total, from } = page;
+  const isOver = state === 'succeeded' || state === 'failed';
+  return html`${
+    total === 0
+      ? html`<p class="minor">${lines === undefined && isOver ? 'The log is not kept any more.' : 'The log is empty.'}</p>`
+      : html`<p class="pages">${pagesPart(id, page)}</p>`
+  }
+<div class="log" id="lines" tabindex="0" role="region" aria-label="Lines of the log" data-build="${id}" data-total="${total}" data-from="${from}"${step !== undefined && html` data-step="${step}"`}${!isOver && html` data-live`}><div class="sheet">${linesPart(page.lines)}</div></div>`;
 }
 
 function foundPart(id: string, { text, found }: NonNullable<LogPage['search']>): Html {
@@ -75,15 +83,4 @@ function pagesPart(id: string, { total, from, lines, step }: LogPage): Html {
   return html`<span id="shown">Lines ${countText(from + 1)} to ${countText(until)} of ${countText(total)}</span>${
     from > 0 && html`${link(0, 'First')}${link(Math.max(0, from - linesAtOnce), 'Earlier')}`
   }${until < total && html`${link(Math.min(until, last), 'Later')}${link(last, 'Last')}`}`;
-}
-
-function kindOf(text: string): string {
-  const [, word] = /^#\d+ (ERROR|WARN|CANCELED)\b|^The build failed:/.exec(text) ?? [];
-  if (word === 'WARN') return ' warn';
-  return word !== undefined || text.startsWith('The build failed:') ? ' bad' : '';
-}
-
-function shown({ text, coloured, isCut }: LogLine): Html {
-  const isLong = isCut || text.length > mostChars;
-  return html`${colouredText(coloured, mostChars)}${isLong && '… (the whole line is in the download)'}`;
 }

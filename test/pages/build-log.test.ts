@@ -1,0 +1,115 @@
+/** The log of a build by its steps, in a real browser while a real BuildKit runs. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+
+suite('the log of a build by its steps', () => {
+  let registry: Registry;
+  let buildkitd: Buildkitd;
+  let sluice: Sluice;
+  let browser: TestBrowser;
+  let base: string;
+
+  before(async () => {
+    registry = await startRegistry();
+    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
+    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
+    sluice = await startSluice({
+      config: {
+        buildkit: [buildkitd.address],
+        builds: { syntax: 'builder' },
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await browser?.[Symbol.asyncDispose]();
+    await sluice?.stop();
+    await buildkitd?.stop();
+    await registry?.stop();
+  });
+
+  const request = async (dockerfile: string): Promise<string> => {
+    const containerFile = Buffer.from(dockerfile).toString('base64');
+    const answer = await sluice.request({ containerFile });
+    return (answer as unknown as { buildId: string }).buildId;
+  };
+  const finished = async (id: string) =>
+    (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
+
+  test('the lines of one step follow live, and only they', async () => {
+    const id = await request(
+      `FROM ${base}\nRUN for i in $(seq 1 8); do echo "beat $i"; sleep 1; done\nRUN echo other\n`,
+    );
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.locator('#state .steps a', { hasText: '#5' }).waitFor();
+    await page.goto(`${sluice.url}/view/builds/${id}?step=5`);
+    await page.locator('.line', { hasText: 'beat 2' }).waitFor();
+    await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
+    await page.locator('.line', { hasText: '#5 DONE' }).waitFor();
+    const lines = await page.locator('.line > span').allTextContents();
+    assert.ok(
+      lines.every(line => line.startsWith('#5 ')),
+      lines.join('\n'),
+    );
+    for (let beat = 1; beat <= 8; beat += 1) {
+      assert.equal(lines.filter(line => line.endsWith(`beat ${beat}`)).length, 1, `${beat}`);
+    }
+  });
+
+  test('running steps unfold themselves and fold when they are done', async () => {
+    const id = await request(
+      `FROM ${base}\nRUN for i in 1 2 3 4; do echo "folded $i"; sleep 1; done\nRUN echo quick\n`,
+    );
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}?view=steps`);
+    const fold = (number: number) => page.locator(`details.fold[data-step="${number}"]`);
+    await page.locator('details.fold[open] .line', { hasText: 'folded 2' }).waitFor();
+    await fold(5).locator('.badge.good').waitFor();
+    await page.locator('details.fold[data-step="5"]:not([open])').waitFor();
+    await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
+    assert.match(
+      (await fold(6).locator('summary').textContent()) ?? '',
+      /^#6 \[3\/3\] RUN echo quick done/,
+    );
+    await fold(6).locator('summary').click();
+    await fold(6).locator('.line', { hasText: 'quick' }).last().waitFor();
+
+    await page.reload();
+    assert.equal(await page.locator('details.fold[open]').count(), 0);
+    await fold(5).locator('summary').click();
+    await fold(5).locator('.line', { hasText: 'folded 4' }).waitFor();
+    await checkLooks(browser, `${sluice.url}/view/builds/${id}?view=steps&open=5`, 'build-steps');
+  });
+
+  test('without scripts a failed step is unfolded, and links unfold the others', async () => {
+    const id = await request(
+      `FROM ${base}\nRUN for i in $(seq 1 500); do echo "row $i"; done\nRUN echo broken; exit 7\n`,
+    );
+    await finished(id);
+    await using tab = await browser.open({ javaScript: false });
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.getByRole('link', { name: 'Step by step' }).click();
+    const open = page.locator('details.fold[open]');
+    assert.equal(await open.count(), 1);
+    assert.match((await open.textContent()) ?? '', /broken[\s\S]*ERROR: .*exit code: 7/);
+    await page.locator('details.fold[data-step="5"] summary').click();
+    await page.getByRole('link', { name: /^Unfold its 5\d\d lines$/ }).click();
+    const rows = page.locator('details[data-step="5"] .line');
+    assert.equal(await rows.count(), 300);
+    assert.match((await rows.last().textContent()) ?? '', /#5 DONE/);
+    await page.getByRole('link', { name: /^All 5\d\d lines of this step$/ }).click();
+    assert.match((await page.locator('.line').nth(3).textContent()) ?? '', /row 3$/);
+    await page.locator('.line a').nth(3).click();
+    assert.equal(await page.locator('.line:target').count(), 1);
+  });
+});
