@@ -71,10 +71,10 @@ suite('the log of a build by its steps', () => {
     await using tab = await browser.open();
     const { page } = tab;
     await page.goto(`${sluice.url}/view/builds/${id}?view=steps`);
-    const fold = (number: number) => page.locator(`details.fold[data-step="${number}"]`);
-    await page.locator('details.fold[open] .line', { hasText: 'folded 2' }).waitFor();
+    const fold = (number: number) => page.locator(`details.log-step[data-step="${number}"]`);
+    await page.locator('details.log-step[open] .line', { hasText: 'folded 2' }).waitFor();
     await fold(5).locator('.badge.good').waitFor();
-    await page.locator('details.fold[data-step="5"]:not([open])').waitFor();
+    await page.locator('details.log-step[data-step="5"]:not([open])').waitFor();
     await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
     assert.match(
       (await fold(6).locator('summary').textContent()) ?? '',
@@ -84,7 +84,7 @@ suite('the log of a build by its steps', () => {
     await fold(6).locator('.line', { hasText: 'quick' }).last().waitFor();
 
     await page.reload();
-    assert.equal(await page.locator('details.fold[open]').count(), 0);
+    assert.equal(await page.locator('details.log-step[open]').count(), 0);
     await fold(5).locator('summary').click();
     await fold(5).locator('.line', { hasText: 'folded 4' }).waitFor();
     await checkLooks(browser, `${sluice.url}/view/builds/${id}?view=steps&open=5`, 'build-steps');
@@ -99,10 +99,10 @@ suite('the log of a build by its steps', () => {
     const { page } = tab;
     await page.goto(`${sluice.url}/view/builds/${id}`);
     await page.getByRole('link', { name: 'Step by step' }).click();
-    const open = page.locator('details.fold[open]');
+    const open = page.locator('details.log-step[open]');
     assert.equal(await open.count(), 1);
     assert.match((await open.textContent()) ?? '', /broken[\s\S]*ERROR: .*exit code: 7/);
-    await page.locator('details.fold[data-step="5"] summary').click();
+    await page.locator('details.log-step[data-step="5"] summary').click();
     await page.getByRole('link', { name: /^Unfold its 5\d\d lines$/ }).click();
     const rows = page.locator('details[data-step="5"] .line');
     assert.equal(await rows.count(), 300);

@@ -62,7 +62,7 @@ export function foldsPart(
 function foldPart(id: string, { step, total, lines }: Fold): Html {
   const { number, name, spentMs } = step;
   const all = html`<a href="/view/builds/${id}?step=${number}#log">All ${countText(total)} lines of this step</a>`;
-  return html`<details class="fold" id="step-${number}" data-step="${number}" data-total="${total}"${lines && html` open`}><summary><span class="number">#${number}</span> <span class="name">${withoutHidden(name)}</span> ${stepBadge(step)} <span class="number took">${spentMs !== undefined && durationText(spentMs)}</span></summary>
+  return html`<details class="log-step" id="step-${number}" data-step="${number}" data-total="${total}"${lines && html` open`}><summary><span class="number">#${number}</span> <span class="name">${withoutHidden(name)}</span> ${stepBadge(step)} <span class="number took">${spentMs !== undefined && durationText(spentMs)}</span></summary>
 <div class="log" tabindex="0" role="region" aria-label="Lines of step ${number}"><div class="sheet">${lines && linesPart(lines)}</div></div>
 <p class="minor">${
     lines
