@@ -11,6 +11,7 @@ import { createRouter, labelOf } from '../http/route/router.ts';
 import { type AccountDeps, accountRoutes } from './account/account-page.ts';
 import { endRoutes } from './account/end-container.ts';
 import { type LoginDeps, loginRoutes } from './account/login-page.ts';
+import { workspaceRoutes } from './account/workspace-pages.ts';
 import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.ts';
@@ -84,6 +85,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...docsRoutes,
   ...loginRoutes,
   ...accountRoutes,
+  ...workspaceRoutes,
   ...endRoutes,
   assetRoute,
 ];

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { requireAccessible, startBrowser } from '../pages/browser-world.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { startDocker } from '../world/docker.ts';
 import { freePort } from '../world/free-port.ts';
@@ -19,7 +20,7 @@ import { assertSuccess } from './served.ts';
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const patienceMs = 120_000;
 
-test('Sluice builds Sluice, and the result is ready to serve', async () => {
+test('Sluice builds Sluice, and the result is ready to serve, with its pages', async () => {
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();
   const base = `${registry.host}/node:24-bookworm-slim`;
@@ -61,6 +62,13 @@ test('Sluice builds Sluice, and the result is ready to serve', async () => {
     serviceInfo: { version: string };
   };
   assert.equal(info.serviceInfo.version, version);
+  await using browser = await startBrowser();
+  await using tab = await browser.open();
+  await tab.page.goto(`http://${listen}/`);
+  await tab.page.locator('#q:focus').waitFor();
+  await requireAccessible(tab.page);
+  await tab.page.getByRole('link', { name: 'API' }).click();
+  await tab.page.locator('#api:not([hidden]) .opblock').first().waitFor();
   const user = assertSuccess(await docker.docker(['exec', container, 'id', '-u']));
   assert.equal(user, '1000\n');
   assertSuccess(await docker.docker(['stop', '--time', '60', container]));

@@ -5,13 +5,7 @@ import { basic } from '../hosted/push-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
-import {
-  type OpenTab,
-  requireAccessible,
-  startBrowser,
-  type TestBrowser,
-  widths,
-} from './browser-world.ts';
+import { checkLooks, type OpenTab, startBrowser, type TestBrowser } from './browser-world.ts';
 
 const admin = { name: 'admin', password: 'open sesame' };
 const hostile = '"><script>x</script> \' <img src=x onerror=x>';
@@ -93,6 +87,44 @@ test('a name that is taken is refused on the page', async () => {
   tab.expectProblem(/409/);
 });
 
+test('no token outlives the one that created it, and the page offers no such life', async () => {
+  const send = (path: string, as: string, body: object | URLSearchParams) =>
+    sluice.fetch(path, {
+      method: 'POST',
+      headers: {
+        ...{ accept: 'text/html', authorization: `Bearer ${as}` },
+        ...(body instanceof URLSearchParams ? {} : { 'content-type': 'application/json' }),
+      },
+      body: body instanceof URLSearchParams ? body : JSON.stringify(body),
+    });
+  const expiration = new Date(Date.now() + 40 * 24 * 3_600_000).toISOString();
+  const made = await send('/platform/tokens', token, { name: 'short', expiration });
+  const { accessKey } = (await made.json()) as { accessKey: string };
+  const shown = await sluice.fetch('/view/account', {
+    headers: { accept: 'text/html', authorization: `Bearer ${accessKey}` },
+  });
+  const options = [...(await shown.text()).matchAll(/<option value="(\d*)">([^<]*)</g)];
+  assert.deepEqual(
+    options.map(([, value, text]) => [value, text]),
+    [
+      ['30', 'in 30 days'],
+      ['', `with the token of this login, ${expiration.slice(0, 10)}`],
+    ],
+  );
+  const later = new URLSearchParams({ name: 'later', days: '365' });
+  const refused = await send('/view/account/tokens', accessKey, later);
+  assert.equal(refused.status, 403);
+  assert.match(await refused.text(), /cannot create one that expires later/);
+  const same = new URLSearchParams({ name: 'same', days: '' });
+  assert.equal((await send('/view/account/tokens', accessKey, same)).status, 200);
+  const list = await sluice.fetch('/platform/tokens', {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const { tokens } = (await list.json()) as { tokens: { name: string; expiration: string }[] };
+  const ends = tokens.find(({ name }) => name === 'same')?.expiration ?? '';
+  assert.equal(ends.slice(0, 19), expiration.slice(0, 19));
+});
+
 test('credentials are kept only if the registry accepts them', async () => {
   await using tab = await openAccount();
   const { page } = tab;
@@ -166,9 +198,74 @@ test('a member sees the name of a workspace, and the other members only as an ad
   assert.equal(api.status, 403, 'the API refuses the same person');
 });
 
-test('the page can be read at every width', async () => {
-  for (const width of widths) {
-    await using tab = await openAccount(width);
-    await requireAccessible(tab.page);
+test('an administrator makes a workspace with members, who share credentials', async () => {
+  await newAccessToken(sluice, admin, 'bob@example.org');
+  await using tab = await browser.open({ headers: basic(admin.name, admin.password) });
+  const { page } = tab;
+  await page.goto(`${sluice.url}/view/account`);
+  await page.getByLabel('New workspace').fill('genomics');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByRole('heading', { name: 'Workspace genomics' }).waitFor();
+  for (const user of ['ada@example.org', 'bob@example.org']) {
+    await page.getByLabel('New member').fill(user);
+    await page.getByRole('button', { name: 'Add' }).click();
+    await page.getByRole('cell', { name: user, exact: true }).waitFor();
   }
+  await page.getByLabel('New member').fill('nobody@example.org');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByRole('alert').waitFor();
+  tab.expectProblem(/404/);
+  await checkLooks(browser, page.url().replace(/\/members$/, ''), 'workspace', undefined, {
+    headers: basic(admin.name, admin.password),
+  });
+  await page.getByRole('button', { name: 'Remove bob@example.org' }).click();
+  await page.getByRole('button', { name: 'Remove bob' }).waitFor({ state: 'detached' });
+
+  await using own = await openAccount();
+  await own.page.getByText('Add credentials').click();
+  await own.page.getByLabel('Registry', { exact: true }).fill(registry.host);
+  await own.page.getByLabel('User name').fill(registry.username);
+  await own.page.getByLabel('Password or token').fill(registry.password);
+  await own.page.getByLabel('Who may use them').selectOption('members of genomics');
+  await own.page.getByRole('button', { name: 'Check and add' }).click();
+  await own.page.getByRole('row', { name: new RegExp(`${registry.host}.*genomics`) }).waitFor();
+  for (const path of ['/view/account/workspaces/1', '/view/account/workspaces/999']) {
+    const answer = await sluice.fetch(path, {
+      headers: { accept: 'text/html', authorization: `Bearer ${token}` },
+    });
+    assert.ok([401, 403].includes(answer.status), `${answer.status}`);
+  }
+});
+
+test('names of credentials from elsewhere stay texts', async () => {
+  const added = await sluice.fetch('/platform/credentials', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      credentials: {
+        ...{ name: hostile, provider: 'container-reg' },
+        keys: { registry: 'registry.example.org', userName: hostile, password: 'x' },
+      },
+    }),
+  });
+  assert.ok(added.ok, await added.text());
+  const shown = await sluice.fetch('/view/account', {
+    headers: { accept: 'text/html', authorization: `Bearer ${token}` },
+  });
+  const text = await shown.text();
+  assert.equal(text.split('&lt;script&gt;x').length, 6, 'token, credentials, their buttons');
+  assert.doesNotMatch(text, /<script>x|<img/);
+});
+
+test('the page can be read at every width, light and dark', async () => {
+  const headers = { authorization: `Bearer ${token}` };
+  await checkLooks(
+    browser,
+    `${sluice.url}/view/account`,
+    'account',
+    async page => {
+      for (const one of await page.locator('details > summary').all()) await one.click();
+    },
+    { headers },
+  );
 });

@@ -7,6 +7,7 @@ import { readBasic } from '../../http/callers/basic-auth.ts';
 import { pathNumber } from '../../http/route/declaration.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { unknownCredentials } from '../../platform/built-in/vault.ts';
+import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type PageAnswer, pageRoute, type Viewer } from '../frame/page-route.ts';
 import { type AccountView, accountPage } from './account-template.ts';
@@ -26,6 +27,7 @@ interface Call {
 const path = '/view/account';
 const back = { location: path };
 const dayMs = 24 * 3_600_000;
+const shownWorkspaces = { limit: 200, offset: 0 };
 
 /** The page of the person who is logged in, and what they change on it. */
 export const accountRoutes = [
@@ -40,12 +42,9 @@ export const accountRoutes = [
       const form = await readFormBody(ctx.req);
       return attempt({ ctx, viewer }, deps, async () => {
         const days = Number(form.get('days')) || undefined;
-        // A token cannot create one that expires later.
-        const until = used.expiresAt ?? undefined;
-        const wanted = days === undefined ? until : Date.now() + days * dayMs;
-        const expiresAt = until === undefined ? wanted : Math.min(until, wanted ?? until);
+        const expiresAt = days === undefined ? undefined : Date.now() + days * dayMs;
         const { value, token } = await deps.platform.tokens.create(
-          ...([user.id, form.get('name') ?? '', expiresAt] as const),
+          ...([user.id, form.get('name') ?? '', expiresAt, used.expiresAt ?? undefined] as const),
         );
         deps.noteDeed(ctx.req, 'token.create', `'${token.name}' of ${user.email}`);
         return show({ ctx, viewer }, deps, { newToken: { name: token.name, value } });
@@ -69,6 +68,7 @@ export const accountRoutes = [
       const form = await readFormBody(ctx.req);
       const field = (name: string) => form.get(name) ?? '';
       return attempt({ ctx, viewer }, deps, async () => {
+        const owner = await ownerIn(form, user.id, deps.platform);
         const [registry, userName] = [field('registry').trim(), field('userName').trim()];
         const password = field('password');
         if (!(await isAccepted(ctx.req, { registry, userName, password }, deps))) {
@@ -78,7 +78,7 @@ export const accountRoutes = [
           );
         }
         const keys = { kind: 'container-reg', username: userName, password, registry } as const;
-        const kept = await deps.platform.vault.add({ owner: { kind: 'user', id: user.id }, keys });
+        const kept = await deps.platform.vault.add({ owner, keys });
         deps.noteDeed(ctx.req, 'credentials.add', `'${kept.name}' of ${user.email}`);
         return back;
       });
@@ -89,7 +89,11 @@ export const accountRoutes = [
     async run({ ctx, params: { credentialsId } }, { platform, noteDeed }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
       const { owner, name } = await platform.vault.find(credentialsId);
-      if (owner.kind !== 'user' || owner.id !== user.id) throw unknownCredentials(credentialsId);
+      const mayRemove =
+        owner.kind === 'user'
+          ? owner.id === user.id
+          : await platform.workspaces.hasMember(owner.id, user.id);
+      if (!mayRemove) throw unknownCredentials(credentialsId);
       await platform.vault.remove(credentialsId);
       noteDeed(ctx.req, 'credentials.remove', `'${name}' of ${user.email}`);
       return back;
@@ -98,7 +102,7 @@ export const accountRoutes = [
 ];
 
 async function show(
-  { ctx, viewer: { name } }: Call,
+  { ctx, viewer: { name, isAdministrator } }: Call,
   { accounts, platform }: AccountDeps,
   more: Pick<AccountView, 'newToken' | 'problem'> = {},
   status = 200,
@@ -110,8 +114,22 @@ async function show(
     ...{ name, ...more },
     account: account === undefined ? undefined : accounts.get(account),
     things: holder && (await ownThings(holder, platform)),
+    workspaces: isAdministrator ? await platform.workspaces.list({}, shownWorkspaces) : undefined,
+    now: Date.now(),
   };
   return accountPage(view, status);
+}
+
+/** Returns the owner that a form names: the user, or a workspace of which the user is a member. */
+async function ownerIn(
+  form: URLSearchParams,
+  user: number,
+  { workspaces }: BuiltInPlatform,
+): Promise<CredentialOwner> {
+  const workspace = Number(form.get('workspace'));
+  if (!workspace) return { kind: 'user', id: user };
+  await workspaces.requireMember(workspace, user);
+  return { kind: 'workspace', id: workspace };
 }
 
 /** Shows the page with the reason when a change is refused. */

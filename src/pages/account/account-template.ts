@@ -1,4 +1,7 @@
 import type { Account } from '../../hosted/accounts/accounts.ts';
+import type { KeptCredentials } from '../../platform/built-in/vault.ts';
+import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import type { Listed } from '../../storage/rows/page.ts';
 import { timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
@@ -13,12 +16,15 @@ export interface AccountView {
   readonly things: OwnThings | undefined;
   /** A token that was just created: its value is shown once. */
   readonly newToken?: { readonly name: string; readonly value: string };
+  /** All workspaces, for administrators. */
+  readonly workspaces: Listed<Workspace> | undefined;
+  readonly now: number;
   /** Why the last form changed nothing. */
   readonly problem?: string;
 }
 
 export function accountPage(view: AccountView, status = 200): Page {
-  const { name, account, things, newToken, problem } = view;
+  const { name, account, things, workspaces, newToken, problem, now } = view;
   return {
     title: 'Your login',
     status,
@@ -30,7 +36,8 @@ ${account && html`<dt>Rights</dt><dd>${rightsOf(account)}</dd>`}
 </dl>
 <form method="post" action="/view/logout"><button class="quiet">Log out</button></form>
 ${newToken && newTokenPart(newToken)}
-${things && [tokensPart(things), credentialsPart(things), workspacesPart(things)]}`,
+${things && [tokensPart(things, now), credentialsPart(things), workspacesPart(things)]}
+${workspaces && allWorkspacesPart(workspaces)}`,
   };
 }
 
@@ -51,7 +58,15 @@ function newTokenPart({ name, value }: { readonly name: string; readonly value: 
 
 const day = (text: string | null) => (text === null ? 'never' : text);
 
-function tokensPart({ tokens }: OwnThings): Html {
+const dayMs = 24 * 3_600_000;
+const lives = [
+  [30, 'in 30 days'],
+  [90, 'in 90 days'],
+  [365, 'in a year'],
+] as const;
+
+function tokensPart({ tokens, until }: OwnThings, now: number): Html {
+  const offered = lives.filter(([days]) => until === null || now + days * dayMs < until);
   return html`<h2>Access tokens</h2>
 <p>Pipelines and programs use them in place of a password.</p>
 <div class="wide"><table>
@@ -70,26 +85,29 @@ function tokensPart({ tokens }: OwnThings): Html {
 <input id="token-name" name="name" maxlength="100" required autocomplete="off">
 <label for="token-days">Expires</label>
 <select id="token-days" name="days">
-<option value="30">in 30 days</option><option value="90">in 90 days</option><option value="365">in a year</option><option value="">never</option>
+${offered.map(([days, text]) => html`<option value="${days}">${text}</option>`)}<option value="">${until === null ? 'never' : html`with the token of this login, ${new Date(until).toISOString().slice(0, 10)}`}</option>
 </select>
 <p><button>Create</button></p>
 </form></details>`;
 }
 
-function credentialsPart({ credentials }: OwnThings): Html {
+function credentialsPart({ credentials, workspaces }: OwnThings): Html {
+  const ownerOf = ({ owner }: KeptCredentials) =>
+    owner.kind === 'user' ? 'you' : (workspaces.find(({ id }) => id === owner.id)?.name ?? '');
   return html`<h2>Credentials of registries</h2>
-<p>Images of these registries are pulled with your own rights.</p>
+<p>Images of these registries are pulled with your own rights, and with those of a workspace where a request names it.</p>
 ${
   credentials.length === 0
     ? html`<p class="minor">None yet.</p>`
     : html`<div class="wide"><table>
-<thead><tr><th scope="col">Name</th><th scope="col">Registry</th><th scope="col">User</th><th scope="col">Last used</th><th scope="col">Change</th></tr></thead>
-<tbody>${credentials.map(
-        ({ id, name, provider, shown, usedDay }) => html`<tr>
-<td>${name}</td><td>${shown.registry ?? provider}</td><td>${shown.userName ?? shown.accessKey ?? shown.clientId}</td><td>${day(usedDay)}</td>
+<thead><tr><th scope="col">Name</th><th scope="col">Registry</th><th scope="col">User</th><th scope="col">Of</th><th scope="col">Last used</th><th scope="col">Change</th></tr></thead>
+<tbody>${credentials.map(one => {
+        const { id, name, provider, shown, usedDay } = one;
+        return html`<tr>
+<td>${name}</td><td>${shown.registry ?? provider}</td><td>${shown.userName ?? shown.accessKey ?? shown.clientId}</td><td>${ownerOf(one)}</td><td>${day(usedDay)}</td>
 <td><form method="post" action="/view/account/credentials/${id}/remove"><button class="danger" aria-label="Remove ${name}">Remove</button></form></td>
-</tr>`,
-      )}</tbody>
+</tr>`;
+      })}</tbody>
 </table></div>`
 }
 <details><summary>Add credentials</summary>
@@ -101,6 +119,13 @@ ${
 <input id="user" name="userName" maxlength="300" required autocomplete="off">
 <label for="secret">Password or token</label>
 <input id="secret" name="password" type="password" required autocomplete="off">
+${
+  workspaces.length > 0 &&
+  html`<label for="owner">Who may use them</label>
+<select id="owner" name="workspace"><option value="">only you</option>${workspaces.map(
+    ({ id, name }) => html`<option value="${id}">members of ${name}</option>`,
+  )}</select>`
+}
 <p class="hint">This server asks the registry at once, and keeps the credentials only if it accepts them.</p>
 <p><button>Check and add</button></p>
 </form></details>`;
@@ -109,10 +134,32 @@ ${
 function workspacesPart({ workspaces }: OwnThings): Html {
   if (workspaces.length === 0) return html`<h2>Workspaces</h2><p class="minor">None.</p>`;
   return html`<h2>Workspaces</h2>
+<p class="minor">You are a member of these. Administrators of the server change their members.</p>
 <div class="wide"><table>
 <thead><tr><th scope="col">Name</th><th scope="col" class="number">Number</th></tr></thead>
 <tbody>${workspaces.map(
     ({ id, name }) => html`<tr><td>${name}</td><td class="number">${id}</td></tr>`,
   )}</tbody>
 </table></div>`;
+}
+
+function allWorkspacesPart({ entries, total }: Listed<Workspace>): Html {
+  return html`<h2>Workspaces</h2>
+<p>Members of a workspace share credentials of registries.</p>
+${
+  entries.length > 0 &&
+  html`<div class="wide"><table>
+<thead><tr><th scope="col">Name</th><th scope="col" class="number">Number</th></tr></thead>
+<tbody>${entries.map(
+    ({ id, name }) =>
+      html`<tr><td><a href="/view/account/workspaces/${id}">${name}</a></td><td class="number">${id}</td></tr>`,
+  )}</tbody>
+</table></div>`
+}
+${total > entries.length && html`<p class="minor">${total - entries.length} more are not shown: <code>sluice workspace list</code> has all.</p>`}
+<form method="post" action="/view/account/workspaces">
+<label for="workspace">New workspace</label>
+<input id="workspace" name="name" maxlength="63" required autocomplete="off">
+<p><button>Add</button></p>
+</form>`;
 }

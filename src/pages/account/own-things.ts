@@ -9,6 +9,9 @@ import type { Workspace } from '../../platform/built-in/workspaces.ts';
 /** What the built-in platform keeps for one of its users. */
 export interface OwnThings {
   readonly tokens: readonly AccessToken[];
+  /** When the token of this login expires: no token that it creates can expire later. Null for never. */
+  readonly until: number | null;
+  /** Those of the user, then those of the workspaces. */
   readonly credentials: readonly KeptCredentials[];
   /** Without their members: the API lists those to administrators only. */
   readonly workspaces: readonly Workspace[];
@@ -17,6 +20,7 @@ export interface OwnThings {
 // The limits of tokens and credentials of one user are lower.
 const all = { limit: 500, offset: 0 };
 const firstWorkspaces = { limit: 50, offset: 0 };
+const ofWorkspace = { limit: 50, offset: 0 };
 
 /** Returns the user of the built-in platform whose token is in the request; undefined for other logins. */
 export async function holderOf(
@@ -50,8 +54,9 @@ export async function requireHolder(
   );
 }
 
+/** Returns what the built-in platform keeps for the user of a login. */
 export async function ownThings(
-  { user: { id } }: TokenHolder,
+  { user: { id }, token }: TokenHolder,
   { tokens, vault, workspaces }: BuiltInPlatform,
 ): Promise<OwnThings> {
   const [ownTokens, credentials, own] = await Promise.all([
@@ -59,9 +64,13 @@ export async function ownThings(
     vault.list({ kind: 'user', id }, all),
     workspaces.list({ member: id }, firstWorkspaces),
   ]);
+  const shared = await Promise.all(
+    own.entries.map(workspace => vault.list({ kind: 'workspace', id: workspace.id }, ofWorkspace)),
+  );
   return {
     tokens: ownTokens.entries,
-    credentials: credentials.entries,
+    until: token.expiresAt,
+    credentials: [...credentials.entries, ...shared.flatMap(({ entries }) => entries)],
     workspaces: own.entries,
   };
 }

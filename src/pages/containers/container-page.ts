@@ -21,8 +21,9 @@ export const containerPages = [
     method: 'get',
     path: '/view/asked/{token}',
     access: 'anybody',
-    run: ({ params }, _: object) => ({
-      location: `/view/containers/${encodeURIComponent(params.token)}`,
-    }),
+    async run({ params }, { tokens }: ContainerPageDeps) {
+      const { token } = await tokens.describe(params.token);
+      return { location: `/view/containers/${token}` };
+    },
   }),
 ];

@@ -15,12 +15,17 @@ export type AccessToken = AccessTokenRow;
 export interface AccessTokens {
   /**
    * Creates a token and returns its value, which is shown only once. Throws a {@link Fault}: 400 for an invalid name
-   * or expiry, 409 when the user already has a token of this name.
+   * or expiry, 403 for one that expires later than the token that creates it, 409 when the user already has a token of
+   * this name.
+   *
+   * @param expiresAt default: as the token that creates it
+   * @param until when the token that creates it expires; undefined for never, and for administrators
    */
   create(
     user: number,
     name: string,
     expiresAt?: number,
+    until?: number,
   ): Promise<{ readonly value: string; readonly token: AccessToken }>;
   /** Returns the token with that value. Throws a {@link Fault} (403) when the token is invalid, revoked or expired. */
   use(value: string): Promise<AccessToken>;
@@ -44,9 +49,10 @@ const lastEnd = Date.UTC(9999, 11, 31);
 
 export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {
   return {
-    async create(user, text, expiresAt) {
+    async create(user, text, wanted, until) {
       const name = checkName(text);
       const at = now();
+      const expiresAt = wanted ?? until;
       if (expiresAt !== undefined && !(expiresAt > at)) {
         throw new Fault('bad-request', 'A token must expire in the future', { phase: 'request' });
       }
@@ -55,6 +61,13 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
           'bad-request',
           'A token must expire before the end of the year 9999: leave the expiration out for a token that does not expire',
           { phase: 'request' },
+        );
+      }
+      if (until !== undefined && expiresAt !== undefined && expiresAt > until) {
+        throw new Fault(
+          'denied',
+          'An access token cannot create one that expires later: leave out the expiration, or use another token',
+          { phase: 'credentials' },
         );
       }
       const value = prefix + randomBytes(randomByteCount).toString('hex');

@@ -48,16 +48,9 @@ export const tokenEntryPoints = [
           },
         );
       }
+      const expiresAt = expiration === undefined ? undefined : Date.parse(expiration);
       const until = actor.kind === 'user' ? actor.until : undefined;
-      const expiresAt = expiration === undefined ? until : Date.parse(expiration);
-      if (until !== undefined && !(Number(expiresAt) <= until)) {
-        throw new Fault(
-          'denied',
-          'An access token cannot create one that expires later: leave out the expiration, or use another token',
-          { phase: 'credentials' },
-        );
-      }
-      const { value, token } = await platform.tokens.create(holder, name, expiresAt);
+      const { value, token } = await platform.tokens.create(holder, name, expiresAt, until);
       note('token.create', `'${token.name}' of ${(await platform.users.get(holder)).email}`);
       return { accessKey: value, token: await tokenView(token, platform) };
     },
